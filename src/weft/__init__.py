@@ -1,0 +1,23 @@
+"""weft: Transformers and their relatives, composed from data, structure, objective and learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Run", "block", "composition", "load", "slot"]
+
+if TYPE_CHECKING:
+    from weft.catalog import block, composition, slot
+    from weft.run import Run, load
+
+_HOMES = {"Run": "weft.run", "load": "weft.run", "block": "weft.catalog", "composition": "weft.catalog", "slot": "weft.catalog"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `weft --help` must not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,237 @@
+"""The currency between data, objective and learning: fields, instances, batches, losses.
+
+N gathered rows; other suffixes as in seq.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.seq import Seq
+
+Example = Mapping[str, Any]
+"""One clean row of a dataset: ids (1-D integer arrays) of text fields, an int for a label."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """Ids with a meaning of their own, equal in all vocabularies that weft makes."""
+
+    pad: int = 0
+    bos: int = 1
+    eos: int = 2
+    unk: int = 3
+    mask: int = 4
+    cls: int = 5
+    sep: int = 6
+
+    NAMES = ("<pad>", "<bos>", "<eos>", "<unk>", "<mask>", "<cls>", "<sep>")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of the data as a network sees it.
+
+    Args:
+        name: ``text``, ``source``, ``target``, ``label``, ...
+        vocab: Number of ids (for a label: of classes).
+        kind: ``text`` or ``label``.
+        length: Longest row in tokens, as far as it is known.
+        space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
+        special: Ids with a meaning of their own.
+        labels: The classes' names, for a label.
+    """
+
+    name: str
+    vocab: int
+    kind: str = "text"
+    length: int = 512
+    space: str = "text"
+    special: Special = Special()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the data tells structure and objective: its fields, and which of them is to be generated."""
+
+    fields: dict[str, Field]
+    target: str = "text"
+    data: str = "data"
+
+    def __getitem__(self, name: str) -> Field:
+        if name not in self.fields:
+            raise ValueError(f"needs a field {name!r}, but the data ({self.data}) gives: {', '.join(self.fields)}")
+        return self.fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields
+
+    def texts(self) -> list[Field]:
+        return [f for f in self.fields.values() if f.kind == "text"]
+
+    def imagine(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
+        """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
+        example: dict[str, Any] = {}
+        for f in self.fields.values():
+            if f.kind == "label":
+                example[f.name] = int(rng.integers(f.vocab))
+            else:
+                first = min(len(Special.NAMES), f.vocab - 1)
+                example[f.name] = rng.integers(first, f.vocab, max(1, length or min(f.length, 32)))
+        return example
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Positions of a sequence with what is to be predicted there: the rows an objective will gather.
+
+    Args:
+        of: The name of the instance's sequence that ``at`` counts in.
+        at: Positions in it.
+        ids: What is to be predicted, one per position.
+    """
+
+    of: str
+    at: np.ndarray
+    ids: np.ndarray
+
+
+class Instance(dict[str, Any]):
+    """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
+
+    Integer arrays become padded sequences, ``Picks`` gathered rows, ints and floats one number per row, float arrays
+    stacked tensors, and an ``Instance`` inside becomes a batch inside.
+    """
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Gathered rows of a batch: flat indices into (B*T) and the targets there."""
+
+    index_N: Tensor
+    target_N: Tensor
+
+    def __len__(self) -> int:
+        return self.index_N.shape[0]
+
+    def gather(self, x: Seq) -> Tensor:
+        """The N vectors at these rows."""
+        return x.data.flatten(0, 1).index_select(0, self.index_N)
+
+    def to(self, device: torch.device | str) -> Picked:
+        return Picked(self.index_N.to(device), self.target_N.to(device))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Instances put together. ``rows`` are the numbers of the examples in their dataset."""
+
+    fields: dict[str, Any]
+    size: int
+    rows: tuple[int, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields
+
+    def __len__(self) -> int:
+        return self.size
+
+    def to(self, device: torch.device | str) -> Batch:
+        return replace(self, fields={k: v.to(device) for k, v in self.fields.items()})
+
+    def sequences(self) -> Iterator[Seq]:
+        for value in self.fields.values():
+            if isinstance(value, Seq):
+                yield value
+            elif isinstance(value, Batch):
+                yield from value.sequences()
+
+
+def pad(rows: Sequence[np.ndarray], value: int = 0) -> Seq:
+    """Integer arrays of different lengths, padded on the right to B x T with a mask."""
+    lengths = np.array([len(r) for r in rows])
+    data = np.full((len(rows), max(1, int(lengths.max()))), value, np.int64)
+    mask = np.arange(data.shape[1])[None] < lengths[:, None]
+    data[mask] = np.concatenate([np.asarray(r, np.int64) for r in rows])
+    return Seq(torch.from_numpy(data), None if mask.all() else torch.from_numpy(mask))
+
+
+def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
+    """Put instances together by the type of each value (see ``Instance``). All instances have the same names."""
+    fields: dict[str, Any] = {}
+    for name, first in instances[0].items():
+        values = [i[name] for i in instances]
+        if isinstance(first, Picks):
+            continue
+        if isinstance(first, Instance):
+            fields[name] = collate(values, rows)
+        elif isinstance(first, int | np.integer):
+            fields[name] = torch.tensor([int(v) for v in values])
+        elif isinstance(first, float | np.floating):
+            fields[name] = torch.tensor([float(v) for v in values])
+        elif isinstance(first, np.ndarray) and first.dtype.kind in "iu":
+            fields[name] = pad(values)
+        else:
+            fields[name] = torch.from_numpy(np.stack(values))
+    for name, first in instances[0].items():
+        if isinstance(first, Picks):
+            width = fields[first.of].width
+            at = np.concatenate([np.asarray(i[name].at, np.int64) + row * width for row, i in enumerate(instances)])
+            ids = np.concatenate([np.asarray(i[name].ids, np.int64) for i in instances])
+            fields[name] = Picked(torch.from_numpy(at), torch.from_numpy(ids))
+    return Batch(fields, len(instances), tuple(int(r) for r in rows))
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a loss: a *sum* with the count it is to be divided by, never a mean."""
+
+    total: Tensor
+    count: int
+    weight: float = 1.0
+
+
+class Loss(dict[str, Term]):
+    """The terms of a loss by name. Sums and counts, so that accumulation, uneven batches and several processes are right."""
+
+    @classmethod
+    def of(cls, total: Tensor, count: int, name: str = "loss") -> Loss:
+        return cls({name: Term(total, count)})
+
+    def mean(self) -> Tensor:
+        """sum_k weight_k total_k / count_k: the loss of this batch alone, for a loop of your own."""
+        return torch.stack([t.weight * t.total / max(t.count, 1) for t in self.values()]).sum()
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Where training stands; drives annealing inside objectives."""
+
+    update: int = 0
+    updates: int = 1
+    epoch: int = 0
+
+    @property
+    def share(self) -> float:
+        return self.update / max(self.updates, 1)
+
+
+@dataclass
+class Hypothesis:
+    """One generated sequence: its ids without the end mark, its score, and the summed log-probability behind the score."""
+
+    ids: list[int]
+    score: float
+    logprob: float
+    finished: bool = True
+    steps: list[float] = field(default_factory=list)

@@ -1,0 +1,84 @@
+"""Which position may look at which: small predicates on positions, chosen by the caller and passed to the encoder.
+
+The same Transformer is trained under many objectives; what differs is the mask. A mask is never a dense matrix before a kernel
+asks for one. Combine with ``&`` and ``|``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A predicate on (query position, key position)."""
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        """B x T x S, True = may look; None = everything is allowed."""
+        raise TypeError(f"{type(self).__name__} does not say what it allows")
+
+    def __and__(self, other: Mask) -> Mask:
+        return Both(self, other)
+
+    def __or__(self, other: Mask) -> Mask:
+        return Either(self, other)
+
+
+@dataclass(frozen=True)
+class Full(Mask):
+    """Everything sees everything."""
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Causal(Mask):
+    """Only what came before, and itself."""
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        return key_BS[:, None, :] <= query_BT[:, :, None]
+
+
+@dataclass(frozen=True)
+class Prefix(Mask):
+    """The first ``length`` positions see each other; what follows is causal (prefix language model, T5)."""
+
+    length: int
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        key = key_BS[:, None, :]
+        return (key <= query_BT[:, :, None]) | (key < self.length)
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    """At most ``reach`` positions to either side."""
+
+    reach: int
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        return (key_BS[:, None, :] - query_BT[:, :, None]).abs() <= self.reach
+
+
+@dataclass(frozen=True)
+class Both(Mask):
+    left: Mask
+    right: Mask
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        left, right = self.left.allow(query_BT, key_BS), self.right.allow(query_BT, key_BS)
+        return right if left is None else left if right is None else left & right
+
+
+@dataclass(frozen=True)
+class Either(Mask):
+    left: Mask
+    right: Mask
+
+    def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        left, right = self.left.allow(query_BT, key_BS), self.right.allow(query_BT, key_BS)
+        return None if left is None or right is None else torch.logical_or(left, right)

@@ -1,0 +1,159 @@
+"""The currency between blocks: sequences, what a decoder is given, and projected memory.
+
+Shape suffixes used all over weft:
+B rows of a batch, T positions of the query, S positions of the memory, D width, H heads, K width of a head, V vocabulary,
+N gathered rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Topology:
+    """How the nodes of a sequence are connected. Line is what text is; grids, trees and graphs are subclasses."""
+
+
+@dataclass(frozen=True)
+class Line(Topology):
+    """One node after the other."""
+
+
+LINE = Line()
+
+
+@dataclass(frozen=True)
+class Seq:
+    """B x T nodes: words, patches, graph nodes.
+
+    Args:
+        data: Ids (B x T, integer), soft ids (B x T x V) or vectors (B x T x D).
+        mask: B x T, True = real, False = padding; None = no padding.
+        marks: Named B x T annotations: position, segment, order, view.
+        topology: How the nodes are connected.
+    """
+
+    data: Tensor
+    mask: Tensor | None = None
+    marks: dict[str, Tensor] = field(default_factory=dict)
+    topology: Topology = LINE
+
+    @property
+    def rows(self) -> int:
+        return self.data.shape[0]
+
+    @property
+    def width(self) -> int:
+        """T, the padded length."""
+        return self.data.shape[1]
+
+    def real(self) -> Tensor:
+        """The mask, B x T, also where it was left out."""
+        if self.mask is not None:
+            return self.mask
+        return torch.ones(self.data.shape[:2], dtype=torch.bool, device=self.data.device)
+
+    def lengths(self) -> Tensor:
+        """Real positions per row, B."""
+        return self.real().sum(1)
+
+    def positions(self) -> Tensor:
+        """B x T: the mark ``position`` if there is one, else real tokens counted from 0 (padding on either side is skipped)."""
+        if "position" in self.marks:
+            return self.marks["position"]
+        if self.mask is None:
+            return torch.arange(self.width, device=self.data.device).expand(self.rows, -1)
+        return (self.mask.long().cumsum(1) - 1).clamp(min=0)
+
+    def with_data(self, data: Tensor) -> Seq:
+        return replace(self, data=data)
+
+    def mark(self, **marks: Tensor) -> Seq:
+        return replace(self, marks={**self.marks, **marks})
+
+    def select(self, rows: Tensor) -> Seq:
+        mask = None if self.mask is None else self.mask[rows]
+        return replace(self, data=self.data[rows], mask=mask, marks={k: v[rows] for k, v in self.marks.items()})
+
+    def to(self, device: torch.device | str) -> Seq:
+        mask = None if self.mask is None else self.mask.to(device)
+        return replace(self, data=self.data.to(device), mask=mask, marks={k: v.to(device) for k, v in self.marks.items()})
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a decoder is given: sequences to look at, and one vector to start from.
+
+    Args:
+        sources: Encoded sequences, each B x S x D.
+        vector: B x D, a summary of the input, or None.
+    """
+
+    sources: tuple[Seq, ...] = ()
+    vector: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.sources[0].rows if self.sources else len(self.vector) if self.vector is not None else 0
+
+    def select(self, rows: Tensor) -> Memory:
+        return Memory(tuple(s.select(rows) for s in self.sources), None if self.vector is None else self.vector[rows])
+
+
+@dataclass(frozen=True)
+class KV:
+    """Projected memory: a cache, a cross-attention memory, a latent slot, a prefix are all this.
+
+    Args:
+        key: B x H x S x K.
+        value: B x H x S x K.
+        mask: B x S, True = real; None = all real.
+        position: B x S, the position that each key stands for.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    position: Tensor
+
+    @property
+    def width(self) -> int:
+        return self.key.shape[2]
+
+    def real(self) -> Tensor:
+        if self.mask is not None:
+            return self.mask
+        return torch.ones(self.position.shape, dtype=torch.bool, device=self.key.device)
+
+    def join(self, new: KV) -> KV:
+        """This memory followed by ``new``."""
+        mask = None if self.mask is None and new.mask is None else torch.cat([self.real(), new.real()], 1)
+        return KV(
+            torch.cat([self.key, new.key], 2),
+            torch.cat([self.value, new.value], 2),
+            mask,
+            torch.cat([self.position, new.position], 1),
+        )
+
+    def select(self, rows: Tensor) -> KV:
+        mask = None if self.mask is None else self.mask[rows]
+        return KV(self.key[rows], self.value[rows], mask, self.position[rows])
+
+
+class State(Protocol):
+    """What a decoder keeps between steps. It is dead after the next ``step``; ``select`` makes a new one (and is how to fork)."""
+
+    def select(self, rows: Tensor) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a decoder returns: hidden states (never logits) and, from ``step``, the state to go on from."""
+
+    hidden: Seq
+    state: Any = None

@@ -1,0 +1,531 @@
+"""The contracts. Each slot's ``__init__`` fixes the wiring: what a parent gives to every block that fills the slot.
+
+Everything else a block takes is a keyword-only choice of its own. Shape suffixes: see seq.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft.batch import Batch, Clock, Example, Field, Hypothesis, Info, Instance, Loss
+from weft.catalog import slot
+from weft.masks import Causal, Full, Mask
+from weft.seq import KV, Decoded, Memory, Seq, State
+
+# ---------------------------------------------------------------------------------------------- structure: small parts
+
+
+@slot
+class Activation(nn.Module):
+    """A function of each number."""
+
+    def __init__(self):
+        super().__init__()
+
+
+@slot
+class Norm(nn.Module):
+    """Normalises vectors of width ``dim``."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+
+@slot
+class FeedForward(nn.Module):
+    """A map of each position by itself: B x T x D to B x T x D."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+
+@slot
+class Residual(nn.Module):
+    """How a sub-layer's result is added: ``forward(x_BTD, f)`` with ``f`` the sub-layer."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+
+@slot
+class Position(nn.Module):
+    """How positions enter attention; one per stack, handed to its layers."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+    def rotate(self, x_BHTK: Tensor, position_BT: Tensor) -> Tensor:
+        """Applied to queries and keys."""
+        return x_BHTK
+
+    def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        """Added to the scores: B x H x T x S, or None."""
+        return None
+
+
+@slot
+class Score(nn.Module):
+    """How well a query fits a key, for vectors of width ``dim`` (query) and ``memory`` (key).
+
+    ``scale`` is set where the score is scale * (q . k), so that fused kernels can compute it.
+    """
+
+    scale: float | None = None
+
+    def __init__(self, dim: int, memory: int):
+        super().__init__()
+
+    def prepare(self, key_BHSK: Tensor) -> Tensor:
+        """What can be computed of the keys once per memory."""
+        return key_BHSK
+
+    def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
+        """B x H x T x S scores of prepared keys."""
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+
+@slot
+class Attention(nn.Module):
+    """Looks from ``dim``-wide queries at a ``memory``-wide sequence."""
+
+    def __init__(self, dim: int, memory: int):
+        super().__init__()
+
+    def project(self, memory: Seq, position: Position | None = None) -> KV:
+        """Keys and values of a memory: computed once, used by many queries."""
+        raise TypeError(f"{type(self).__name__} has no project")
+
+    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+
+@dataclass(frozen=True)
+class LayerOutput:
+    hidden: Seq
+    kv: KV
+    """Keys and values of the layer's own sequence, past included."""
+
+
+@slot
+class Layer(nn.Module):
+    """One layer of a stack. ``memory`` is the width of the sequences it looks at besides its own, or None."""
+
+    def __init__(self, dim: int, memory: int | None):
+        super().__init__()
+
+    def project(self, memory: Memory) -> KV:
+        """Keys and values of what the layer looks at besides its own sequence."""
+        raise TypeError(f"{type(self).__name__} looks at no memory")
+
+    def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+
+# -------------------------------------------------------------------------------------- structure: kinds of network
+
+
+@slot
+class Embedder(nn.Module):
+    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are."""
+
+    def __init__(self, dim: int, field: Field):
+        super().__init__()
+
+    def forward(self, x: Seq) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+    def table(self) -> Tensor:
+        """V x D: the vectors of all symbols, for heads that are tied to them."""
+        raise ValueError(f"{type(self).__name__} has no table of token vectors to tie a head to")
+
+
+@slot
+class Encoder(nn.Module):
+    """n -> n: B x T x D to B x T x D. ``honours`` lists the masks that it respects."""
+
+    honours: ClassVar[tuple[type[Mask], ...]] = (Full,)
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+    def forward(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.states(x, mask)[-1]
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        """The input and the output of every layer."""
+        raise TypeError(f"{type(self).__name__} has no states")
+
+    def check_mask(self, mask: Mask) -> None:
+        if not isinstance(mask, self.honours):
+            known = ", ".join(m.__name__ for m in self.honours)
+            raise ValueError(f"{type(self).__name__} cannot respect the mask {type(mask).__name__} (it honours: {known})")
+
+
+@slot
+class Decoder(nn.Module):
+    """0 -> n, or n -> m with a memory of width ``memory``. Never shifts: a batch has input and target.
+
+    Stepping equals the full pass.
+    """
+
+    def __init__(self, dim: int, memory: int | None):
+        super().__init__()
+
+    def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+    def start(self, memory: Memory | None, rows: int) -> State:
+        """The state before the first token, for ``rows`` rows (those of the memory, if there is one)."""
+        raise TypeError(f"{type(self).__name__} has no start")
+
+    def step(self, x: Seq, state: Any) -> Decoded:
+        """Go on by B x S vectors (S > 1: prefill; a mask says which are real). The old state is dead afterwards."""
+        raise TypeError(f"{type(self).__name__} has no step")
+
+
+@slot
+class Pooler(nn.Module):
+    """n -> 1: B x T x D to B x D."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+    def forward(self, x: Seq) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+
+@slot
+class Head(nn.Module):
+    """Makes logits over ``field``'s ids from hidden states. ``embedder`` is there for heads tied to it; it may be None."""
+
+    def __init__(self, dim: int, field: Field, embedder: Embedder | None):
+        super().__init__()
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """N x V logits."""
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        """N losses. Logits of a large vocabulary are made in chunks and never kept whole."""
+        raise TypeError(f"{type(self).__name__} has no nll")
+
+
+# ----------------------------------------------------------------------------------------------- structure: the whole
+
+
+class Encodes:
+    """Can turn a sequence of ids into hidden states."""
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no encode")
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """State of a structure that decodes: the decoder's, and how many real tokens each row has seen."""
+
+    inner: Any
+    seen_B: Tensor
+
+    def select(self, rows: Tensor) -> Decoding:
+        return Decoding(self.inner.select(rows), self.seen_B[rows])
+
+
+class Decodes:
+    """Can predict the next token of ``target``, with or without something to look at.
+
+    A structure gives ``target`` (the field that is generated), ``decoder``, ``head``, ``embed`` and ``memory``; the rest is here.
+    """
+
+    target: Field
+    decoder: Decoder
+    head: Head
+
+    def memory(self, batch: Batch) -> Memory | None:
+        """What the decoder looks at, from the batch's other fields."""
+        return None
+
+    def embed(self, x: Seq) -> Seq:
+        """Vectors of the target's ids."""
+        raise TypeError(f"{type(self).__name__} has no embed")
+
+    def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
+        return self.decoder(self.embed(x), memory, mask)
+
+    def start(self, memory: Memory | None, rows: int) -> Decoding:
+        seen_B = torch.zeros(rows, dtype=torch.long, device=next(self.decoder.parameters()).device)
+        return Decoding(self.decoder.start(memory, rows), seen_B)
+
+    def step(self, x: Seq, state: Decoding) -> Decoded:
+        position_BT = state.seen_B[:, None] + replace(x, marks={}).positions()
+        done = self.decoder.step(self.embed(x.mark(position=position_BT)), state.inner)
+        return Decoded(done.hidden, Decoding(done.state, state.seen_B + x.lengths()))
+
+
+class Classifies:
+    """Can say the class of a sequence: ``classifier(features(x))`` are the logits."""
+
+    classifier: Head
+
+    def features(self, x: Seq) -> Tensor:
+        """B x D."""
+        raise TypeError(f"{type(self).__name__} has no features")
+
+
+@slot
+class Structure(nn.Module):
+    """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width."""
+
+    dim: int
+
+    def __init__(self, info: Info):
+        super().__init__()
+
+    def provides(self) -> tuple[type, ...]:
+        """The protocols of this structure: Encodes, Decodes, Classifies."""
+        return tuple(p for p in (Encodes, Decodes, Classifies) if isinstance(self, p))
+
+
+# --------------------------------------------------------------------------------------------------------------- data
+
+
+class Dataset(Protocol):
+    """Examples by number. Opening it again gives the same."""
+
+    lengths: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int) -> Example: ...
+
+    def raw(self, row: int) -> dict[str, str]:
+        """The row as a person wrote it: texts, label, and what it may be grouped by."""
+        ...
+
+
+@slot
+class Tokenizer:
+    """Text <-> ids. Ids 0 to 6 are the special ones of ``Special``."""
+
+    def __init__(self):
+        pass
+
+    def bound(self) -> int:
+        """The vocabulary can have at most this many ids: known before any text is read."""
+        raise TypeError(f"{type(self).__name__} has no bound")
+
+    def train(self, texts: Iterable[str]) -> None: ...
+
+    @property
+    def vocab(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no vocab")
+
+    def encode(self, text: str) -> list[int]:
+        raise TypeError(f"{type(self).__name__} has no encode")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise TypeError(f"{type(self).__name__} has no decode")
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Each id as a readable string (for pictures)."""
+        raise TypeError(f"{type(self).__name__} has no tokens")
+
+    def save(self, file: Path) -> None: ...
+
+    def load(self, file: Path) -> None: ...
+
+
+@dataclass
+class Codec:
+    """Between text and ids, for every field: the measured ``info`` and the tokenizer of each id space."""
+
+    info: Info
+    tokenizers: dict[str, Tokenizer]
+
+    def encode(self, field: str, text: str) -> np.ndarray:
+        return np.array(self.tokenizers[self.info[field].space].encode(text), np.int64)
+
+    def decode(self, field: str, ids: Sequence[int]) -> str:
+        return self.tokenizers[self.info[field].space].decode(ids)
+
+
+@dataclass
+class Corpus:
+    """Opened data: the codec, the datasets by split (``train``, ``valid``, ``test``), and what was counted while reading."""
+
+    codec: Codec
+    splits: dict[str, Any]
+    ledger: dict[str, Any]
+
+
+@slot
+class Data:
+    """What there is. ``declare`` opens no corpus; ``open`` reads it, training tokenizers or taking them from ``codec``."""
+
+    def __init__(self):
+        pass
+
+    def declare(self) -> Info:
+        """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
+        raise TypeError(f"{type(self).__name__} has no declare")
+
+    def open(self, codec: Codec | None = None) -> Corpus:
+        raise TypeError(f"{type(self).__name__} has no open")
+
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """Untrained tokenizers by id space, to be loaded from a run's folder."""
+        raise TypeError(f"{type(self).__name__} has no tokenizers")
+
+
+# ---------------------------------------------------------------------------------------------------------- objective
+
+
+@slot
+class Objective(nn.Module):
+    """What is to be predicted. Owns the heads that only its loss needs; they are trained and saved with the model.
+
+    Most objectives write ``prepare``, ``counts`` and ``forward``.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+    couples: ClassVar[bool] = False
+    """True where the examples of a batch interact (contrastive losses)."""
+
+    def __init__(self, info: Info, dim: int):
+        super().__init__()
+
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Tokens that each example will take in a batch: what rows are sorted and budgeted by."""
+        return np.sum([np.asarray(v, np.int64) for v in lengths.values()], axis=0)
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        """Clean example -> training instance; None = nothing to learn here, counted. ``pool`` is the whole dataset."""
+        raise TypeError(f"{type(self).__name__} has no prepare")
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """What each term of the loss will be divided by; depends on the batch alone. Equal to the counts in ``forward``."""
+        return {"loss": len(batch)}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        raise TypeError(f"{type(self).__name__} has no forward")
+
+    def begin(self, model: Any, dataset: Any) -> None:
+        """Once per stage, before the first update."""
+
+    def collect(self, model: Any, batch: Batch) -> Batch:
+        """Without gradient, before the update: rollouts, predicted templates."""
+        return batch
+
+    def observe(self, means: Mapping[str, float]) -> None:
+        """After each update, the mean of every term: baselines, adaptive weights."""
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        """An answer per row: ids of a text (``list[Hypothesis]``), or the number of a class."""
+        raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
+
+
+# ----------------------------------------------------------------------------------------------------------- learning
+
+
+@slot
+class Optimizer:
+    """How gradients become steps: ``inner`` is a torch optimiser over ``groups`` of parameters."""
+
+    inner: torch.optim.Optimizer
+
+    def __init__(self, groups: list[dict[str, Any]]):
+        pass
+
+
+@slot
+class Schedule:
+    """The learning rate over time, as a factor of the optimiser's ``lr``."""
+
+    def __init__(self):
+        pass
+
+    def factor(self, update: int, updates: int) -> float:
+        """For update 0, 1, ... of ``updates``."""
+        raise TypeError(f"{type(self).__name__} has no factor")
+
+
+@slot
+class Constraint:
+    """Applied to the trained parameters after each step: WGAN clipping, lottery masks."""
+
+    def __init__(self):
+        pass
+
+    def apply(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        raise TypeError(f"{type(self).__name__} has no apply")
+
+
+class Sync(Protocol):
+    """How gradients are exchanged between processes. After ``finish``, ``.grad`` is the sum over processes."""
+
+    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> None: ...
+
+    def hold(self) -> Any:
+        """A context in which backward does not exchange yet (all but the last micro-batch)."""
+        ...
+
+    def finish(self) -> None: ...
+
+
+class Feed(Protocol):
+    """Batches of one dataset for one objective: a pure function of the number of the draw."""
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        ...
+
+    def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+        """The batch of that draw, prepared and collated; None when no row of it is left."""
+        ...
+
+
+@slot
+class Learning:
+    """How the weights move."""
+
+    def __init__(self):
+        pass
+
+
+# --------------------------------------------------------------------------------------------------- use and evaluate
+
+
+@slot
+class Search:
+    """Finds sequences under a structure that decodes. One row of the result per row of the memory or prompt, best first."""
+
+    def __init__(self):
+        pass
+
+    def __call__(
+        self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
+    ) -> list[list[Hypothesis]]:
+        """Args: prompt: ids to go on from (default: the begin mark). limits: most tokens to generate, per row.
+        keys: a number per row that randomness depends on, so that results do not depend on what else is in the batch."""
+        raise TypeError(f"{type(self).__name__} has no __call__")
+
+
+@slot
+class Metric:
+    """A figure from predictions and references. ``wants`` is text, label or loss."""
+
+    wants: ClassVar[str] = "text"
+
+    def __init__(self):
+        pass
+
+    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
+        """By name, from the predicted strings and the raw rows."""
+        raise TypeError(f"{type(self).__name__} has no compute")
