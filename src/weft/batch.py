@@ -149,6 +149,10 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         return replace(self, fields={k: v.to(device) for k, v in self.fields.items()})
 
+    def tokens(self) -> int:
+        """Real tokens in its sequences."""
+        return sum(int(s.mask.sum()) if s.mask is not None else s.rows * s.width for s in self.sequences())
+
     def sequences(self) -> Iterator[Seq]:
         for value in self.fields.values():
             if isinstance(value, Seq):

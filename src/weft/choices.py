@@ -1,12 +1,13 @@
-"""Leaf types for the options of blocks: what a number may be. pydantic reads the constraints, and so does the schema."""
+"""Leaf types of options: what a number or a file may be. pydantic reads the constraints, and so does the schema."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 Count = Annotated[int, Ge(1), Le(10**12)]
 """How many of something: steps, rows, tokens."""
@@ -23,9 +24,44 @@ Positive = Annotated[float, Gt(0), Le(1e12)]
 NonNegative = Annotated[float, Ge(0), Le(1e12)]
 
 
-def _as_path(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
+class IsFile:
+    """Marks an annotation whose strings are paths, so that a filled recipe writes them absolute, with the file's hash."""
 
 
-File = Annotated[str, BeforeValidator(_as_path), "file"]
-"""A path to a file that must exist. In a recipe it is resolved against the recipe's own folder."""
+def _file(value: Any, info: ValidationInfo) -> Any:
+    """A path, or {path, sha256} as a run's own recipe writes it. Resolved against the folder of the recipe."""
+    wanted = None
+    if isinstance(value, dict):
+        if set(value) != {"path", "sha256"} or not all(isinstance(v, str) for v in value.values()):
+            raise ValueError("a file is a path, or {path: ..., sha256: ...}")
+        value, wanted = value["path"], value["sha256"]
+    if isinstance(value, Path):
+        value = str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"a file is a path, not {value!r}")
+    path = Path((info.context or {}).get("folder", "."), value).resolve() if info.context else Path(value)
+    if info.context and not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if wanted and (found := content_hash(path)) != wanted:
+        raise ValueError(f"{path} is not the file this recipe was run with (sha256 {found[:12]}..., then {wanted[:12]}...)")
+    return str(path)
+
+
+def content_hash(path: Path | str) -> str:
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+_FILE_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "sha256": {"type": "string"}},
+            "required": ["path", "sha256"],
+            "additionalProperties": False,
+        },
+    ]
+}
+File = Annotated[str, BeforeValidator(_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A file that must exist. In a recipe, a path relative to the recipe's own folder."""

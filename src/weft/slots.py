@@ -426,6 +426,10 @@ class Objective(nn.Module):
     def observe(self, means: Mapping[str, float]) -> None:
         """After each update, the mean of every term: baselines, adaptive weights."""
 
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
+        return {}
+
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """An answer per row: ids of a text (``list[Hypothesis]``), or the number of a class."""
         raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
@@ -508,6 +512,10 @@ class Search:
 
     def __init__(self):
         pass
+
+    def limit(self, source_length: int) -> int:
+        """Most tokens to generate for an input of so many tokens."""
+        raise TypeError(f"{type(self).__name__} has no limit")
 
     def __call__(
         self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()

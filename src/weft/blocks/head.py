@@ -1,0 +1,127 @@
+"""From hidden states to logits. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.batch import Field
+from weft.blocks.activation import Tanh
+from weft.blocks.linear import Linear
+from weft.blocks.nll import nll
+from weft.catalog import Build, block
+from weft.choices import Dropout, Width
+from weft.slots import Activation, Embedder, Head
+
+
+@block("tied")
+class Tied(Head):
+    """Compares a hidden state with every token's own vector.
+
+    logits = E h + b
+
+    Press and Wolf 2017, https://arxiv.org/abs/1608.05859
+
+    Args:
+        bias: Whether each symbol has a number of its own, b.
+
+    Example:
+        >>> import torch
+        >>> from weft.blocks.token import Token
+        >>> field = Field("text", 9)
+        >>> Tied(4, field, Token(4, field))(torch.ones(2, 4)).shape
+        torch.Size([2, 9])
+    """
+
+    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, bias: bool = True):
+        super().__init__(dim, field, embedder)
+        if embedder is None:
+            raise ValueError("a tied head needs an embedder to be tied to, and there is none here; use untied")
+        if embedder.table().shape != (field.vocab, dim):
+            have = " x ".join(str(n) for n in embedder.table().shape)
+            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to a table of {have}; use untied")
+        # In a tuple, so that the embedder is not registered (and saved) a second time as a part of the head.
+        self._tie = (embedder,)
+        self.vocab = field.vocab
+        self.bias = nn.Parameter(torch.zeros(field.vocab)) if bias else None
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        return F.linear(x_ND, self._tie[0].table(), self.bias)
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        return nll(self.forward, x_ND, target_N, smoothing, self.vocab)
+
+
+@block("untied")
+class Untied(Head):
+    """A dense map to the vocabulary.
+
+    logits = W h + b
+
+    Args:
+        bias: Whether each symbol has a number of its own, b.
+
+    Example:
+        >>> import torch
+        >>> Untied(4, Field("text", 9), None)(torch.ones(2, 4)).shape
+        torch.Size([2, 9])
+    """
+
+    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, bias: bool = True):
+        super().__init__(dim, field, embedder)
+        self.vocab = field.vocab
+        self.out = Linear(dim, field.vocab, bias)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        return self.out(x_ND)
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        return nll(self.out, x_ND, target_N, smoothing, self.vocab)
+
+
+@block("classifier")
+class ClassifierHead(Head):
+    """Says the class of a vector, by a dense map or a small network.
+
+    logits = W dropout(h) + b,  or with a hidden layer  W dropout(f(U dropout(h) + c)) + b
+
+    Args:
+        hidden: Width of the hidden layer; None = no hidden layer.
+        activation: The function f.
+        dropout: Share of the numbers that training zeroes before each map.
+
+    Example:
+        >>> import torch
+        >>> ClassifierHead(4, Field("label", 2, kind="label"), None, hidden=8)(torch.ones(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        field: Field,
+        embedder: Embedder | None,
+        *,
+        hidden: Width | None = None,
+        activation: Build[Activation] = Tanh,
+        dropout: Dropout = 0.0,
+    ):
+        super().__init__(dim, field, embedder)
+        self.vocab = field.vocab
+        self.drop = nn.Dropout(dropout)
+        self.hidden = None if hidden is None else Linear(dim, hidden)
+        self.activation = None if hidden is None else activation()
+        self.out = Linear(dim if hidden is None else hidden, field.vocab)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        return self.out(self._features(x_ND))
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        return nll(self.out, self._features(x_ND), target_N, smoothing, self.vocab)
+
+    def _features(self, x_ND: Tensor) -> Tensor:
+        x_ND = self.drop(x_ND)
+        if self.hidden is None or self.activation is None:
+            return x_ND
+        return self.drop(self.activation(self.hidden(x_ND)))

@@ -1,0 +1,133 @@
+"""n -> 1: one vector from many. Padding on either side is never read; a row of nothing but padding gives zeros.
+
+Suffixes: see seq.py.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from weft.blocks.linear import Linear
+from weft.catalog import Build, block
+from weft.seq import Seq
+from weft.slots import Pooler
+
+
+@block("first")
+class First(Pooler):
+    """The vector of the first real token.
+
+    y = h_1
+
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+
+    Example:
+        >>> import torch
+        >>> First(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        1.0
+    """
+
+    def forward(self, x: Seq) -> Tensor:
+        if x.mask is None:
+            return x.data[:, 0]
+        place_T = torch.arange(x.width, 0, -1, device=x.data.device)
+        return _at(x, (x.mask * place_T).argmax(1))
+
+
+@block("last")
+class Last(Pooler):
+    """The vector of the last real token.
+
+    y = h_T
+
+    Sutskever et al. 2014, https://arxiv.org/abs/1409.3215
+
+    Example:
+        >>> import torch
+        >>> Last(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        2.0
+    """
+
+    def forward(self, x: Seq) -> Tensor:
+        if x.mask is None:
+            return x.data[:, -1]
+        place_T = torch.arange(1, x.width + 1, device=x.data.device)
+        return _at(x, (x.mask * place_T).argmax(1))
+
+
+@block("mean")
+class Mean(Pooler):
+    """The average of the real tokens' vectors.
+
+    y = 1/T sum_t h_t
+
+    Example:
+        >>> import torch
+        >>> Mean(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        1.5
+    """
+
+    def forward(self, x: Seq) -> Tensor:
+        if x.mask is None:
+            return x.data.mean(1)
+        total_BD = x.data.masked_fill(~x.mask[..., None], 0.0).sum(1)
+        return total_BD / x.lengths()[:, None].clamp(min=1).to(total_BD.dtype)
+
+
+@block("max")
+class Max(Pooler):
+    """The largest of the real tokens' numbers, in each place of the vector.
+
+    y_d = max_t h_td
+
+    Collobert et al. 2011, https://arxiv.org/abs/1103.0398
+
+    Example:
+        >>> import torch
+        >>> Max(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        2.0
+    """
+
+    def forward(self, x: Seq) -> Tensor:
+        if x.mask is None:
+            return x.data.amax(1)
+        most_BD = x.data.masked_fill(~x.mask[..., None], -torch.inf).amax(1)
+        return most_BD.masked_fill(~x.mask.any(1, keepdim=True), 0.0)
+
+
+MEAN_AND_MAX: list[Build[Pooler]] = [Mean, Max]
+
+
+@block("concat")
+class Concat(Pooler):
+    """Several poolers side by side, brought back to the width by a dense map.
+
+    y = W [p_1(h); p_2(h); ...] + b
+
+    Howard and Ruder 2018 (ULMFiT), https://arxiv.org/abs/1801.06146
+
+    Args:
+        parts: The poolers.
+
+    Example:
+        >>> import torch
+        >>> Concat(4, parts=[Last, Mean, Max])(Seq(torch.ones(2, 3, 4))).shape
+        torch.Size([2, 4])
+    """
+
+    def __init__(self, dim: int, *, parts: list[Build[Pooler]] = MEAN_AND_MAX):
+        super().__init__(dim)
+        if not parts:
+            raise ValueError("0 poolers give no vector; give at least one part, such as mean")
+        self.parts = nn.ModuleList([part(dim) for part in parts])
+        self.out = Linear(len(parts) * dim, dim)
+
+    def forward(self, x: Seq) -> Tensor:
+        return self.out(torch.cat([part(x) for part in self.parts], -1))
+
+
+def _at(x: Seq, index_B: Tensor) -> Tensor:
+    """The vector at one position of each row; zeros for a row without a real token."""
+    chosen_BD = x.data.gather(1, index_B[:, None, None].expand(-1, 1, x.data.shape[-1])).squeeze(1)
+    return chosen_BD.masked_fill(~x.real().any(1, keepdim=True), 0.0)

@@ -1,0 +1,124 @@
+"""Where a token stands: as a vector added to it, or inside attention. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.batch import Field, Special
+from weft.catalog import block
+from weft.choices import Count, Natural, Positive
+from weft.seq import Seq
+from weft.slots import Embedder, Position
+
+
+def _angles(position: Tensor, size: int, base: float) -> Tensor:
+    """position / base^(i / size) for i = 0 .. size - 1, in single precision whatever the model is in."""
+    rate = base ** -(torch.arange(size, device=position.device, dtype=torch.float32) / max(size, 1))
+    return position[..., None] * rate
+
+
+@block("sinusoidal")
+class Sinusoidal(Embedder):
+    """Fixed waves of the position, from fast to slow.
+
+    p_t = [sin(t w_0), sin(t w_1), ..., cos(t w_0), cos(t w_1), ...],  w_i = base^(-2 i / dim)
+
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762 (who interleave the sines and cosines; a permutation of these)
+
+    Args:
+        base: How much slower the slowest wave is.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> Sinusoidal(2, Field("text", 9))(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0, 0].tolist()
+        [0.0, 1.0]
+    """
+
+    like: Tensor
+
+    def __init__(self, dim: int, field: Field, *, base: Positive = 10_000.0):
+        super().__init__(dim, field)
+        self.dim, self.base = dim, base
+        # There is no parameter: this empty buffer is how the block follows the model into another precision.
+        self.register_buffer("like", torch.empty(0), persistent=False)
+
+    def forward(self, x: Seq) -> Seq:
+        at_BT = x.positions()
+        if "position" in x.marks:
+            return x.with_data(self._waves(at_BT))
+        table_TD = self._waves(torch.arange(x.width, device=at_BT.device))
+        return x.with_data(F.embedding(at_BT, table_TD))
+
+    def _waves(self, position: Tensor) -> Tensor:
+        angle = _angles(position, (self.dim + 1) // 2, self.base)
+        return torch.cat([angle.sin(), angle.cos()], -1)[..., : self.dim].to(self.like.dtype)
+
+
+@block("learned")
+class Learned(Embedder):
+    """A learned vector for each position.
+
+    p_t = P[t + offset]
+
+    Gehring et al. 2017, https://arxiv.org/abs/1705.03122
+
+    Args:
+        length: Number of positions; None = the field's longest row, with room for special ids.
+        offset: Rows of the table before position 0 (published models keep some).
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> Learned(4, Field("text", 9), length=8)(Seq(torch.zeros(1, 3, dtype=torch.long))).data.shape
+        torch.Size([1, 3, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, length: Count | None = None, offset: Natural = 0):
+        super().__init__(dim, field)
+        self.length = field.length + len(Special.NAMES) if length is None else length
+        self.offset = offset
+        self.weight = nn.Parameter(torch.randn(self.length + offset, dim) * dim**-0.5)
+
+    def forward(self, x: Seq) -> Seq:
+        if "position" not in x.marks and x.width > self.length:
+            raise ValueError(f"a row of {x.width} tokens, but there are {self.length} learned positions; give a larger length")
+        try:
+            return x.with_data(F.embedding(x.positions() + self.offset, self.weight))
+        except IndexError:
+            last = int(x.positions().max())
+            raise ValueError(f"position {last}, but there are {self.length} learned positions; give a larger length") from None
+
+
+@block("rotary")
+class Rotary(Position):
+    """Turns pairs of a query's and a key's numbers by an angle that grows with the position.
+
+    (a, b) at t -> (a cos(t w_i) - b sin(t w_i), a sin(t w_i) + b cos(t w_i)),  w_i = base^(-2 i / K)
+
+    The inner product of a query and a key then depends on how far apart they are. The pairs are the two halves of a head;
+    of an odd width the last number is left alone.
+
+    Su et al. 2021 (RoFormer), https://arxiv.org/abs/2104.09864
+
+    Args:
+        base: How much slower the slowest pair turns.
+
+    Example:
+        >>> import torch
+        >>> Rotary(8).rotate(torch.ones(1, 1, 2, 4), torch.zeros(1, 2)).equal(torch.ones(1, 1, 2, 4))
+        True
+    """
+
+    def __init__(self, dim: int, *, base: Positive = 10_000.0):
+        super().__init__(dim)
+        self.base = base
+
+    def rotate(self, x_BHTK: Tensor, position_BT: Tensor) -> Tensor:
+        half = x_BHTK.shape[-1] // 2
+        angle_B1Tk = _angles(position_BT, half, self.base).unsqueeze(1)
+        cos, sin = angle_B1Tk.cos().to(x_BHTK.dtype), angle_B1Tk.sin().to(x_BHTK.dtype)
+        a, b, rest = x_BHTK[..., :half], x_BHTK[..., half : 2 * half], x_BHTK[..., 2 * half :]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)

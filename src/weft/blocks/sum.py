@@ -1,0 +1,67 @@
+"""Several embedders as one. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import cast
+
+from torch import Tensor, nn
+
+from weft.batch import Field
+from weft.blocks.token import Token
+from weft.catalog import Build, block
+from weft.choices import Dropout
+from weft.seq import Seq
+from weft.slots import Embedder, Norm
+
+TOKEN_ALONE: list[Build[Embedder]] = [Token]
+
+
+@block("sum")
+class Sum(Embedder):
+    """Adds what several embedders say about a token: which it is, where it stands.
+
+    x_t = dropout(norm(part_1(t) + part_2(t) + ...))
+
+    Args:
+        parts: The embedders that are added; a head is tied to the first that has a table of tokens.
+        norm: Normalisation of the sum; None = none.
+        dropout: Share of the result that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> from weft.blocks.position import Sinusoidal
+        >>> Sum(4, Field("text", 9), parts=[Token, Sinusoidal])(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        field: Field,
+        *,
+        parts: list[Build[Embedder]] = TOKEN_ALONE,
+        norm: Build[Norm] | None = None,
+        dropout: Dropout = 0.0,
+    ):
+        super().__init__(dim, field)
+        if not parts:
+            raise ValueError("a sum of 0 parts has no vectors; give at least one part, such as token")
+        self.parts = nn.ModuleList([part(dim, field) for part in parts])
+        self.norm = None if norm is None else norm(dim)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Seq) -> Seq:
+        total_BTD: Tensor = self.parts[0](x).data
+        for part in list(self.parts)[1:]:
+            total_BTD = total_BTD + part(x).data
+        if self.norm is not None:
+            total_BTD = self.norm(total_BTD)
+        return x.with_data(self.drop(total_BTD))
+
+    def table(self) -> Tensor:
+        for part in self.parts:
+            with suppress(ValueError):
+                return cast(Embedder, part).table()
+        return super().table()

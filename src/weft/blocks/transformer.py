@@ -1,0 +1,173 @@
+"""The Transformer: one stack of layers, as an encoder and as a decoder. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from weft.blocks.norm import LayerNorm
+from weft.blocks.position import Rotary
+from weft.blocks.transformer_layer import TransformerLayer
+from weft.catalog import Build, block
+from weft.choices import Layers
+from weft.masks import Causal, Full, Mask
+from weft.seq import KV, Decoded, Memory, Seq
+from weft.slots import Decoder, Encoder, Layer, Norm, Position
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """What a stack has computed: the input and the output of every layer, and each layer's own keys and values."""
+
+    states: list[Seq]
+    past: tuple[KV, ...]
+
+
+class Stack(nn.Module):
+    """Layers on each other, the position they share, and the norm after the last."""
+
+    def __init__(
+        self,
+        dim: int,
+        memory: int | None,
+        layers: int,
+        layer: Build[Layer] | list[Build[Layer]],
+        position: Build[Position] | None,
+        norm: Build[Norm] | None,
+    ):
+        super().__init__()
+        kinds = layer if isinstance(layer, list) else [layer]
+        if not kinds:
+            raise ValueError("an empty list of layers cannot be cycled; give at least one")
+        self.layers = nn.ModuleList([kinds[i % len(kinds)](dim, memory) for i in range(layers)])
+        self.position = None if position is None else position(dim)
+        self.norm = None if norm is None else norm(dim)
+
+    def forward(
+        self, x: Seq, mask: Mask, past: Sequence[KV | None] | None = None, context: Sequence[KV | None] | None = None
+    ) -> Stacked:
+        nothing = [None] * len(self.layers)
+        states, kept = [x], []
+        for layer, before, memory in zip(self.layers, past or nothing, context or nothing, strict=True):
+            done = layer(states[-1], mask, self.position, before, memory)
+            states.append(done.hidden)
+            kept.append(done.kv)
+        if self.norm is not None:
+            states[-1] = x.with_data(self.norm(states[-1].data))
+        return Stacked(states, tuple(kept))
+
+
+@block("transformer")
+class Transformer(Encoder):
+    """Layers in which every position looks at every other that the mask allows.
+
+    h_0 = x,  h_l = layer_l(h_l-1),  y = norm(h_L)
+
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+
+    Args:
+        layers: How many layers.
+        layer: One layer, or a list that is cycled over the layers.
+        position: How positions enter attention; None = not at all, then the embedder should add them.
+        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+
+    Example:
+        >>> import torch
+        >>> Transformer(8)(Seq(torch.ones(2, 3, 8)), Causal()).data.shape
+        torch.Size([2, 3, 8])
+    """
+
+    honours = (Mask,)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        layers: Layers = 2,
+        layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
+        position: Build[Position] | None = Rotary,
+        norm: Build[Norm] | None = LayerNorm,
+    ):
+        super().__init__(dim)
+        self.stack = Stack(dim, None, layers, layer, position, norm)
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        return self.stack(x, mask).states
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Between two steps: every layer's own keys and values, those of the memory, and how many real tokens a row has seen."""
+
+    past: tuple[KV | None, ...]
+    context: tuple[KV | None, ...]
+    seen_B: Tensor
+
+    def select(self, rows: Tensor) -> TransformerState:
+        past = tuple(None if kv is None else kv.select(rows) for kv in self.past)
+        context = tuple(None if kv is None else kv.select(rows) for kv in self.context)
+        return TransformerState(past, context, self.seen_B[rows])
+
+
+@block("transformer")
+class TransformerDecoder(Decoder):
+    """Layers in which every position looks at those before it, and at the memory if there is one.
+
+    h_0 = x,  h_l = layer_l(h_l-1, memory),  y = norm(h_L)
+
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; without a memory: Radford et al. 2018 (GPT)
+
+    Args:
+        layers: How many layers.
+        layer: One layer, or a list that is cycled over the layers.
+        position: How positions enter attention over the own sequence; None = not at all, then the embedder should add them.
+        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+
+    Example:
+        >>> import torch
+        >>> memory = Memory((Seq(torch.ones(2, 5, 8)),))
+        >>> TransformerDecoder(8, 8)(Seq(torch.ones(2, 3, 8)), memory).hidden.data.shape
+        torch.Size([2, 3, 8])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        memory: int | None,
+        *,
+        layers: Layers = 2,
+        layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
+        position: Build[Position] | None = Rotary,
+        norm: Build[Norm] | None = LayerNorm,
+    ):
+        super().__init__(dim, memory)
+        self.looks = memory is not None
+        self.stack = Stack(dim, memory, layers, layer, position, norm)
+
+    def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
+        return Decoded(self.stack(x, mask, None, self._context(memory)).states[-1])
+
+    def start(self, memory: Memory | None, rows: int) -> TransformerState:
+        device = next(self.parameters()).device
+        seen_B = torch.zeros(rows, dtype=torch.long, device=device)
+        return TransformerState((None,) * len(self.stack.layers), self._context(memory), seen_B)
+
+    def step(self, x: Seq, state: TransformerState) -> Decoded:
+        if "position" not in x.marks:
+            x = x.mark(position=state.seen_B[:, None] + x.positions())
+        # One new token sees all that came before it: there is nothing for a mask to forbid.
+        mask = Full() if x.width == 1 else Causal()
+        done = self.stack(x, mask, state.past, state.context)
+        return Decoded(done.states[-1], TransformerState(done.past, state.context, state.seen_B + x.lengths()))
+
+    def _context(self, memory: Memory | None) -> tuple[KV | None, ...]:
+        if not self.looks:
+            return (None,) * len(self.stack.layers)
+        if memory is None:
+            raise ValueError(f"{type(self).__name__} was built to look at a memory, but there is none")
+        return tuple(cast(Layer, layer).project(memory) for layer in self.stack.layers)

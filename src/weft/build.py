@@ -1,0 +1,97 @@
+"""From a recipe's factories to networks: stages laid out, parts built and checked against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from weft.batch import Info
+from weft.catalog import base_of, name_of
+from weft.keys import key
+from weft.learning.network import Network
+from weft.recipe import Part, Problem, RecipeError
+from weft.slots import Objective
+
+if TYPE_CHECKING:
+    from weft.run import Run
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The four parts of one stage (factories) and which weights it starts from."""
+
+    index: int
+    name: str
+    data: Any
+    structure: Any
+    objective: Any
+    learning: Any
+    start: dict[str, str]
+    new_data: bool
+
+
+def plans(run: Run) -> list[Plan]:
+    """The stages of a run in order. The first is the recipe itself, called ``main``."""
+    found = [Plan(0, "main", run.data, run.structure, run.objective, run.learning, {}, True)]
+    for i, build in enumerate(run.stages, 1):
+        stage, before = build(), found[-1]
+        if stage.name in [p.name for p in found]:
+            raise _refuse(build, f"the stage name {stage.name!r} is there twice")
+        found.append(
+            Plan(
+                i,
+                stage.name,
+                stage.data or before.data,
+                stage.structure or before.structure,
+                stage.objective or before.objective,
+                stage.learning,
+                stage.start,
+                stage.data is not None,
+            )
+        )
+    return found
+
+
+def build_network(plan: Plan, info: Info, seed: int, device: torch.device | str = "cpu", check: bool = True) -> Network:
+    """Model and objectives of a stage, initialised from the seed; refused where they do not fit each other."""
+    torch.manual_seed(key(seed, plan.index, "weights"))
+    with torch.device(device):
+        model = plan.structure(info)
+        factories = plan.objective if isinstance(plan.objective, dict) else {"": plan.objective}
+        objectives: dict[str, Objective] = {name: build(info, model.dim) for name, build in factories.items()}
+    if check:
+        for name, objective in objectives.items():
+            _check_fit(model, objective, plan.structure, factories[name])
+    return Network(model, objectives)
+
+
+def _check_fit(model: Any, objective: Objective, structure: Any, factory: Any) -> None:
+    missing = [need.__name__ for need in objective.needs if need not in model.provides()]
+    if missing:
+        has = ", ".join(p.__name__ for p in model.provides()) or "nothing"
+        raise _refuse(
+            factory,
+            f"the objective {_name(factory, objective)!r} needs a structure that {' and '.join(missing)}, "
+            f"but the structure {_name(structure, model)!r} has: {has}",
+        )
+
+
+def _name(factory: Any, built: Any) -> str:
+    return name_of(factory) if base_of(factory) is not None else type(built).__name__
+
+
+def _refuse(factory: Any, text: str) -> RecipeError:
+    where, path = (factory.where, factory.path) if isinstance(factory, Part) else ("", "")
+    return RecipeError([Problem(where, path, text)])
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` is the best there is. Raises ValueError for one that is not there."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        name = next(n for n in ("cuda", "mps", "cpu") if there[n])
+    if not there[name]:
+        raise ValueError(f"device: {name} is not available here (there is: {', '.join(n for n in there if there[n])})")
+    return torch.device(name)

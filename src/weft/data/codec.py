@@ -1,0 +1,74 @@
+"""What a run remembers of its data: the fields and the tokenizers, in files of its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from weft.batch import Field, Info, Special
+from weft.slots import Codec, Data
+
+FORMAT = 1
+"""Version of fields.json."""
+
+
+def save_codec(codec: Codec, folder: Path) -> None:
+    """Write ``fields.json``, and ``tokenizer-<space>.json`` for every id space."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for space, tokenizer in codec.tokenizers.items():
+        tokenizer.save(folder / f"tokenizer-{space}.json")
+    info = codec.info
+    content = {"format": FORMAT, "data": info.data, "target": info.target, "fields": [asdict(f) for f in info.fields.values()]}
+    new = folder / "fields.json.new"
+    new.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    new.replace(folder / "fields.json")
+
+
+def load_codec(data: Data, folder: Path) -> Codec:
+    """Read it back; ``data`` says which tokenizers there are."""
+    file = Path(folder) / "fields.json"
+    info = _read_info(file)
+    tokenizers = data.tokenizers()
+    spaces = {f.space for f in info.texts()}
+    if spaces != set(tokenizers):
+        raise ValueError(
+            f"{file}: has the id spaces {', '.join(sorted(spaces))}, but the recipe's data has {', '.join(sorted(tokenizers))}: "
+            "they do not belong together"
+        )
+    for space, tokenizer in tokenizers.items():
+        tokenizer.load(Path(folder) / f"tokenizer-{space}.json")
+    for f in info.texts():
+        if f.vocab != tokenizers[f.space].vocab:
+            raise ValueError(
+                f"{file}: the field {f.name!r} has {f.vocab} ids, but tokenizer-{f.space}.json has {tokenizers[f.space].vocab}"
+            )
+    return Codec(info, tokenizers)
+
+
+def _read_info(file: Path) -> Info:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{file}: there is no such file; is this the folder of a run?") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file}: cannot be read: {error}") from None
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"{file}: has format {version!r}, but this version of weft reads format {FORMAT}")
+    try:
+        fields = [_field(f) for f in content["fields"]]
+        return Info({f.name: f for f in fields}, str(content["target"]), str(content["data"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
+
+
+def _field(content: dict[str, Any]) -> Field:
+    special, labels = Special(**content["special"]), tuple(map(str, content["labels"]))
+    f = Field(**{**content, "special": special, "labels": labels})
+    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
+        if not isinstance(getattr(f, name), kind):
+            raise TypeError(f"{name} is {getattr(f, name)!r}")
+    return f

@@ -1,0 +1,128 @@
+"""The order of examples as a pure function: which rows are in batch i of epoch e, without any state.
+
+Rows are sorted once by cost into length buckets. What is random is a bijection computed from a key, so that any batch can
+be found at once, in any process, in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+Key = int | str | tuple["Key", ...]
+
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_ROUNDS = 6
+
+
+def key(*parts: Key) -> int:
+    """64 bits that depend on all parts: BLAKE2b of their canonical form (a numpy integer counts as the int it is).
+
+    >>> key(1, "train") == key(1, "train"), key(1, "train") == key("1", "train")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.blake2b(_canonical(parts).encode(), digest_size=8).digest(), "little")
+
+
+def _canonical(part: Key) -> str:
+    if isinstance(part, tuple | list):
+        return "(" + ",".join(map(_canonical, part)) + ")"
+    if isinstance(part, str):
+        return f"s{len(part)}:{part}"
+    if isinstance(part, int | np.integer):
+        return f"i{int(part)}"
+    raise TypeError(f"a key is made of ints, strings and tuples of them, not of {type(part).__name__}")
+
+
+def mix(x: np.ndarray, key: int) -> np.ndarray:
+    """A number of 64 random-looking bits for each number: the finaliser of SplitMix64 on x + key.
+
+    Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+    """
+    with np.errstate(over="ignore"):
+        x = np.asarray(x, np.uint64) + np.uint64(key & _WORD)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def permute(i: np.ndarray, n: int, key: int) -> np.ndarray:
+    """Where a keyed permutation of 0 .. n-1 sends each of the numbers ``i``, in constant time and memory for each.
+
+    A balanced Feistel network of 6 rounds on the smallest even number of bits that holds n - 1; a result of n or more is
+    sent through again (cycle walking) until it falls below n.
+
+    >>> sorted(permute(np.arange(10), 10, key(1)).tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    i = np.array(i, np.int64, ndmin=1)
+    if i.size and (i.min() < 0 or i.max() >= n):
+        raise ValueError(f"permute: numbers must lie in 0 .. {n - 1}, but they reach from {i.min()} to {i.max()}")
+    half = max(1, ((n - 1).bit_length() + 1) // 2)
+    shift, low = np.uint64(half), np.uint64((1 << half) - 1)
+    x = i.astype(np.uint64)
+    todo = np.arange(x.size)
+    while todo.size:
+        left, right = x[todo] >> shift, x[todo] & low
+        for turn in range(_ROUNDS):
+            left, right = right, left ^ (mix(right, key + turn * _GOLDEN) & low)
+        x[todo] = (left << shift) | right
+        todo = todo[x[todo] >= n]
+    return x.astype(np.int64)
+
+
+class Buckets:
+    """Rows sorted once by cost into buckets of similar cost, and batches of them: K per epoch, the same number in each.
+
+    Batch i of epoch e is batch p(i) of all buckets' batches in a row, p a permutation of 0 .. K-1 that depends on the epoch;
+    its rows are found by a second permutation inside the bucket. A bucket of n rows whose longest costs w is shared out
+    evenly to ceil(n / s) batches, s = max(1, budget // w): none costs more than the budget, and none is a tiny rest.
+
+    Args:
+        cost: Tokens of each row.
+        budget: Most tokens of a batch, counting each row as its longest. A row that costs more is a batch by itself.
+        growth: How much wider each bucket is than the one before.
+        first: Rows up to this cost share the first bucket.
+
+    >>> order = Buckets(np.array([3, 9, 4, 8]), budget=16)
+    >>> len(order), sorted(sorted(order.rows(key(1), 0, i).tolist()) for i in range(3))
+    (3, [[0, 3], [1], [2]])
+    """
+
+    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, first: int = 8):
+        cost = np.asarray(cost)
+        if cost.ndim != 1 or not cost.size:
+            raise ValueError(f"there are no rows to put in order (cost has shape {cost.shape})")
+        if budget < 1:
+            raise ValueError(f"a batch needs a budget of at least 1 token, not {budget}")
+        if growth <= 1 or first < 1:
+            raise ValueError(f"buckets need growth > 1 and first >= 1, not {growth} and {first}")
+        small = np.uint32 if cost.size <= 1 << 32 else np.int64
+        self.order = np.argsort(cost, kind="stable").astype(small)
+        ranked = cost[self.order]
+        edges = [first]
+        while edges[-1] < int(ranked[-1]):
+            edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
+        cuts = np.unique(np.concatenate([[0], np.searchsorted(ranked, edges, side="right"), [cost.size]]))
+        self.start, self.size = cuts[:-1], np.diff(cuts)
+        most = np.maximum(1, budget // np.maximum(1, ranked[cuts[1:] - 1].astype(np.int64)))
+        self.batches = -(-self.size // most)
+        self.ends = np.cumsum(self.batches)
+
+    def __len__(self) -> int:
+        """K, the batches of an epoch."""
+        return int(self.ends[-1])
+
+    def rows(self, seed: int, epoch: int, index: int) -> np.ndarray:
+        """The rows of batch ``index`` (0 .. K-1) of that epoch."""
+        if not 0 <= index < len(self):
+            raise ValueError(f"batch {index} does not exist: an epoch has {len(self)}, counted from 0")
+        place = int(permute(np.array([index]), len(self), key(seed, epoch, "batch"))[0])
+        bucket = int(np.searchsorted(self.ends, place, side="right"))
+        size, batches = int(self.size[bucket]), int(self.batches[bucket])
+        nth = place - (int(self.ends[bucket]) - batches)
+        inside = np.arange(nth * size // batches, (nth + 1) * size // batches)
+        moved = permute(inside, size, key(seed, epoch, "row", bucket))
+        return self.order[int(self.start[bucket]) + moved].astype(np.int64)

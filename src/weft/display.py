@@ -1,0 +1,117 @@
+"""What a person sees while a run trains: a progress bar on a terminal, plain lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_PLAIN_SECONDS = 5.0
+
+
+class Display:
+    """Says nothing: for training from Python."""
+
+    def say(self, text: str) -> None: ...
+
+    def begin(self, stage: str, steps: int, several: bool) -> None: ...
+
+    def update(self, row: Mapping[str, Any], padding: float) -> None: ...
+
+    def evaluated(self, round_: int, figures: Mapping[str, float]) -> None: ...
+
+    def end(self) -> None: ...
+
+    def finished(self, folder: Path, figures: Mapping[str, float]) -> None: ...
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        yield
+
+
+class Terminal(Display):
+    """A bar with loss, tokens/s, padding share and time left; plain lines where the output is not a terminal."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self.bar: Progress | None = None
+        self.last = 0.0
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def begin(self, stage: str, steps: int, several: bool) -> None:
+        self.steps, self.title = steps, f"stage {stage}: " if several else ""
+        self.first_round: int | None = None
+        self.started = time.perf_counter()
+        if self.console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            self.bar = Progress(*columns, console=self.console, transient=False)
+            self.bar.start()
+            self.task = self.bar.add_task(f"{self.title}starting", total=steps)
+
+    def update(self, row: Mapping[str, Any], padding: float) -> None:
+        if "problem" in row:
+            self.say(f"{row['event']}: {row['problem']}")
+            return
+        losses = " ".join(f"{k} {v:.4f}" for k, v in row.items() if k == "loss" or k.endswith("/loss"))
+        text = f"{self.title}{losses} | {_short(row['tokens_per_second'])} tokens/s | padding {padding:.1%}"
+        if self.bar:
+            self.bar.update(self.task, completed=row["round"], description=text)
+            return
+        now = time.perf_counter()
+        if self.first_round is None:
+            self.first_round = row["round"]
+            self.started = now
+        if now - self.last >= _PLAIN_SECONDS or row["round"] == self.steps:
+            self.last = now
+            done = row["round"] - self.first_round
+            left = (now - self.started) / done * (self.steps - row["round"]) if done else None
+            self.say(f"round {row['round']}/{self.steps} | {text} | {_clock(left) if left is not None else '?'} left")
+
+    def evaluated(self, round_: int, figures: Mapping[str, float]) -> None:
+        self.say(f"round {round_} valid: {show_figures(figures)}")
+
+    def end(self) -> None:
+        if self.bar:
+            self.bar.stop()
+            self.bar = None
+
+    def finished(self, folder: Path, figures: Mapping[str, float]) -> None:
+        self.say(f"{show_figures(figures)}\nthe run is in {folder}")
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        if self.console.is_terminal:
+            with self.console.status(what):
+                yield
+        else:
+            self.say(f"{what} ...")
+            yield
+
+
+def show_figures(figures: Mapping[str, float]) -> str:
+    """The figures in a line; those of groups (name/group) are left to metrics.json."""
+    return "  ".join(f"{name} {value:.4f}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int))
+
+
+def _short(number: float) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else f"{number:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

@@ -1,0 +1,123 @@
+"""Evaluation: the loss and the metrics of a model on a split of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from weft.batch import Clock, Hypothesis
+from weft.catalog import Build, block, slot
+from weft.choices import Count, Natural
+from weft.data import evaluation_batches
+from weft.generate import Greedy
+from weft.slots import Codec, Dataset, Metric, Objective, Search
+
+_SMALLER_IS_BETTER = ("loss", "perplexity")
+
+
+@dataclass
+class Judged:
+    """The figures of an evaluation by name, and what was predicted for each row (where a metric asked for it)."""
+
+    figures: dict[str, float]
+    predictions: dict[int, str] = field(default_factory=dict)
+
+
+@block("evaluation")
+@slot
+class Evaluation:
+    """How a model is judged, during training and after it.
+
+    Args:
+        every: Rounds between evaluations; 0 = only at the end.
+        metrics: Figures besides the loss.
+        search: How texts are generated for the metrics that compare texts.
+        split: The part of the data used during training.
+        rows: Only the first so many rows during training; 0 = all.
+        best: The figure that decides which weights are best.
+        batch: Tokens per batch.
+
+    Example:
+        >>> Evaluation(every=100).best
+        'loss'
+    """
+
+    def __init__(
+        self,
+        *,
+        every: Natural = 0,
+        metrics: list[Build[Metric]] | None = None,
+        search: Build[Search] = Greedy,
+        split: str = "valid",
+        rows: Natural = 0,
+        best: str = "loss",
+        batch: Count = 8000,
+    ):
+        self.every, self.split, self.rows, self.best, self.batch = every, split, rows, best, batch
+        self.metrics = [build() for build in metrics or []]
+        self.search = search()
+
+    def judge(
+        self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device, rows: int = 0
+    ) -> Judged:
+        """Evaluate on a dataset, or on its first ``rows`` rows. Leaves the model's mode as it was."""
+        if rows and rows < len(dataset):
+            dataset = First(dataset, rows)
+        was_training = model.training
+        model.eval()
+        objective.eval()
+        totals: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        answers: dict[int, str] = {}
+        with torch.inference_mode():
+            for batch in evaluation_batches(dataset, objective, self.batch, (0,)):
+                moved = batch.to(device)
+                for name, term in objective(model, moved, Clock()).items():
+                    totals[name] = totals.get(name, 0.0) + float(term.total)
+                    counts[name] = counts.get(name, 0) + term.count
+                if any(m.wants in ("text", "label") for m in self.metrics):
+                    predictions = objective.predict(model, moved, self.search)
+                    answers |= {row: readable(p, codec) for row, p in zip(batch.rows, predictions, strict=True)}
+        model.train(was_training)
+        objective.train(was_training)
+        means = {name: totals[name] / max(counts[name], 1) for name in totals}
+        figures = {**means, **objective.figures(means)}
+        order = sorted(answers)
+        references = [dataset.raw(row) for row in order] if order else []
+        for metric in self.metrics:
+            figures |= metric.compute([answers[row] for row in order], references)
+        return Judged(figures, answers)
+
+    def better(self, figures: dict[str, float]) -> float:
+        """The deciding figure, turned so that larger is better."""
+        if self.best not in figures:
+            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(figures)}")
+        return -figures[self.best] if self.best in _SMALLER_IS_BETTER else figures[self.best]
+
+
+def readable(prediction: Any, codec: Codec) -> str:
+    """A prediction as a person would write it: the best text found, or the name of the class."""
+    if isinstance(prediction, int):
+        names = codec.info["label"].labels
+        return names[prediction] if prediction < len(names) else str(prediction)
+    best: Hypothesis = prediction[0]
+    return codec.decode(codec.info.target, best.ids)
+
+
+class First:
+    """The first rows of a dataset."""
+
+    def __init__(self, dataset: Dataset, rows: int):
+        self.dataset, self.size = dataset, rows
+        self.lengths = {name: lengths[:rows] for name, lengths in dataset.lengths.items()}
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, row: int) -> Any:
+        return self.dataset[row]
+
+    def raw(self, row: int) -> dict[str, str]:
+        return self.dataset.raw(row)

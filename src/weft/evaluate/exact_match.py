@@ -1,0 +1,47 @@
+"""Share of answers that are right to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.catalog import block
+from weft.evaluate.reference import against, column
+from weft.slots import Metric
+
+
+@block("exact-match")
+class ExactMatch(Metric):
+    """The share of predicted texts that equal the reference to the letter.
+
+    exact_match = sum_i [prediction_i = reference_i] / n
+
+    With ``by``, also the share within each group (``exact_match/<group>``) and that of the group where it is lowest
+    (``exact_match_worst``): a good mean can hide a group that fails.
+
+    Args:
+        field: Column of the raw row with the reference.
+        by: Column of the raw row to group by; none: no groups.
+
+    Example:
+        >>> rows = [{"target": "a", "kind": "x"}, {"target": "b", "kind": "y"}]
+        >>> ExactMatch(by="kind").compute(["a", "c"], rows)
+        {'exact_match': 0.5, 'exact_match/x': 1.0, 'exact_match/y': 0.0, 'exact_match_worst': 0.0}
+    """
+
+    wants = "text"
+
+    def __init__(self, *, field: str = "target", by: str | None = None):
+        super().__init__()
+        self.field, self.by = field, by
+
+    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
+        right = [p == r for p, r in zip(predictions, against(predictions, references, self.field), strict=True)]
+        figures = {"exact_match": sum(right) / len(right)}
+        if self.by is None:
+            return figures
+        groups: dict[str, list[bool]] = {}
+        for group, hit in zip(column(references, self.by), right, strict=True):
+            groups.setdefault(group, []).append(hit)
+        shares = {f"exact_match/{group}": sum(hits) / len(hits) for group, hits in sorted(groups.items())}
+        return {**figures, **shares, "exact_match_worst": min(shares.values())}

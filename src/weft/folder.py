@@ -1,0 +1,165 @@
+"""A run's folder: what is in it, and who may write to it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from weft import __version__
+from weft.files import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
+from weft.recipe import to_yaml
+
+FORMAT = 1
+
+
+class FolderError(ValueError):
+    """A run's folder cannot be used as asked. The message says what to do."""
+
+
+class RunFolder:
+    """The files of a run, readable by a person and a script.
+
+    recipe.yaml (every default written), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
+    fields.json, metrics.json, ledger.json, environment.json, curve.png.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._lock: Any = None
+
+    recipe = property(lambda self: self.path / "recipe.yaml")
+    log = property(lambda self: self.path / "log.jsonl")
+    model = property(lambda self: self.path / "model.safetensors")
+    metrics = property(lambda self: self.path / "metrics.json")
+    ledger = property(lambda self: self.path / "ledger.json")
+    environment = property(lambda self: self.path / "environment.json")
+    curve = property(lambda self: self.path / "curve.png")
+
+    def checkpoints(self, stage: str, only: bool) -> Path:
+        return self.path / "checkpoints" if only else self.path / "checkpoints" / stage
+
+    def is_run(self) -> bool:
+        return self.recipe.is_file()
+
+    # ---------------------------------------------------------------------------------------------------------- opening
+
+    def create(self, recipe: dict[str, Any], plugins: list[str]) -> None:
+        """Make the folder for a new run. Raises FolderError if there is anything in it already."""
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise FolderError(f"{self.path} is a file: choose another folder with --run")
+            if self.is_run():
+                raise FolderError(f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run")
+            if self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
+                raise FolderError(f"{self.path} is not empty and not a run's folder: choose another one with --run")
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock()
+            write_json(self.environment, _environment(plugins))
+            write_text(self.recipe, f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n" + to_yaml(recipe))
+        except OSError as error:
+            raise FolderError(f"cannot make the run's folder {self.path}: {error.strerror} ({error.filename})") from None
+
+    def open(self) -> None:
+        """Take an existing run, to go on with it."""
+        if not self.path.is_dir():
+            raise FolderError(f"there is no folder {self.path} to go on with: leave out --resume to begin")
+        if not self.is_run():
+            raise FolderError(f"{self.path} is not a run's folder (it has no recipe.yaml)")
+        self.lock()
+        repair_lines(self.log) if self.log.exists() else None
+
+    def lock(self) -> None:
+        """Only one process trains into a folder. The lock ends with the process, however it ends."""
+        try:
+            stream = (self.path / ".lock").open("a")
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(f"another process is training into {self.path}: wait for it, or choose another folder") from None
+        except OSError as error:
+            raise FolderError(f"cannot write to {self.path}: {error.strerror}") from None
+        self._lock = stream
+
+    def close(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    # -------------------------------------------------------------------------------------------------------------- log
+
+    def write_log(self, row: dict[str, Any]) -> None:
+        append_line(self.log, {"event": "update", **row})
+
+    def forget_after(self, stage: int, round_: int) -> None:
+        """Take out of the log what a resumed run will do again. Events of saving and resuming stay: they happened."""
+        if self.log.exists():
+            redone = ("update", "valid")
+            truncate_lines(
+                self.log,
+                lambda r: r.get("event") not in redone or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),
+            )
+
+    def read_log(self) -> list[dict[str, Any]]:
+        return read_lines(self.log) if self.log.exists() else []
+
+    def plugins(self) -> list[str]:
+        try:
+            return list(read_json(self.environment).get("plugins", []))
+        except (OSError, ValueError):
+            return []
+
+
+def next_folder(recipe: str, parent: Path = Path("runs")) -> Path:
+    """``runs/<recipe>-<n>`` with the next free number."""
+    return parent / f"{recipe}-{_newest_number(recipe, parent) + 1}"
+
+
+def newest_folder(recipe: str, parent: Path = Path("runs")) -> Path:
+    """The run of that recipe begun last. Raises FolderError if there is none."""
+    number = _newest_number(recipe, parent)
+    if not number:
+        raise FolderError(f"there is no run {parent / recipe}-<n> to go on with: leave out --resume, or name the folder with --run")
+    return parent / f"{recipe}-{number}"
+
+
+def _newest_number(recipe: str, parent: Path) -> int:
+    pattern = re.compile(re.escape(recipe) + r"-(\d+)")
+    found = [int(m[1]) for p in parent.glob(f"{recipe}-*") if (m := pattern.fullmatch(p.name))] if parent.is_dir() else []
+    return max(found, default=0)
+
+
+def _environment(plugins: list[str]) -> dict[str, Any]:
+    import numpy
+    import torch
+
+    return {
+        "format": FORMAT,
+        "weft": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "plugins": plugins,
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def compare_recipes(old: Any, new: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+    """What differs between two filled recipes: path -> (old, new)."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found: dict[str, tuple[Any, Any]] = {}
+        for name in [*old, *(k for k in new if k not in old)]:
+            found |= compare_recipes(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+        return found
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return {k: v for i, (a, b) in enumerate(zip(old, new, strict=True)) for k, v in compare_recipes(a, b, f"{path}.{i}").items()}
+    return {} if json.dumps(old) == json.dumps(new) else {path: (old, new)}

@@ -1,0 +1,41 @@
+"""Attention maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from weft.blocks.attend import recording
+
+
+@contextmanager
+def attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Record the exact weights of every attention in ``model``, whatever kernel is in use otherwise.
+
+    The maps are keyed by the attending module's name in the model. Each has one B x H x T x S tensor per call, in the order
+    of the calls (B rows, H heads, T queries, S keys): a full pass gives one, a search one per step. They are detached copies
+    of the weights before dropout; rows over keys sum to 1, or are 0 where a query may look at nothing.
+
+    Example:
+        >>> import torch
+        >>> from weft.blocks.multihead import MultiHead
+        >>> from weft.masks import Full
+        >>> from weft.seq import Seq
+        >>> model = torch.nn.ModuleDict({"look": MultiHead(8, 8, heads=2)})
+        >>> x = Seq(torch.ones(1, 3, 8))
+        >>> with attention(model) as maps:
+        ...     y = model["look"](x, model["look"].project(x), Full())
+        >>> maps["look"][0].shape
+        torch.Size([1, 2, 3, 3])
+    """
+    names = {module: name for name, module in model.named_modules()}
+    maps: dict[str, list[Tensor]] = {}
+
+    def record(owner: nn.Module, weight_BHTS: Tensor) -> None:
+        if owner in names:
+            maps.setdefault(names[owner], []).append(weight_BHTS.detach().clone())
+
+    with recording(record):
+        yield maps

@@ -1,0 +1,46 @@
+"""LEARNING: how the weights move."""
+
+from weft.learning.averaging import EMA, average
+from weft.learning.checkpoint import CheckpointError, Checkpoints, digest, read_tensors, write_tensors
+from weft.learning.checkpoint import load as load_checkpoint
+from weft.learning.constraints import ClipWeights
+from weft.learning.gradient import Gradient
+from weft.learning.loop import Interrupted, Loop, Progress, Watcher
+from weft.learning.network import Network, Step, take_weights
+from weft.learning.nonfinite import NonFinite
+from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
+from weft.learning.phase import Phase
+from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
+from weft.learning.stage import Stage
+
+__all__ = [
+    "EMA",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "CheckpointError",
+    "Checkpoints",
+    "ClipWeights",
+    "Constant",
+    "Cosine",
+    "Gradient",
+    "Interrupted",
+    "Linear",
+    "Loop",
+    "Network",
+    "Noam",
+    "NonFinite",
+    "Phase",
+    "Progress",
+    "RMSprop",
+    "SlantedTriangular",
+    "Stage",
+    "Step",
+    "Watcher",
+    "average",
+    "digest",
+    "load_checkpoint",
+    "read_tensors",
+    "take_weights",
+    "write_tensors",
+]

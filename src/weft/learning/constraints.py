@@ -1,0 +1,41 @@
+"""Constraints: what is done to the trained parameters after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from weft.catalog import block
+from weft.choices import Positive
+from weft.slots import Constraint
+
+
+@block("clip-weights")
+class ClipWeights(Constraint):
+    """Keeps every weight within a box, as a Wasserstein critic needs it.
+
+    w <- min(max(w, -limit), limit)
+
+    Arjovsky et al. 2017 (WGAN), https://arxiv.org/abs/1701.07875
+
+    Args:
+        limit: The largest absolute value that a weight may have.
+
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([-3.0, 0.5, 3.0]))
+        >>> ClipWeights(limit=1.0).apply({"weight": weight})
+        >>> weight.tolist()
+        [-1.0, 0.5, 1.0]
+    """
+
+    def __init__(self, *, limit: Positive = 0.01):
+        if not limit > 0:
+            raise ValueError(f"limit is the largest absolute value of a weight: more than 0, not {limit}")
+        self.limit = limit
+
+    @torch.no_grad()
+    def apply(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        for parameter in parameters.values():
+            parameter.clamp_(-self.limit, self.limit)

@@ -1,0 +1,333 @@
+"""The loop. A round is one pass over the phases; checkpoints are written between rounds only.
+
+Before each micro-batch the generators are seeded with a hash of where training stands, so no generator's state is stored, and a
+run that is resumed from a checkpoint does what it would have done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from weft.batch import Batch, Clock, Loss
+from weft.keys import key
+from weft.learning.averaging import EMA
+from weft.learning.gradient import Gradient
+from weft.learning.network import Network, Step, picked
+from weft.learning.nonfinite import NonFinite, bad_parameter, finite, watching
+from weft.learning.optimizers import flatten_state, restore_state
+from weft.learning.phase import Phase
+from weft.learning.sync import Alone
+from weft.slots import Feed, Objective
+
+
+@dataclass
+class Progress:
+    """Where training stands: all that a checkpoint needs besides tensors."""
+
+    stage: int = 0
+    round: int = 0
+    updates: dict[str, int] = field(default_factory=dict)
+    drawn: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, list[int]] = field(default_factory=dict)
+    skips: int = 0
+    tokens: int = 0
+    best: float | None = None
+    best_round: int | None = None
+    stale: int = 0
+    stopped: bool = False
+
+
+class Watcher(Protocol):
+    """What the loop tells of, and asks."""
+
+    def logged(self, row: dict[str, Any]) -> None: ...
+
+    def evaluate(self, progress: Progress, last: bool) -> float | None:
+        """Evaluate if it is time; the figure that decides which weights are best (larger is better), or None."""
+        ...
+
+    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None: ...
+
+    def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """The newest valid checkpoint's tensors and documents."""
+        ...
+
+    def wants_stop(self) -> bool: ...
+
+
+class Interrupted(Exception):
+    """Training was asked to stop and has saved where it stands."""
+
+
+class Active:
+    """A phase with what it works on."""
+
+    def __init__(self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient):
+        self.name, self.phase, self.objective, self.feed = name, phase, objective, feed
+        self.parameters = {n: network.parameters()[n] for n in picked(network.parameters(), phase.train)}
+        for glob in phase.train:
+            if not picked(network.parameters(), [glob]):
+                tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in network.parameters()))
+                raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
+        self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
+        self.step: Callable[..., Loss] = Step(network.model, objective)
+        if learning.compile:
+            self.step = torch.compile(self.step)
+        self.optimizer = (phase.optimizer or learning.optimizer)([{"params": list(self.parameters.values())}]).inner
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.schedule = (phase.schedule or learning.schedule)()
+        self.clip = learning.clip if phase.clip is None else phase.clip
+        self.accumulate = phase.accumulate or learning.accumulate
+        self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
+        self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
+
+    def due(self, round_: int) -> bool:
+        return round_ >= self.start and (round_ - self.start) % self.every == 0
+
+
+class Loop:
+    """Trains a network by the phases of a ``Gradient``.
+
+    Args:
+        network: Model and objectives.
+        learning: The choices.
+        feeds: Makes the batches of a split for an objective, under the name of a phase.
+        watcher: Is told of updates, evaluates, saves.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        learning: Gradient,
+        feeds: Callable[[str, Objective, str], Feed],
+        watcher: Watcher,
+        *,
+        seed: int,
+        stage: int,
+        device: torch.device,
+        precision: str,
+    ):
+        self.network, self.learning, self.watcher, self.device = network, learning, watcher, device
+        self.seed, self.sync, self.progress = seed, Alone(), Progress(stage=stage)
+        self.autocast = lambda: torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+        self.ema = EMA(network.tensors(), decay=learning.ema, warmup=True) if learning.ema else None
+        self.phases: list[Active] = []
+        for i, phase in enumerate(learning.phases):
+            objective = self._objective(phase)
+            name = phase.objective or ("main" if len(learning.phases) == 1 else f"phase-{i}")
+            name = name if name not in [p.name for p in self.phases] else f"{name}-{i}"
+            self.phases.append(Active(name, phase, network, objective, feeds(phase.data, objective, name), learning))
+            self.sync.attach(nn.ModuleList([network.model, objective]), list(self.phases[-1].parameters.values()))
+            self.progress.updates[name] = self.progress.drawn[name] = 0
+
+    def _objective(self, phase: Phase) -> Objective:
+        known = self.network.objectives
+        if phase.objective is None and len(known) == 1:
+            return next(iter(known.values()))
+        if phase.objective not in known:
+            raise ValueError(f"a phase names the objective {phase.objective!r}; the recipe has: {', '.join(map(repr, known))}")
+        return known[phase.objective]
+
+    # ------------------------------------------------------------------------------------------------------- the loop
+
+    def run(self, resume: bool) -> None:
+        """Train from the newest checkpoint, or from the start, to the last round."""
+        if resume:
+            self.restore()
+        else:
+            self.save()
+        started, tokens = time.perf_counter(), self.progress.tokens
+        while self.progress.round < self.learning.steps and not self.progress.stopped:
+            row: dict[str, Any] = {}
+            try:
+                for phase in self.phases:
+                    if phase.due(self.progress.round):
+                        row |= self.run_phase(phase)
+            except NonFinite as trouble:
+                if not self.recover(trouble):
+                    raise
+                continue
+            self.progress.round += 1
+            if self.ema:
+                self.ema.update(self.network.tensors())
+            last = self.progress.round == self.learning.steps
+            if last or self.progress.round % self.learning.log_every == 0:
+                rate = (self.progress.tokens - tokens) / max(time.perf_counter() - started, 1e-9)
+                self.watcher.logged(
+                    {"round": self.progress.round, **row, "tokens": self.progress.tokens, "tokens_per_second": rate}
+                )
+                started, tokens = time.perf_counter(), self.progress.tokens
+            improved = self.evaluate(last)
+            stop = self.watcher.wants_stop()
+            every = self.learning.save_every
+            if last or stop or improved or self.progress.stopped or (every and self.progress.round % every == 0):
+                self.save()
+            if stop and not last:
+                raise Interrupted
+
+    def run_phase(self, phase: Active) -> dict[str, Any]:
+        """All updates of a phase in one round."""
+        row: dict[str, Any] = {}
+        self.network.train()
+        for name, parameter in self.network.parameters().items():
+            parameter.requires_grad_(name in phase.parameters)
+        for repeat in range(phase.phase.repeat):
+            micros = [b for b in (self.draw(phase) for _ in range(phase.accumulate)) if b is not None]
+            for again in range(phase.phase.reuse if micros else 0):
+                row = self.update(phase, micros, repeat, again)
+        prefix = f"{phase.name}/" if len(self.phases) > 1 else ""
+        return {prefix + k: v for k, v in row.items()}
+
+    def draw(self, phase: Active) -> Batch | None:
+        without = frozenset(self.progress.left_out.get(phase.phase.data, ()))
+        batch = phase.feed.batch(self.progress.drawn[phase.name], without, self.sync.rank, self.sync.world)
+        self.progress.drawn[phase.name] += 1
+        if batch is None:
+            return None
+        self.progress.tokens += batch.tokens()
+        with torch.no_grad(), self.autocast():
+            return phase.objective.collect(self.network.model, batch.to(self.device))
+
+    def update(self, phase: Active, micros: list[Batch], repeat: int, again: int) -> dict[str, Any]:
+        """One step of the optimiser: sum_k weight_k total_k / N_k over the micro-batches, N_k counted over all of them."""
+        done = self.progress.updates[phase.name]
+        clock = Clock(done, phase.total, (self.progress.drawn[phase.name] - 1) // len(phase.feed))
+        buffers = {name: buffer.clone() for name, buffer in self.network.buffers().items()}
+        counts: dict[str, float] = {}
+        for batch in micros:
+            for term, n in phase.objective.counts(batch).items():
+                counts[term] = counts.get(term, 0) + n
+        counts = self.sync.total(counts)
+        phase.optimizer.zero_grad(set_to_none=True)
+        total, means = 0.0, dict.fromkeys(counts, 0.0)
+        for i, batch in enumerate(micros):
+            torch.manual_seed(
+                key(self.seed, self.progress.stage, self.progress.round, phase.name, repeat, again, i, self.sync.rank)
+            )
+            with contextlib.nullcontext() if i == len(micros) - 1 else self.sync.hold():
+                with self.autocast():
+                    terms = phase.step(batch, clock)
+                value = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
+                if not value.requires_grad:
+                    raise ValueError(f"phase {phase.name}: its loss does not depend on what it trains ({phase.phase.train})")
+                total += value.item()
+                if finite(total):
+                    value.backward()
+            for k, t in terms.items():
+                means[k] += t.total.item() / max(counts[k], 1)
+        self.sync.finish()
+        norm = nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf")).item() if finite(total) else total
+        if not finite(norm):
+            self.put_back(buffers, set(buffers))
+            what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
+            raise NonFinite(
+                done, phase.name, [r for b in micros for r in b.rows], what, self.find(phase, micros, repeat, again, clock)
+            )
+        factor = phase.schedule.factor(done, phase.total)
+        for group, rate in zip(phase.optimizer.param_groups, phase.rates, strict=True):
+            group["lr"] = rate * factor
+        phase.optimizer.step()
+        for constraint in phase.phase.constrain:
+            constraint.apply(phase.parameters)
+        self.put_back(buffers, phase.frozen)
+        phase.objective.observe(means)
+        self.progress.updates[phase.name] += 1
+        terms = means if set(means) != {"loss"} else {}
+        return {"loss": total, **terms, "lr": phase.rates[0] * factor, "grad_norm": norm, "epoch": clock.epoch}
+
+    def put_back(self, buffers: dict[str, Tensor], names: set[str]) -> None:
+        for name, buffer in self.network.buffers().items():
+            if name in names:
+                buffer.copy_(buffers[name])
+
+    def evaluate(self, last: bool) -> bool:
+        """Evaluate when it is time; True when these are the best weights so far."""
+        p = self.progress
+        with self.final_weights():
+            figure = self.watcher.evaluate(p, last)
+        if figure is None:
+            return False
+        if p.best is None or figure > p.best:
+            p.best, p.best_round, p.stale = figure, p.round, 0
+            return True
+        p.stale += 1
+        p.stopped = bool(self.learning.patience) and p.stale >= self.learning.patience
+        return False
+
+    # --------------------------------------------------------------------------------------------- what can go wrong
+
+    def recover(self, trouble: NonFinite) -> bool:
+        """Skip the update, or go back to the last checkpoint without its rows; False = stop."""
+        p, policy = self.progress, self.learning.on_nonfinite
+        if policy == "stop" or p.skips >= self.learning.most_skips:
+            return False
+        self.watcher.logged({"event": policy, "round": p.round, "problem": str(trouble), "rows": trouble.rows})
+        if policy == "skip":
+            p.skips += 1
+            p.round += 1  # the other phases of this round are left out as well: they would build on it
+            return True
+        left_out, skips = p.left_out, p.skips
+        data = next(a.phase.data for a in self.phases if a.name == trouble.phase)
+        left_out[data] = sorted({*left_out.get(data, []), *trouble.rows})
+        self.restore()
+        self.progress.left_out, self.progress.skips = left_out, skips + 1
+        return True
+
+    def find(self, phase: Active, micros: list[Batch], repeat: int, again: int, clock: Clock) -> str:
+        """Compute the update's loss once more, to name the first module whose output is not finite."""
+        if bad := bad_parameter(self.network.parameters(), "data"):
+            return f"the weights themselves ({bad})"
+        for i, batch in enumerate(micros):
+            torch.manual_seed(
+                key(self.seed, self.progress.stage, self.progress.round, phase.name, repeat, again, i, self.sync.rank)
+            )
+            with torch.no_grad(), self.autocast(), watching(Step(self.network.model, phase.objective)) as found:
+                phase.objective(self.network.model, batch, clock)
+            if found:
+                return found[0].removeprefix("model.")
+        bad = bad_parameter(phase.parameters, "grad")
+        return f"the gradient of {bad}" if bad else "the sum of the loss's terms"
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    def save(self) -> None:
+        tensors = {"model.safetensors": self.network.tensors()}
+        rest: dict[str, Any] = {}
+        for phase in self.phases:
+            names = {p: n for n, p in phase.parameters.items()}
+            tensors[f"optimizer-{phase.name}.safetensors"], rest[phase.name] = flatten_state(phase.optimizer, names)
+        if self.ema:
+            tensors["ema.safetensors"] = self.ema.state()
+        self.watcher.save(tensors, {"state.json": {"progress": asdict(self.progress), "optimizers": rest}}, self.progress)
+
+    def restore(self) -> None:
+        tensors, documents = self.watcher.restore()
+        state = documents["state.json"]
+        self.network.load(tensors["model.safetensors"])
+        for phase in self.phases:
+            names = {p: n for n, p in phase.parameters.items()}
+            restore_state(phase.optimizer, names, tensors[f"optimizer-{phase.name}.safetensors"], state["optimizers"][phase.name])
+        if self.ema:
+            self.ema.restore(tensors["ema.safetensors"])
+        self.progress = Progress(**state["progress"])
+
+    @contextlib.contextmanager
+    def final_weights(self) -> Iterator[None]:
+        """Within it, the network has the weights that would be kept."""
+        own = {name: tensor.clone() for name, tensor in self.network.tensors().items()} if self.ema else {}
+        if self.ema:
+            self.network.load(self.ema.weights())
+        yield
+        if self.ema:
+            self.network.load(own)
+
+    def final(self) -> Mapping[str, Tensor]:
+        """The weights to evaluate and to keep: the moving average if there is one, else the network's own."""
+        return self.ema.weights() if self.ema else self.network.tensors()

@@ -1,0 +1,43 @@
+"""A stage: training goes on with some of the four parts replaced, from the weights of the stage before."""
+
+from __future__ import annotations
+
+from weft.catalog import Build, block, slot
+from weft.slots import Data, Learning, Objective, Structure
+
+
+@block("stage")
+@slot
+class Stage:
+    """Replace any of the four parts and go on from the weights so far.
+
+    Pre-train and fine-tune: Howard & Ruder 2018, https://arxiv.org/abs/1801.06146
+
+    Args:
+        name: What the log and the checkpoints call it.
+        learning: How the weights move in this stage.
+        structure: A new structure; none = as before.
+        data: New data; none = as before.
+        objective: A new objective; none = as before.
+        start: Which weights are taken from the stage before: globs of new names to globs of old ones, with ``*`` standing
+            for the same text on both sides.
+
+    Example:
+        >>> from functools import partial
+        >>> from weft.learning import Gradient
+        >>> Stage(name="polish", learning=partial(Gradient, steps=10)).start
+        {'*': '*'}
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        learning: Build[Learning],
+        structure: Build[Structure] | None = None,
+        data: Build[Data] | None = None,
+        objective: Build[Objective] | dict[str, Build[Objective]] | None = None,
+        start: dict[str, str] = {"*": "*"},
+    ):
+        self.name, self.learning, self.structure, self.data, self.objective = name, learning, structure, data, objective
+        self.start = start

@@ -1,0 +1,60 @@
+"""n -> 1: an encoder, a pooler, and a head that says the class. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor
+
+from weft.batch import Info
+from weft.blocks import LSTM, ClassifierHead, Mean, Sum
+from weft.catalog import Build, block
+from weft.choices import Width
+from weft.masks import Full, Mask
+from weft.seq import Seq
+from weft.slots import Classifies, Embedder, Encoder, Encodes, Head, Pooler, Structure
+
+
+@block("classifier")
+class Classifier(Structure, Encodes, Classifies):
+    """Says the class (field ``label``) of a text (field ``text``).
+
+    p(label | x) = softmax(head(pooler(encoder(x))))
+
+    Args:
+        dim: Width of all vectors between the parts.
+        embedder: Vectors of the tokens.
+        encoder: n -> n, over the text.
+        pooler: n -> 1, over what was encoded.
+        head: Logits over the classes.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
+        >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9]])))).shape
+        torch.Size([1, 2])
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        *,
+        dim: Width = 128,
+        embedder: Build[Embedder] = Sum,
+        encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
+        pooler: Build[Pooler] = Mean,
+        head: Build[Head] = ClassifierHead,
+    ):
+        super().__init__(info)
+        self.dim = dim
+        self.embedder = embedder(dim, info["text"])
+        self.encoder = encoder(dim)
+        self.pooler = pooler(dim)
+        self.classifier = head(dim, info["label"], None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+    def features(self, x: Seq) -> Tensor:
+        return self.pooler(self.encode(x))

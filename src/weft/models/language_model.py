@@ -1,0 +1,70 @@
+"""0 -> n: a decoder alone. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from weft.batch import Info
+from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
+from weft.catalog import Build, block
+from weft.choices import Width
+from weft.seq import Seq
+from weft.slots import Classifies, Decoder, Decodes, Embedder, Head, Pooler, Structure
+
+
+@block("language-model")
+class LanguageModel(Structure, Decodes, Classifies):
+    """Writes a text from nothing but its beginning; with a pooler it also says the text's class.
+
+    p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x))))
+
+    Radford et al. 2018 (GPT), who train both at once
+
+    Args:
+        dim: Width of all vectors between the parts.
+        embedder: Vectors of the tokens.
+        decoder: Over the text; it looks at nothing else.
+        head: Logits over the ids.
+        pooler: Makes the vector that is classified; None = the model does not classify.
+        classifier: Logits over the classes of the field ``label``; not built without a pooler.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
+        >>> model.decode(Seq(torch.tensor([[7, 8, 9]])), None).hidden.data.shape
+        torch.Size([1, 3, 8])
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        *,
+        dim: Width = 128,
+        embedder: Build[Embedder] = Sum,
+        decoder: Build[Decoder] = TransformerDecoder,
+        head: Build[Head] = Tied,
+        pooler: Build[Pooler] | None = None,
+        classifier: Build[Head] = ClassifierHead,
+    ):
+        super().__init__(info)
+        self.dim = dim
+        self.target = info["text"] if "text" in info else info[info.target]
+        self.embedder = embedder(dim, self.target)
+        self.decoder = decoder(dim, None)
+        self.head = head(dim, self.target, self.embedder)
+        self.pooler = None
+        if pooler is not None:
+            self.pooler = pooler(dim)
+            self.classifier = classifier(dim, info["label"], None)
+
+    def embed(self, x: Seq) -> Seq:
+        return self.embedder(x)
+
+    def features(self, x: Seq) -> Tensor:
+        if self.pooler is None:
+            raise ValueError("this language model does not classify; give it a pooler, such as last")
+        return self.pooler(self.decode(x, None).hidden)
+
+    def provides(self) -> tuple[type, ...]:
+        return tuple(p for p in super().provides() if p is not Classifies or self.pooler is not None)

@@ -1,0 +1,48 @@
+"""Say which class a text belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss
+from weft.catalog import block
+from weft.choices import Share
+from weft.slots import Classifies, Objective, Search
+
+
+@block("classification")
+class Classification(Objective):
+    """Predict the label of a text.
+
+    loss = - sum_i log p(label_i | text_i); the count is the number of texts.
+
+    Args:
+        label_smoothing: Share of the probability that is spread over all classes.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=2, kind="label")})
+        >>> Classification(info, 8).prepare({"text": np.array([7, 8]), "label": 1}, None, None)["label"]
+        1
+    """
+
+    needs = (Classifies,)
+
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+        super().__init__(info, dim)
+        self.text, self.label = info["text"], info["label"]
+        self.smoothing = label_smoothing
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        text = np.append(example["text"], self.text.special.eos).astype(np.int64)
+        return Instance(text=text, label=int(example["label"]))
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        smoothing = self.smoothing if self.training else 0.0
+        nll_B = model.classifier.nll(model.features(batch["text"]), batch["label"], smoothing)
+        return Loss.of(nll_B.sum(), len(batch))
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        return model.classifier(model.features(batch["text"])).argmax(-1).tolist()

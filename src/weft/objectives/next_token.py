@@ -1,0 +1,73 @@
+"""Predict the next token: language models, and sequence to sequence. N targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
+from weft.catalog import block
+from weft.choices import Share
+from weft.slots import Decodes, Objective, Search
+
+
+@block("next-token")
+class NextToken(Objective):
+    """Predict each token from those before it, and from the source if there is one.
+
+    loss = - sum_t log p(y_t | y_<t, x), with t over all tokens and the end mark; the count is their number. With label
+    smoothing e the target puts 1 - e on y_t and e / V on every token.
+
+    Bengio et al. 2003; Sutskever et al. 2014, https://arxiv.org/abs/1409.3215;
+    label smoothing: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567
+
+    Args:
+        label_smoothing: e, the share of the probability that is spread over the vocabulary.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = NextToken(Info({"text": Field("text", vocab=10)}), 8)
+        >>> objective.prepare({"text": np.array([7, 8])}, None, None)["input"].tolist()
+        [1, 7, 8]
+    """
+
+    needs = (Decodes,)
+
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+        super().__init__(info, dim)
+        self.target = info[info.target]
+        self.given = [f for f in info.texts() if f.name != info.target]
+        self.smoothing = label_smoothing
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        ids = np.asarray(example[self.target.name], np.int64)
+        if not len(ids) and not self.given:
+            return None
+        begin, end = self.target.special.bos, self.target.special.eos
+        given = {f.name: np.append(example[f.name], f.special.eos).astype(np.int64) for f in self.given}
+        to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, end))
+        return Instance(**given, input=np.insert(ids, 0, begin), picks=to_predict)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        hidden = model.decode(batch["input"], model.memory(batch)).hidden
+        picks = batch["picks"]
+        # label smoothing is a way of training; what is reported in evaluation is the plain loss
+        smoothing = self.smoothing if self.training else 0.0
+        nll_N = model.head.nll(picks.gather(hidden), picks.target_N, smoothing)
+        return Loss.of(nll_N.sum(), len(picks))
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": math.exp(min(means["loss"], 700.0))}
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        if not self.given:
+            raise ValueError("a language model's texts are not answers to anything: ask for its loss or perplexity")
+        memory = model.memory(batch)
+        lengths = batch[self.given[0].name].lengths().tolist()
+        return search(model, memory, limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)

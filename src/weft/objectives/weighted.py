@@ -1,0 +1,84 @@
+"""Several objectives at once on one structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
+from weft.catalog import Build, block
+from weft.choices import NonNegative
+from weft.slots import Objective, Search
+
+
+@block("weighted")
+class Weighted(Objective):
+    """Train on several objectives together, each with a weight and its own denominator.
+
+    loss = sum_k w_k total_k / count_k
+
+    Caruana 1997 (multi-task learning); the language model as an auxiliary loss: Radford et al. 2018.
+
+    Args:
+        parts: The objectives by name; predictions are the first one's.
+        weights: Their weights by the same names; 1 where none is given.
+
+    Example:
+        >>> from functools import partial
+        >>> from weft.batch import Field
+        >>> from weft.objectives import NextToken
+        >>> both = Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={"lm": NextToken}, weights={"lm": 0.5})
+        >>> both.weights
+        {'lm': 0.5}
+    """
+
+    def __init__(
+        self, info: Info, dim: int, *, parts: dict[str, Build[Objective]], weights: dict[str, NonNegative] | None = None
+    ):
+        super().__init__(info, dim)
+        if unknown := set(weights or {}) - set(parts):
+            raise ValueError(f"weights for {', '.join(sorted(unknown))}, but the parts are {', '.join(parts)}")
+        self.parts = nn.ModuleDict({name: build(info, dim) for name, build in parts.items()})
+        self.weights = {name: (weights or {}).get(name, 1.0) for name in parts}
+        self.needs = tuple(dict.fromkeys(need for part in self._parts() for need in part.needs))
+        self.couples = any(part.couples for part in self._parts())
+
+    def _parts(self) -> list[Objective]:
+        return [part for part in self.parts.values() if isinstance(part, Objective)]
+
+    def _named(self) -> dict[str, Objective]:
+        return dict(zip(self.parts, self._parts(), strict=True))
+
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.max([part.cost(lengths) for part in self._parts()], axis=0)
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        made = {name: part.prepare(example, rng, pool) for name, part in self._named().items()}
+        return None if any(m is None for m in made.values()) else Instance(**made)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        named = self._named().items()
+        return {_name(name, k): n for name, part in named for k, n in part.counts(batch[name]).items()}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        loss = Loss()
+        for name, part in self._named().items():
+            for key, term in part(model, batch[name], clock).items():
+                loss[_name(name, key)] = Term(term.total, term.count, term.weight * self.weights[name])
+        return loss
+
+    def observe(self, means: Mapping[str, float]) -> None:
+        for name, part in self._named().items():
+            own = {k: v for k, v in means.items() if k == name or k.startswith(f"{name}.")}
+            part.observe({k.removeprefix(name).removeprefix(".") or "loss": v for k, v in own.items()})
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        name, part = next(iter(self._named().items()))
+        return part.predict(model, batch[name], search)
+
+
+def _name(part: str, term: str) -> str:
+    return part if term == "loss" else f"{part}.{term}"

@@ -1,0 +1,267 @@
+"""Training a run into its folder: stages one after another, checkpoints, log, evaluation, final files."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from weft.build import Plan, build_network, choose_device, plans
+from weft.data import Feed, load_codec, save_codec
+from weft.display import Display
+from weft.evaluate import Judged
+from weft.files import write_json
+from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
+from weft.learning import Checkpoints, Interrupted, Loop, average, load_checkpoint, read_tensors, take_weights, write_tensors
+from weft.learning.loop import Progress
+from weft.learning.network import Network
+from weft.slots import Corpus, Objective
+
+if TYPE_CHECKING:
+    from weft.run import Run
+
+_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every)|evaluate(\..*)?")
+
+
+def train(run: Run, path: Path, *, resume: bool = False, plugins: list[str] | None = None, display: Display | None = None) -> Judged:
+    """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
+    folder = RunFolder(path)
+    filled = run.dump(hashes=True)
+    if resume:
+        folder.open()
+        check_resumable(folder, filled)
+    else:
+        folder.create(filled, plugins or [])
+    try:
+        return Training(run, folder, display or Display()).all_stages(resume)
+    finally:
+        folder.close()
+
+
+def check_resumable(folder: RunFolder, filled: dict[str, Any]) -> None:
+    """On resume only more steps, logging and evaluation may differ."""
+    from weft.run import read_run
+
+    differences = compare_recipes(read_run(folder.recipe).dump(hashes=True), filled)
+    refused = []
+    for path, (old, new) in differences.items():
+        if not _MAY_CHANGE.fullmatch(path):
+            refused.append(f"  {path}: was {old!r}, now {new!r}")
+        elif path.endswith("learning.steps") and new < old:
+            refused.append(f"  {path}: was {old}, now {new}; it can only be raised")
+    if refused:
+        raise FolderError(
+            f"{folder.path} was begun with other choices:\n" + "\n".join(refused) + "\nOn --resume, only steps (raised), logging and "
+            "evaluation may change. For anything else start a new run (without --resume)"
+        )
+
+
+class Training:
+    """One run in the making; the loop's watcher."""
+
+    def __init__(self, run: Run, folder: RunFolder, display: Display):
+        self.run, self.folder, self.display = run, folder, display
+        self.device = choose_device(run.device)
+        self.evaluation = run.evaluate()
+        self.plans = plans(run)
+        self.stop_asked = False
+        self.corpus: Corpus | None = None
+        self.feeds: list[Feed] = []
+
+    # ---------------------------------------------------------------------------------------------------------- stages
+
+    def all_stages(self, resume: bool) -> Judged:
+        with _asking(self):
+            weights: dict[str, Tensor] = {}
+            for plan in self.plans:
+                weights = self.one_stage(plan, weights, resume)
+        judged = self.finish()
+        self.display.finished(self.folder.path, judged.figures)
+        return judged
+
+    def one_stage(self, plan: Plan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
+        """Train one stage, or take its weights if it is done; returns its final weights."""
+        last = plan is self.plans[-1]
+        final = self.folder.model if last else self.folder.path / f"model-{plan.name}.safetensors"
+        if resume and not last and final.exists():
+            return read_tensors(final)
+        corpus = self.open_data(plan)
+        self.plan, self.learning = plan, plan.learning()
+        self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu")
+        if before:
+            taken = take_weights(self.network, before, plan.start)
+            self.display.say(f"stage {plan.name}: {len(taken)} of {len(self.network.tensors())} tensors taken from the stage before")
+        self.network.to(self.device)
+        self.checkpoints = Checkpoints(self.folder.checkpoints(plan.name, len(self.plans) == 1), keep=self.learning.keep)
+        self.checkpoints.clean()
+        for objective in self.network.objectives.values():
+            objective.begin(self.network.model, next(iter(corpus.splits.values())))
+        loop = Loop(
+            self.network,
+            self.learning,
+            self.make_feed,
+            self,
+            seed=self.run.seed,
+            stage=plan.index,
+            device=self.device,
+            precision=self.run.precision,
+        )
+        self.loop = loop
+        going_on = resume and self.checkpoints.latest().path is not None
+        self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
+        try:
+            loop.run(going_on)
+        finally:
+            self.display.end()
+        weights = self.final_weights()
+        write_tensors_atomically(final, weights)
+        self.network.load(weights)
+        return weights
+
+    def open_data(self, plan: Plan) -> Corpus:
+        """Data of a stage. What was measured once (vocabularies, labels) is in the folder and stays."""
+        if self.corpus is not None and not plan.new_data:
+            return self.corpus
+        place = self.folder.path if plan.index == 0 else self.folder.path / plan.name
+        data = plan.data()
+        codec = load_codec(data, place) if (place / "fields.json").exists() else None
+        with self.display.waiting("reading the data"):
+            self.corpus = data.open(codec)
+        if codec is None:
+            save_codec(self.corpus.codec, place)
+        return self.corpus
+
+    def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
+        assert self.corpus is not None
+        if split not in self.corpus.splits:
+            raise ValueError(f"phase {phase}: there is no split {split!r} in the data (there is: {', '.join(self.corpus.splits)})")
+        feed = Feed(self.corpus.splits[split], objective, key=(self.run.seed, self.plan.index, phase), budget=self.learning.batch)
+        self.feeds.append(feed)
+        return feed
+
+    def final_weights(self) -> dict[str, Tensor]:
+        """The last weights, their moving average, the mean of the last checkpoints, or the best."""
+        if self.learning.average:
+            paths = sorted(p for p in self.checkpoints.folder.iterdir() if p.name.startswith("update-"))[-self.learning.average :]
+            return average([load_checkpoint(p).tensors["model.safetensors"] for p in paths])
+        if self.learning.final == "best" and (best := self.checkpoints.best()):
+            return load_checkpoint(best).tensors["model.safetensors"]
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
+
+    def finish(self) -> Judged:
+        """Evaluate the final weights and write the last files."""
+        assert self.corpus is not None
+        objective = next(iter(self.network.objectives.values()))
+        results: dict[str, Judged] = {}
+        for split in ("valid", "test"):
+            if split in self.corpus.splits:
+                with self.display.waiting(f"evaluating on {split}"):
+                    results[split] = self.evaluation.judge(
+                        self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
+                    )
+        judged = results.get("test") or results.get("valid") or Judged({})
+        split = "test" if "test" in results else "valid"
+        valid = {"valid": results["valid"].figures} if split == "test" and "valid" in results else {}
+        write_json(self.folder.metrics, {"format": FORMAT, "split": split, **judged.figures, **valid})
+        padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
+        skipped = {f.name: f.skipped for f in self.feeds}
+        ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
+        write_json(self.folder.ledger, ledger | {"skipped_updates": self.loop.progress.skips, "left_out": self.loop.progress.left_out})
+        self.draw_curve()
+        self.network.model.eval()
+        self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
+        self.run.objectives = self.network.objectives
+        return judged
+
+    def draw_curve(self) -> None:
+        from weft.inspect.curve import curve
+
+        try:
+            curve(self.folder.read_log(), self.folder.curve, title=self.folder.path.name)
+        except ValueError as missing:
+            self.display.say(f"no curve.png: {missing}")
+
+    # ---------------------------------------------------------------------------------------------- the loop's watcher
+
+    def logged(self, row: dict[str, Any]) -> None:
+        row = {"stage": self.plan.index, **row}
+        self.folder.write_log(row)
+        padding = self.feeds[-1].padding.share if self.feeds else 0.0
+        self.display.update(row, padding)
+
+    def evaluate(self, progress: Progress, last: bool) -> float | None:
+        assert self.corpus is not None
+        every = self.evaluation.every
+        due = every and progress.round % every == 0
+        if not due or self.evaluation.split not in self.corpus.splits:
+            return None
+        judged = self.evaluation.judge(
+            self.network.model,
+            next(iter(self.network.objectives.values())),
+            self.corpus.splits[self.evaluation.split],
+            self.corpus.codec,
+            self.device,
+            self.evaluation.rows,
+        )
+        self.folder.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures})
+        self.display.evaluated(progress.round, judged.figures)
+        return self.evaluation.better(judged.figures)
+
+    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
+        about = {"stage": self.plan.index, "round": progress.round}
+        self.folder.write_log({"event": "saving", **about})
+        self.checkpoints.save(progress.round, tensors, documents, best=progress.best_round == progress.round)
+        self.folder.write_log({"event": "saved", **about})
+
+    def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        latest = self.checkpoints.latest()
+        for path, reasons in latest.damaged.items():
+            self.display.say(f"warning: the checkpoint {path} is damaged ({'; '.join(reasons)}); an earlier one is used")
+        if latest.path is None:
+            raise FolderError(f"no whole checkpoint is left in {self.checkpoints.folder}: start a new run")
+        checkpoint = load_checkpoint(latest.path)
+        self.folder.forget_after(self.plan.index, checkpoint.update)
+        self.folder.write_log({"event": "resumed", "stage": self.plan.index, "round": checkpoint.update})
+        self.display.say(f"going on from {latest.path}")
+        return checkpoint.tensors, checkpoint.documents
+
+    def wants_stop(self) -> bool:
+        return self.stop_asked
+
+
+class _asking:
+    """While training, the first Ctrl-C (or SIGTERM) asks for a stop after this round; the second ends at once."""
+
+    def __init__(self, training: Training):
+        self.training = training
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        def ask(number: int, frame: Any) -> None:
+            if self.training.stop_asked:
+                raise KeyboardInterrupt
+            self.training.stop_asked = True
+            self.training.display.say("stopping after this round; a checkpoint will be saved (again: stop at once)")
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self.before[number] = signal.signal(number, ask)
+            except ValueError:  # not in the main thread: whoever runs us handles signals
+                return
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+
+def write_tensors_atomically(path: Path, tensors: dict[str, Tensor]) -> None:
+    new = path.with_name(path.name + ".new")
+    write_tensors(new, tensors)
+    new.replace(path)
+
+
+__all__ = ["FolderError", "Interrupted", "Network", "Training", "train"]

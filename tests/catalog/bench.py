@@ -1,0 +1,448 @@
+"""The bench that blocks are checked on: sizes, inputs, and how a block of each slot is built and called.
+
+Suffixes as in weft/seq.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import weft
+from weft import slots
+from weft.batch import Batch, Clock, Field, Info, collate
+from weft.catalog import CATALOG, Build, choices, is_composition, slot_of
+from weft.choices import Dropout
+from weft.masks import Causal, Full, Mask, Prefix, Window
+from weft.seq import Memory, Seq
+
+DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
+LENGTHS = (6, 3, 1)
+"""Real positions of the rows that padding is tried with."""
+FILLER = 1e4
+"""What stands in padded slots of vectors: large enough to be seen wherever it is read."""
+
+TEXT = Field("text", VOCAB, length=24)
+LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
+INFOS: dict[str, Info] = {
+    "text": Info({"text": TEXT}, target="text"),
+    "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
+    "parallel": Info({"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24)}, target="target"),
+}
+"""The kinds of data that structures are tried with; one of them must do."""
+
+MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(1), Prefix(2), Causal() & Window(2), Window(1) | Prefix(1))
+
+TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24, "length": 24, "dropout": 0.0}
+"""Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
+
+OWN_TESTS: tuple[type, ...] = (
+    slots.Tokenizer,
+    slots.Data,
+    slots.Optimizer,
+    slots.Schedule,
+    slots.Constraint,
+    slots.Learning,
+    slots.Search,
+    slots.Metric,
+)
+"""Slots whose behaviour is tested elsewhere; here only their registration and documentation."""
+
+
+class Inapplicable(Exception):
+    """The check says nothing about this block; the text says why."""
+
+
+# ------------------------------------------------------------------------------------------------- what is in the catalog
+
+
+def fill_catalog() -> dict[str, str]:
+    """Import every module of weft, so that nothing registered is left out. Returns what could not be imported, and why."""
+    broken: dict[str, str] = {}
+    for module in pkgutil.walk_packages(weft.__path__, "weft.", onerror=lambda _: None):
+        if not module.name.endswith("__main__"):
+            try:
+                importlib.import_module(module.name)
+            except Exception as error:
+                broken[module.name] = f"{type(error).__name__}: {error}"
+    return broken
+
+
+def entries() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """Slot, name and factory of everything weft itself registers."""
+    for slot, named in CATALOG.items():
+        for name, factory in named.items():
+            if factory.__module__.partition(".")[0] == "weft":
+                yield slot, name, factory
+
+
+def kind_of(factory: Any) -> type:
+    """The slot that a class, a partial of one, or a composition fills."""
+    base = factory.func if isinstance(factory, functools.partial) else factory
+    if inspect.isclass(base):
+        found = next((c for c in base.__mro__ if c in CATALOG), None)
+    else:
+        found = slot_of(get_type_hints(base).get("return"))
+    if found is None:
+        raise TypeError(f"{base!r} fills no slot")
+    return found
+
+
+def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
+    """A factory that takes only wiring: with the ``given`` options, and small sizes where the slot is a whole network."""
+    known = choices(factory)
+    shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
+    shrunk |= given
+    if is_composition(factory):
+        return factory(**shrunk)
+    return functools.partial(factory, **shrunk) if shrunk else factory
+
+
+def with_dropout(factory: Any, amount: float) -> tuple[Any, int]:
+    """The factory with every ``Dropout`` option in its tree set, and how many were."""
+    base, given = (factory.func, dict(factory.keywords)) if isinstance(factory, functools.partial) else (factory, {})
+    if not inspect.isclass(base):
+        return factory, 0
+    found = 0
+    for name, parameter in choices(base).items():
+        value = given.get(name, parameter.default)
+        if parameter.annotation == Dropout:
+            given[name], found = amount, found + 1
+        elif isinstance(value, list | tuple):
+            parts = [with_dropout(v, amount) if is_factory(v) else (v, 0) for v in value]
+            if number := sum(n for _, n in parts):
+                given[name], found = type(value)(v for v, _ in parts), found + number
+        elif is_factory(value):
+            changed, number = with_dropout(value, amount)
+            if number:
+                given[name], found = changed, found + number
+    return functools.partial(base, **given), found
+
+
+def is_factory(value: Any) -> bool:
+    base = value.func if isinstance(value, functools.partial) else value
+    return inspect.isclass(base) and any(c in CATALOG for c in base.__mro__)
+
+
+# --------------------------------------------------------------------------------------------------------------- inputs
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64).to(dtype)
+
+
+def vectors(width: int = DIM, lengths: Sequence[int] = LENGTHS, seed: int = 1, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Rows of vectors, each T x width."""
+    return [normal(n, width, seed=seed * 100 + i, dtype=dtype) for i, n in enumerate(lengths)]
+
+
+def ids(lengths: Sequence[int] = LENGTHS, seed: int = 1, vocab: int = VOCAB) -> list[Tensor]:
+    """Rows of ids that are not special, each T."""
+    return [torch.randint(7, vocab, (n,), generator=generator(seed * 100 + i)) for i, n in enumerate(lengths)]
+
+
+def pack(rows: Sequence[Tensor], side: str = "right", extra: int = 2, filler: float = FILLER) -> Seq:
+    """Rows of different lengths in one sequence, ``extra`` slots wider than need be, padded on one side with ``filler``."""
+    width = max(len(r) for r in rows) + extra
+    value = filler if rows[0].is_floating_point() else 0
+    data = torch.full((len(rows), width, *rows[0].shape[1:]), value, dtype=rows[0].dtype)
+    mask = torch.zeros(len(rows), width, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        at = slice(0, len(row)) if side == "right" else slice(width - len(row), width)
+        data[i, at], mask[i, at] = row, True
+    return Seq(data, mask)
+
+
+def unpack(data: Tensor, mask: Tensor) -> list[Tensor]:
+    """The real positions of each row."""
+    return [row[real] for row, real in zip(data, mask, strict=True)]
+
+
+def memory_of(rows: Sequence[Tensor], vector: Tensor | None, side: str = "right", extra: int = 1, filler: float = FILLER) -> Memory:
+    return Memory((pack(rows, side, extra, filler),), vector)
+
+
+def move(x: Any, device: str, dtype: torch.dtype) -> Any:
+    """Sequences, memories, batches and tensors on another device; floating numbers in another precision."""
+    if isinstance(x, Tensor):
+        return x.to(device, dtype) if x.is_floating_point() else x.to(device)
+    if isinstance(x, Seq):
+        moved = x.to(device)
+        return moved.with_data(move(moved.data, device, dtype))
+    if isinstance(x, Memory):
+        return Memory(tuple(move(s, device, dtype) for s in x.sources), None if x.vector is None else move(x.vector, device, dtype))
+    if isinstance(x, Batch):
+        return x.to(device)
+    return x
+
+
+def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, side: str = "right", extra: int = 1) -> Batch:
+    """Padded ids of every text field of ``info``, and labels."""
+    fields: dict[str, Any] = {}
+    for number, f in enumerate(info.fields.values()):
+        if f.kind == "label":
+            fields[f.name] = torch.arange(len(lengths)) % f.vocab
+        else:
+            fields[f.name] = pack(ids(lengths, seed + number, f.vocab), side, extra)
+    return Batch(fields, len(lengths))
+
+
+def examples(info: Info, lengths: Sequence[int] = (6, 3, 4), seed: int = 5) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    return [info.imagine(rng, n) for n in lengths]
+
+
+# ---------------------------------------------------------------------------------------- how each slot is built and called
+
+
+class Table(slots.Embedder):
+    """The simplest embedder there is: what heads are tied to on the bench."""
+
+    def __init__(self, dim: int, field: Field):
+        super().__init__(dim, field)
+        self.weight = nn.Parameter(torch.randn(field.vocab, dim))
+
+    def forward(self, x: Seq) -> Seq:
+        soft = x.data if x.data.is_floating_point() else nn.functional.one_hot(x.data, len(self.weight)).to(self.weight.dtype)
+        return x.with_data(soft @ self.weight)
+
+    def table(self) -> Tensor:
+        return self.weight
+
+
+def stir(module: nn.Module, amount: float = 0.2) -> None:
+    """Generic weights: what starts at zero or one (biases, gates, relative positions) must not hide a fault."""
+    with torch.no_grad():
+        for number, parameter in enumerate(module.parameters()):
+            noise = normal(*parameter.shape, seed=900 + number, dtype=parameter.dtype)
+            parameter.add_(amount * noise.to(parameter.device))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way in which a block is built: its factory and the wiring it is given."""
+
+    factory: Build[Any]
+    kind: type
+    wiring: tuple[Any, ...]
+    label: str
+
+    def build(self, seed: int = 0, dtype: torch.dtype = torch.float32, stirred: bool = True) -> Any:
+        torch.manual_seed(seed)
+        wiring = tuple(w(DIM, TEXT) if w is Table else w for w in self.wiring)
+        module = self.factory(*wiring)
+        if stirred:
+            stir(module)
+        return module.to(dtype).eval()
+
+    def call(self, module: Any, device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        """Everything that the block computes from generic input, padding and marks included: a list of tensors."""
+        return CALLS[self.kind](module, self, functools.partial(move, device=device, dtype=dtype))
+
+
+WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
+    slots.Activation: {"": ()},
+    slots.Norm: {"": (DIM,)},
+    slots.FeedForward: {"": (DIM,)},
+    slots.Residual: {"": (DIM,)},
+    slots.Position: {"": (DIM,)},
+    slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
+    slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
+    slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY)},
+    slots.Embedder: {"": (DIM, TEXT)},
+    slots.Encoder: {"": (DIM,)},
+    slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY)},
+    slots.Pooler: {"": (DIM,)},
+    slots.Head: {"untied": (DIM, TEXT, None), "tied": (DIM, TEXT, Table)},
+    slots.Structure: {name: (info,) for name, info in INFOS.items()},
+    slots.Objective: {name: (info, DIM) for name, info in INFOS.items()},
+}
+
+
+def cases(factory: Any) -> list[Case]:
+    """Every wiring of the slot that the block accepts. It may refuse some with a ValueError, not all."""
+    kind = kind_of(factory)
+    accepted, refused = [], []
+    for label, wiring in WIRINGS[kind].items():
+        case = Case(factory, kind, wiring, label)
+        try:
+            module = case.build()
+        except ValueError as error:
+            refused.append(f"{label}: {error}")
+            continue
+        if kind is slots.Objective and model_for(module, wiring[0]) is None:
+            refused.append(f"{label}: no structure has {', '.join(n.__name__ for n in module.needs)} there")
+        else:
+            accepted.append(case)
+    assert accepted, f"it can be built in no way: {'; '.join(refused)}"
+    return accepted
+
+
+Mover = Callable[[Any], Any]
+
+
+def _call_plain(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(normal(3, 6, DIM, seed=11)))]
+
+
+def _call_residual(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(normal(3, 6, DIM, seed=11)), torch.tanh)]
+
+
+def grid(rows: int, width: int, start: int = 0) -> Tensor:
+    return torch.arange(start, start + width).expand(rows, -1)
+
+
+def _call_position(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    heads = heads_of(module)
+    rotated = module.rotate(to(normal(3, heads, 6, DIM // heads, seed=11)), to(grid(3, 6)))
+    bias = module.bias(to(grid(3, 6)), to(grid(3, 5)))
+    return [rotated] if bias is None else [rotated, bias]
+
+
+def heads_of(position: Any) -> int:
+    """How many heads a Position is made for; those that serve any number are tried with two."""
+    return getattr(position, "heads", None) or HEADS
+
+
+def _call_score(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    query, key = normal(3, 2, 6, case.wiring[0], seed=11), normal(3, 2, 5, case.wiring[1], seed=12)
+    return [module(to(query), module.prepare(to(key)))]
+
+
+def _call_attention(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    kv = module.project(to(pack(vectors(case.wiring[1], (5, 3, 2), 2), filler=0.5)))
+    return [module(to(pack(vectors(), filler=0.5)), kv, Full()).data]
+
+
+def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    context = module.project(to(memories(case)[1])) if case.wiring[1] else None
+    return [module(to(pack(vectors(), filler=0.5)), Full(), None, None, context).hidden.data]
+
+
+def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    x = pack(ids())
+    x = x.mark(segment=x.data % 2)
+    soft = nn.functional.one_hot(x.data, VOCAB).float()
+    return [module(to(x)).data, module(to(x.with_data(soft))).data]
+
+
+def _call_encoder(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [s.data for s in module.states(to(pack(vectors(), filler=0.5)))]
+
+
+def memories(case: Case, dtype: torch.dtype = torch.float32) -> list[Memory | None]:
+    """What a decoder of this wiring may be given. The last is the richest: a padded source and a vector."""
+    if case.wiring[1] is None:
+        return [None]
+    rows, vector = vectors(MEMORY, (5, 2, 3), 2, dtype), normal(3, MEMORY, seed=13, dtype=dtype)
+    return [memory_of(rows, None, filler=0.5), memory_of(rows, vector, filler=0.5)]
+
+
+def _call_decoder(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(pack(vectors(), filler=0.5)), to(memories(case)[-1])).hidden.data]
+
+
+def _call_pooler(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(pack(vectors(), filler=0.5)))]
+
+
+def _call_head(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    x, target = to(normal(7, DIM, seed=11)), to(torch.arange(7) + 3)
+    return [module(x), module.nll(x, target, 0.1)]
+
+
+def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    info: Info = case.wiring[0]
+    batch, out = to(text_batch(info)), []
+    provided = module.provides()
+    if slots.Decodes in provided:
+        hidden = module.decode(batch[module.target.name], module.memory(batch)).hidden.data
+        out.append(module.head(hidden.flatten(0, 1)))
+    if slots.Encodes in provided:
+        x = next(batch.sequences())
+        out.append(module.encode(x).data)
+        if slots.Decodes not in provided and isinstance(getattr(module, "head", None), slots.Head):
+            out.append(module.head(out[-1].flatten(0, 1)))
+    if slots.Classifies in provided:
+        out.append(module.classifier(module.features(next(batch.sequences()))))
+    return out
+
+
+def _call_objective(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    model, batch = to_model(case, to), to(objective_batch(module, case.wiring[0]))
+    return [term.total for term in module(model, batch, Clock()).values()]
+
+
+CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
+    slots.Activation: _call_plain,
+    slots.Norm: _call_plain,
+    slots.FeedForward: _call_plain,
+    slots.Residual: _call_residual,
+    slots.Position: _call_position,
+    slots.Score: _call_score,
+    slots.Attention: _call_attention,
+    slots.Layer: _call_layer,
+    slots.Embedder: _call_embedder,
+    slots.Encoder: _call_encoder,
+    slots.Decoder: _call_decoder,
+    slots.Pooler: _call_pooler,
+    slots.Head: _call_head,
+    slots.Structure: _call_structure,
+    slots.Objective: _call_objective,
+}
+
+
+# ------------------------------------------------------------------------------------------------ objectives and their models
+
+
+def model_for(objective: Any, info: Info) -> Build[Any] | None:
+    """A structure, on this data, that has what the objective needs: one of the bench's own, else one of the catalog's."""
+    from .toys import TOYS
+
+    needs = getattr(objective, "needs", ())
+    candidates = [*TOYS, *(tiny(f, {}) for s, _, f in entries() if s is slots.Structure)]
+    for factory in candidates:
+        try:
+            model = factory(info)
+        except (ValueError, TypeError):
+            continue
+        if set(needs) <= set(model.provides()) and model.dim == DIM:
+            return factory
+    return None
+
+
+def to_model(case: Case, to: Mover) -> Any:
+    """A structure that the objective can be tried on, where ``to`` moves things."""
+    objective = case.build()
+    factory = model_for(objective, case.wiring[0])
+    assert factory is not None, f"no structure has what it needs on {case.label} data"
+    where = to(torch.zeros(1))
+    torch.manual_seed(1)
+    with torch.device(where.device):
+        model = factory(case.wiring[0])
+    stir(model)
+    return model.to(where.dtype).eval()
+
+
+def objective_batch(objective: Any, info: Info, rows: Sequence[int] | None = None, seed: int = 5) -> Batch:
+    """The prepared batch of a few made-up examples (or of the chosen ``rows`` of them)."""
+    pool = examples(info, seed=seed)
+    prepared = [objective.prepare(example, np.random.default_rng(7), pool) for example in pool]
+    chosen = [prepared[i] for i in (range(len(pool)) if rows is None else rows)]
+    kept = [i for i in chosen if i is not None]
+    assert kept, "prepare found nothing to learn in any of the made-up examples"
+    return collate(kept, range(len(kept)))

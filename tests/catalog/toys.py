@@ -1,0 +1,365 @@
+"""Small blocks of the bench's own, all correct: what the suite was written on, and the good twins of the planted faults.
+
+Suffixes as in weft/seq.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
+from weft.choices import Dropout, Layers, Share, Width
+from weft.masks import Causal, Full, Mask
+from weft.seq import KV, Decoded, Memory, Seq
+from weft.slots import (
+    Activation,
+    Attention,
+    Classifies,
+    Decoder,
+    Decodes,
+    Embedder,
+    Encoder,
+    Encodes,
+    FeedForward,
+    Head,
+    Layer,
+    LayerOutput,
+    Norm,
+    Objective,
+    Pooler,
+    Position,
+    Residual,
+    Score,
+    Structure,
+)
+
+from .bench import DIM, Table
+
+
+class Cube(Activation):
+    """Cubes every number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x**3
+
+
+class Rescale(Norm):
+    """Divides every vector by its length.
+
+    Args:
+        eps: Added to the length.
+
+    Example:
+        >>> Rescale(2)(torch.tensor([[3.0, 4.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, dim: int, *, eps: Share = 0.0):
+        super().__init__(dim)
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return self.weight * x_BTD / (x_BTD.norm(dim=-1, keepdim=True) + self.eps)
+
+
+class Wide(FeedForward):
+    """Two dense maps with dropout between them."""
+
+    def __init__(self, dim: int, *, hidden: Width = 24, dropout: Dropout = 0.0):
+        super().__init__(dim)
+        self.up, self.down, self.dropout = nn.Linear(dim, hidden), nn.Linear(hidden, dim), dropout
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return self.down(self.drop(self.up(x_BTD).tanh()))
+
+    def drop(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, self.dropout, self.training)
+
+
+class Add(Residual):
+    """x + f(x)."""
+
+    def forward(self, x_BTD: Tensor, f: Any) -> Tensor:
+        return x_BTD + f(x_BTD)
+
+
+class Slope(Position):
+    """A penalty that grows with the distance."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim)
+        self.slope = nn.Parameter(torch.ones(2))
+
+    def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
+        distance_BTS = (query_BT[:, :, None] - key_BS[:, None, :]).abs()
+        return -self.slope[:, None, None] * distance_BTS[:, None]
+
+
+class Bilinear(Score):
+    """q . W k."""
+
+    def __init__(self, dim: int, memory: int):
+        super().__init__(dim, memory)
+        self.map = nn.Linear(memory, dim, bias=False)
+
+    def prepare(self, key_BHSK: Tensor) -> Tensor:
+        return self.map(key_BHSK)
+
+    def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
+        return query_BHTK @ key_BHSK.transpose(-1, -2)
+
+
+class OneHead(Attention):
+    """Attention with one head, written out."""
+
+    def __init__(self, dim: int, memory: int):
+        super().__init__(dim, memory)
+        self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(memory, dim), nn.Linear(memory, dim)
+
+    def project(self, memory: Seq, position: Position | None = None) -> KV:
+        return KV(self.key(memory.data)[:, None], self.value(memory.data)[:, None], memory.mask, memory.positions())
+
+    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+        score_BTS = self.query(query.data) @ kv.key[:, 0].transpose(1, 2) / query.data.shape[-1] ** 0.5
+        weight_BTS = self.weights(score_BTS, self.allowed(query, kv, mask))
+        value_BSD = kv.value[:, 0].masked_fill(~self.readable(kv)[:, :, None], 0.0)
+        return query.with_data(weight_BTS @ value_BSD)
+
+    def allowed(self, query: Seq, kv: KV, mask: Mask) -> Tensor:
+        keep_BTS = self.readable(kv)[:, None, :].expand(-1, query.width, -1)
+        allow_BTS = mask.allow(query.positions(), kv.position)
+        return keep_BTS if allow_BTS is None else keep_BTS & allow_BTS
+
+    def readable(self, kv: KV) -> Tensor:
+        return kv.real()
+
+    def weights(self, score_BTS: Tensor, keep_BTS: Tensor) -> Tensor:
+        score_BTS = score_BTS.masked_fill(~keep_BTS, torch.finfo(score_BTS.dtype).min)
+        return score_BTS.softmax(-1) * keep_BTS
+
+
+class PlainLayer(Layer):
+    """Attention to its own sequence and, with a memory, to that."""
+
+    attention: type[OneHead] = OneHead
+
+    def __init__(self, dim: int, memory: int | None):
+        super().__init__(dim, memory)
+        self.mixer = self.attention(dim, dim)
+        self.context = None if memory is None else self.attention(dim, memory)
+
+    def project(self, memory: Memory) -> KV:
+        if self.context is None:
+            raise ValueError("this layer looks at no memory")
+        return self.context.project(memory.sources[0])
+
+    def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
+        kv = self.mixer.project(x)
+        kv = kv if past is None else past.join(kv)
+        hidden = x.with_data(x.data + self.mixer(x, kv, mask).data)
+        if self.context is not None and context is not None:
+            hidden = hidden.with_data(hidden.data + self.context(hidden, context, Full()).data)
+        return LayerOutput(hidden, kv)
+
+
+class Tokens(Table):
+    """A vector for each id, and a faint one for its position."""
+
+    def forward(self, x: Seq) -> Seq:
+        wave_BTD = (x.positions()[:, :, None] * 0.3 + torch.arange(DIM, device=x.data.device)).to(self.weight.dtype).sin()
+        return x.with_data(super().forward(x).data + wave_BTD)
+
+
+class Attends(Encoder):
+    """A stack of layers under any mask."""
+
+    honours = (Mask,)
+    layer: type[PlainLayer] = PlainLayer
+
+    def __init__(self, dim: int, *, layers: Layers = 1):
+        super().__init__(dim)
+        self.layers = nn.ModuleList(self.layer(dim, None) for _ in range(layers))
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        found = [x]
+        for layer in self.layers:
+            found.append(layer(found[-1], mask, None, None, None).hidden)
+        return found
+
+
+class Backward(Encoder):
+    """A recurrent network from right to left; padding leaves its state alone."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim)
+        self.cell = nn.GRUCell(dim, dim)
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        state_BD, found = x.data.new_zeros(x.rows, x.data.shape[-1]), []
+        for t in reversed(range(x.width)):
+            state_BD = self.keep(self.cell(x.data[:, t], state_BD), state_BD, x.real()[:, t, None])
+            found.append(state_BD)
+        return [x, x.with_data(torch.stack(found[::-1], 1))]
+
+    def keep(self, new_BD: Tensor, old_BD: Tensor, real_B1: Tensor) -> Tensor:
+        return torch.where(real_B1, new_BD, old_BD)
+
+
+@dataclass
+class Cache:
+    """Keys and values of what was seen, the context, and how many real tokens each row has seen."""
+
+    past: KV | None
+    context: KV | None
+    seen_B: Tensor
+
+    def select(self, rows: Tensor) -> Cache:
+        past, context = (None if kv is None else kv.select(rows) for kv in (self.past, self.context))
+        return Cache(past, context, self.seen_B[rows])
+
+
+class Speaks(Decoder):
+    """One layer that looks back, and at the memory."""
+
+    layer: type[PlainLayer] = PlainLayer
+    state: type[Cache] = Cache
+
+    def __init__(self, dim: int, memory: int | None):
+        super().__init__(dim, memory)
+        self.inner = self.layer(dim, memory)
+        self.place = nn.Linear(1, dim)
+
+    def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
+        context = None if memory is None else self.inner.project(memory)
+        return Decoded(self.inner(self.placed(x), mask, None, None, context).hidden)
+
+    def placed(self, x: Seq) -> Seq:
+        return x.with_data(x.data + self.place(x.positions()[:, :, None].to(x.data.dtype)))
+
+    def start(self, memory: Memory | None, rows: int) -> Cache:
+        seen_B = torch.zeros(rows, dtype=torch.long, device=self.place.weight.device)
+        return self.state(None, None if memory is None else self.inner.project(memory), seen_B)
+
+    def step(self, x: Seq, state: Cache) -> Decoded:
+        here = Seq(x.data, x.mask)
+        here = here.mark(position=state.seen_B[:, None] + here.positions())
+        out = self.inner(self.placed(here), Causal(), None, state.past, state.context)
+        return Decoded(x.with_data(out.hidden.data), self.state(out.kv, state.context, self.advance(state.seen_B, x)))
+
+    def advance(self, seen_B: Tensor, x: Seq) -> Tensor:
+        return seen_B + x.lengths()
+
+
+class Average(Pooler):
+    """The mean of the real positions."""
+
+    def forward(self, x: Seq) -> Tensor:
+        real_BT1 = x.real()[:, :, None]
+        return x.data.masked_fill(~real_BT1, 0.0).sum(1) / real_BT1.sum(1).clamp(min=1)
+
+
+class Dense(Head):
+    """One dense map."""
+
+    def __init__(self, dim: int, field: Field, embedder: Embedder | None):
+        super().__init__(dim, field, embedder)
+        self.map = nn.Linear(dim, field.vocab)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        return self.map(x_ND)
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        return nn.functional.cross_entropy(self(x_ND), target_N, reduction="none", label_smoothing=smoothing)
+
+
+class Reader(Structure, Encodes, Classifies):
+    """Embedder, encoder, pooler, head: says the class of a text."""
+
+    def __init__(self, info: Info, *, encoder: type[Encoder] = Backward):
+        super().__init__(info)
+        self.dim = DIM
+        self.embedder, self.encoder, self.pooler = Tokens(DIM, info["text"]), encoder(DIM), Average(DIM)
+        self.classifier = Dense(DIM, info["label"], None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+    def features(self, x: Seq) -> Tensor:
+        return self.pooler(self.encode(x))
+
+
+class Writer(Structure, Decodes):
+    """A language model."""
+
+    def __init__(self, info: Info, *, decoder: type[Decoder] = Speaks):
+        super().__init__(info)
+        self.dim, self.target = DIM, info["text"]
+        self.embedder, self.decoder, self.head = Tokens(DIM, self.target), decoder(DIM, None), Dense(DIM, self.target, None)
+
+    def embed(self, x: Seq) -> Seq:
+        return self.embedder(x)
+
+
+class Translator(Structure, Encodes, Decodes):
+    """An encoder and a decoder that looks at it."""
+
+    def __init__(self, info: Info, *, encoder: type[Encoder] = Backward, decoder: type[Decoder] = Speaks):
+        super().__init__(info)
+        self.dim, self.target = DIM, info["target"]
+        self.source_embedder, self.target_embedder = Tokens(DIM, info["source"]), Tokens(DIM, self.target)
+        self.encoder, self.decoder = encoder(DIM), decoder(DIM, DIM)
+        self.head = Dense(DIM, self.target, None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.source_embedder(x), mask)
+
+    def embed(self, x: Seq) -> Seq:
+        return self.target_embedder(x)
+
+    def memory(self, batch: Batch) -> Memory | None:
+        return Memory((self.encode(batch["source"]),))
+
+
+TOYS = (Translator, Writer, Reader)
+
+
+class Follow(Objective):
+    """The next token of a text."""
+
+    needs = (Decodes,)
+
+    def __init__(self, info: Info, dim: int, *, smoothing: Share = 0.0):
+        super().__init__(info, dim)
+        self.field, self.source, self.smoothing = info[info.target], "source" in info, smoothing
+        if self.field.kind != "text":
+            raise ValueError(f"the next token needs a text to predict, but {self.field.name!r} is a {self.field.kind}")
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        whole = np.concatenate([[self.field.special.bos], example[self.field.name], [self.field.special.eos]])
+        made = Instance({"input": whole[:-1], "picks": Picks("input", np.arange(len(whole) - 1), whole[1:])})
+        if self.source:
+            made["source"] = example["source"]
+        return made
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        hidden = model.decode(batch["input"], model.memory(batch)).hidden
+        losses_N = model.head.nll(batch["picks"].gather(hidden), batch["picks"].target_N, self.smoothing)
+        return Loss.of(self.reduce(losses_N), len(batch["picks"]))
+
+    def reduce(self, losses_N: Tensor) -> Tensor:
+        return losses_N.sum()
+
+
+smoothed = partial(Follow, smoothing=0.1)

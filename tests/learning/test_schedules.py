@@ -1,0 +1,135 @@
+"""Every schedule against its formula, and what all of them must have: within [0, 1], the peak reached, no state."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.catalog import CATALOG
+from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
+from weft.slots import Schedule
+
+SCHEDULES = (Constant, Linear, Cosine, Noam, SlantedTriangular)
+
+
+def factors(schedule, updates):
+    return [schedule.factor(t, updates) for t in range(updates)]
+
+
+def test_names():
+    assert {name: CATALOG[Schedule][name] for name in ("constant", "linear", "cosine", "noam", "slanted-triangular")} == {
+        "constant": Constant,
+        "linear": Linear,
+        "cosine": Cosine,
+        "noam": Noam,
+        "slanted-triangular": SlantedTriangular,
+    }
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 300), st.integers(1, 300), st.integers(0, 600))
+def test_within_bounds_and_pure(kind, updates, warmup, update):
+    schedule = kind(warmup=warmup)
+    first = schedule.factor(update, updates)
+    assert 0 <= first <= 1
+    factors(schedule, updates)
+    assert schedule.factor(update, updates) == first == kind(warmup=warmup).factor(update, updates)
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 100), st.integers(1, 100))
+def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
+    values = factors(kind(warmup=warmup), updates)
+    # The slanted triangle begins to count at 0, so that its top comes one update later.
+    top = warmup if kind is SlantedTriangular else warmup - 1
+    assert values[: top + 1] == sorted(values[: top + 1])
+    if top < updates:
+        assert values[top] == 1
+        assert values[top:] == sorted(values[top:], reverse=True)
+    else:  # a warm-up longer than the run keeps rising
+        assert values[-1] < 1 and len(set(values)) == updates
+
+
+@given(st.sampled_from((Constant, Linear, Cosine)), st.integers(1, 100))
+def test_no_warmup_begins_at_the_peak(kind, updates):
+    assert kind().factor(0, updates) == 1
+
+
+@pytest.mark.parametrize("kind", (Constant, Linear, Cosine, Noam))
+def test_warmup_is_linear(kind):
+    assert factors(kind(warmup=8), 40)[:8] == pytest.approx([t / 8 for t in range(1, 9)])
+
+
+@given(st.sampled_from((Linear, Cosine)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
+def test_falls_to_the_floor(kind, updates, warmup, floor):
+    schedule = kind(warmup=warmup, floor=floor)
+    assert schedule.factor(max(updates, warmup), updates) == pytest.approx(floor)
+    assert schedule.factor(max(updates, warmup) + 1000, updates) == pytest.approx(floor)
+    if warmup < updates and floor < 0.9:  # the last update is not wasted on the floor
+        assert schedule.factor(updates - 1, updates) > floor
+
+
+def test_linear_last_value_and_equal_steps():
+    values = factors(Linear(warmup=5, floor=0.1), 44)
+    steps = [a - b for a, b in zip(values[4:], values[5:], strict=False)]
+    assert steps == pytest.approx([0.9 / 40] * 39)
+    assert values[-1] == pytest.approx(0.1 + 0.9 / 40)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.2])
+def test_cosine_equals_torch(floor):
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    reference = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=30, eta_min=floor)
+    for t in range(30):
+        assert Cosine(floor=floor).factor(t, 30) == pytest.approx(reference.get_last_lr()[0], abs=1e-9)
+        optimizer.step()
+        reference.step()
+
+
+@given(st.integers(1, 5000), st.integers(1, 2048), st.integers(0, 20000))
+def test_noam_is_the_papers(warmup, dim, update):
+    step = update + 1
+    paper = dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    assert (dim * warmup) ** -0.5 * Noam(warmup=warmup).factor(update, 1) == pytest.approx(paper, rel=1e-9)
+
+
+@given(st.integers(1, 30), st.sampled_from([(0.1, 10), (0.25, 4), (0.5, 2)]), st.floats(1, 100))
+def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
+    fraction, parts = cut_and_parts
+    updates = tens * parts  # so that updates * cut is whole
+    cut = math.floor(updates * fraction)
+    for t in range(updates):
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / fraction - 1))
+        paper = (1 + p * (ratio - 1)) / ratio
+        assert SlantedTriangular(cut=fraction, ratio=ratio).factor(t, updates) == pytest.approx(paper, rel=1e-9, abs=1e-12)
+
+
+@given(st.integers(1, 60), st.floats(0, 1), st.floats(1, 100))
+def test_slanted_triangle_never_leaves_its_range(updates, cut, ratio):
+    values = factors(SlantedTriangular(cut=cut, ratio=ratio), updates + 5)
+    assert all(1 / ratio - 1e-9 <= value <= 1 for value in values)
+    assert SlantedTriangular(cut=cut, ratio=ratio).factor(updates, updates) == pytest.approx(1 if cut == 1 else 1 / ratio, abs=1)
+
+
+def test_defaults_of_the_slanted_triangle():
+    values = factors(SlantedTriangular(), 100)
+    assert values[0] == pytest.approx(1 / 32) and values.index(1) == 10
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Noam(warmup=0), "at least 1 update, not 0"),
+        (lambda: Constant(warmup=-1), "0 or more, not -1"),
+        (lambda: Linear(floor=1.5), "floor is a share: from 0 to 1, not 1.5"),
+        (lambda: Cosine(floor=-0.5), "floor is a share: from 0 to 1, not -0.5"),
+        (lambda: SlantedTriangular(cut=2.0), "cut is a share: from 0 to 1, not 2.0"),
+        (lambda: SlantedTriangular(ratio=0.5), "at least 1, not 0.5"),
+    ],
+)
+def test_wrong_options_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
