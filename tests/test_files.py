@@ -7,7 +7,9 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,9 @@ from weft import files
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -86,7 +90,11 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path, monkeypatch, broken)
         monkeypatch.setattr(Path, "replace", fail)
     else:
         real = Path.open
-        monkeypatch.setattr(Path, "open", lambda self, mode="r", *a: FullDisk(real(self, mode, *a)) if "x" in mode else real(self, mode, *a))
+
+        def full(self, mode="r", *args, **options):
+            return FullDisk(real(self, mode, *args, **options)) if "x" in mode else real(self, mode, *args, **options)
+
+        monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space left"):
         files.write_json(path, "new")
     monkeypatch.undo()
@@ -181,10 +189,45 @@ def test_a_failed_line_leaves_the_log_as_it_was(tmp_path, monkeypatch):
     path = tmp_path / "log.jsonl"
     files.append_line(path, {"a": 1})
     real = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, mode="r", *a: FullDisk(real(self, mode, *a)) if mode == "ab" else real(self, mode, *a))
+
+    def full(self, mode="r", *args, **options):
+        return FullDisk(real(self, mode, *args, **options)) if mode == "ab" else real(self, mode, *args, **options)
+
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space left"):
         files.append_line(path, {"a": "x" * 1000})
     assert path.read_text() == json.dumps({"a": 1}) + "\n"
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         files.append_line(path, object())
     assert files.read_lines(path) == [{"a": 1}]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = (
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True)
+        if shutil.which("mount")
+        else None
+    )
+    if done is None or done.returncode:
+        pytest.skip("mounting a small file system needs rights that this user does not have")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_for_real(small_disk):
+    log, document = small_disk / "log.jsonl", small_disk / "a.json"
+    files.write_json(document, "old")
+    files.append_line(log, {"a": 1})
+    with pytest.raises(OSError) as caught:
+        files.append_line(log, {"a": "x" * 100_000})
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(OSError) as caught:
+        files.write_json(document, "x" * 100_000)
+    assert caught.value.errno == errno.ENOSPC
+    assert files.read_json(document) == "old" and log.read_text() == '{"a": 1}\n'
+    files.append_line(log, {"a": 2})
+    assert sorted(p.name for p in small_disk.iterdir()) == ["a.json", "log.jsonl"]

@@ -105,7 +105,9 @@ class Terminal(Display):
 
 def show_figures(figures: Mapping[str, float]) -> str:
     """The figures in a line; those of groups (name/group) are left to metrics.json."""
-    return "  ".join(f"{name} {value:.4f}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int))
+    return "  ".join(
+        f"{name} {value:.4f}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int)
+    )
 
 
 def _short(number: float) -> str:

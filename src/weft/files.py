@@ -54,11 +54,11 @@ def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:
         sync: Wait until the line is on the disk (a killed process loses nothing without it, a power cut might).
     """
     line = (_json(document, path) + "\n").encode()
-    with Path(path).open("ab") as file:
-        size = file.tell()
+    with Path(path).open("ab", buffering=0) as file:  # a buffer would try again when it is closed
+        size, rest = file.tell(), memoryview(line)
         try:
-            file.write(line)
-            file.flush()
+            while rest:
+                rest = rest[file.write(rest) :]
             if sync:
                 os.fsync(file.fileno())
         except OSError:

@@ -56,13 +56,18 @@ class RunFolder:
             if self.path.exists() and not self.path.is_dir():
                 raise FolderError(f"{self.path} is a file: choose another folder with --run")
             if self.is_run():
-                raise FolderError(f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run")
+                raise FolderError(
+                    f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run"
+                )
             if self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
                 raise FolderError(f"{self.path} is not empty and not a run's folder: choose another one with --run")
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             write_json(self.environment, _environment(plugins))
-            write_text(self.recipe, f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n" + to_yaml(recipe))
+            write_text(
+                self.recipe,
+                f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n" + to_yaml(recipe),
+            )
         except OSError as error:
             raise FolderError(f"cannot make the run's folder {self.path}: {error.strerror} ({error.filename})") from None
 
@@ -124,7 +129,9 @@ def newest_folder(recipe: str, parent: Path = Path("runs")) -> Path:
     """The run of that recipe begun last. Raises FolderError if there is none."""
     number = _newest_number(recipe, parent)
     if not number:
-        raise FolderError(f"there is no run {parent / recipe}-<n> to go on with: leave out --resume, or name the folder with --run")
+        raise FolderError(
+            f"there is no run {parent / recipe}-<n> to go on with: leave out --resume, or name the folder with --run"
+        )
     return parent / f"{recipe}-{number}"
 
 
@@ -161,5 +168,7 @@ def compare_recipes(old: Any, new: Any, path: str = "") -> dict[str, tuple[Any, 
             found |= compare_recipes(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         return found
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return {k: v for i, (a, b) in enumerate(zip(old, new, strict=True)) for k, v in compare_recipes(a, b, f"{path}.{i}").items()}
+        return {
+            k: v for i, (a, b) in enumerate(zip(old, new, strict=True)) for k, v in compare_recipes(a, b, f"{path}.{i}").items()
+        }
     return {} if json.dumps(old) == json.dumps(new) else {path: (old, new)}

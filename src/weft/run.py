@@ -234,7 +234,9 @@ def find_recipe(name: str | Path) -> Path:
     if str(name) in shipped:
         return shipped[str(name)]
     known = ", ".join(shipped)
-    raise RecipeError([Problem("", "", f"there is no file or shipped recipe {str(name)!r}{nearest(name, shipped)} (shipped: {known})")])
+    raise RecipeError(
+        [Problem("", "", f"there is no file or shipped recipe {str(name)!r}{nearest(name, shipped)} (shipped: {known})")]
+    )
 
 
 def shipped_recipes() -> dict[str, Path]:

@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from weft.build import Plan, build_network, choose_device, plans
@@ -16,9 +15,16 @@ from weft.display import Display
 from weft.evaluate import Judged
 from weft.files import write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
-from weft.learning import Checkpoints, Interrupted, Loop, average, load_checkpoint, read_tensors, take_weights, write_tensors
-from weft.learning.loop import Progress
-from weft.learning.network import Network
+from weft.learning import (
+    Checkpoints,
+    Loop,
+    Progress,
+    average,
+    load_checkpoint,
+    read_tensors,
+    take_weights,
+    write_tensors,
+)
 from weft.slots import Corpus, Objective
 
 if TYPE_CHECKING:
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
 _MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every)|evaluate(\..*)?")
 
 
-def train(run: Run, path: Path, *, resume: bool = False, plugins: list[str] | None = None, display: Display | None = None) -> Judged:
+def train(
+    run: Run, path: Path, *, resume: bool = False, plugins: list[str] | None = None, display: Display | None = None
+) -> Judged:
     """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
     folder = RunFolder(path)
     filled = run.dump(hashes=True)
@@ -55,7 +63,9 @@ def check_resumable(folder: RunFolder, filled: dict[str, Any]) -> None:
             refused.append(f"  {path}: was {old}, now {new}; it can only be raised")
     if refused:
         raise FolderError(
-            f"{folder.path} was begun with other choices:\n" + "\n".join(refused) + "\nOn --resume, only steps (raised), logging and "
+            f"{folder.path} was begun with other choices:\n"
+            + "\n".join(refused)
+            + "\nOn --resume, only steps (raised), logging and "
             "evaluation may change. For anything else start a new run (without --resume)"
         )
 
@@ -94,7 +104,9 @@ class Training:
         self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu")
         if before:
             taken = take_weights(self.network, before, plan.start)
-            self.display.say(f"stage {plan.name}: {len(taken)} of {len(self.network.tensors())} tensors taken from the stage before")
+            self.display.say(
+                f"stage {plan.name}: {len(taken)} of {len(self.network.tensors())} tensors taken from the stage before"
+            )
         self.network.to(self.device)
         self.checkpoints = Checkpoints(self.folder.checkpoints(plan.name, len(self.plans) == 1), keep=self.learning.keep)
         self.checkpoints.clean()
@@ -138,7 +150,9 @@ class Training:
     def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
         assert self.corpus is not None
         if split not in self.corpus.splits:
-            raise ValueError(f"phase {phase}: there is no split {split!r} in the data (there is: {', '.join(self.corpus.splits)})")
+            raise ValueError(
+                f"phase {phase}: there is no split {split!r} in the data (there is: {', '.join(self.corpus.splits)})"
+            )
         feed = Feed(self.corpus.splits[split], objective, key=(self.run.seed, self.plan.index, phase), budget=self.learning.batch)
         self.feeds.append(feed)
         return feed
@@ -170,7 +184,9 @@ class Training:
         padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
-        write_json(self.folder.ledger, ledger | {"skipped_updates": self.loop.progress.skips, "left_out": self.loop.progress.left_out})
+        write_json(
+            self.folder.ledger, ledger | {"skipped_updates": self.loop.progress.skips, "left_out": self.loop.progress.left_out}
+        )
         self.draw_curve()
         self.network.model.eval()
         self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
@@ -262,6 +278,3 @@ def write_tensors_atomically(path: Path, tensors: dict[str, Tensor]) -> None:
     new = path.with_name(path.name + ".new")
     write_tensors(new, tensors)
     new.replace(path)
-
-
-__all__ = ["FolderError", "Interrupted", "Network", "Training", "train"]

@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 import weft
 from weft import slots
 from weft.batch import Batch, Clock, Field, Info, collate
-from weft.catalog import CATALOG, Build, choices, is_composition, slot_of
-from weft.choices import Dropout
+from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
+from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
 from weft.seq import Memory, Seq
 
@@ -45,15 +45,19 @@ MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(1), Prefix(2), Causal() & Wi
 TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24, "length": 24, "dropout": 0.0}
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
 
-OWN_TESTS: tuple[type, ...] = (
-    slots.Tokenizer,
-    slots.Data,
-    slots.Optimizer,
-    slots.Schedule,
-    slots.Constraint,
-    slots.Learning,
-    slots.Search,
-    slots.Metric,
+OWN_TESTS = (
+    "Tokenizer",
+    "Data",
+    "Optimizer",
+    "Schedule",
+    "Constraint",
+    "Learning",
+    "Search",
+    "Metric",
+    "EMA",
+    "Phase",
+    "Stage",
+    "Evaluation",
 )
 """Slots whose behaviour is tested elsewhere; here only their registration and documentation."""
 
@@ -121,11 +125,58 @@ def with_dropout(factory: Any, amount: float) -> tuple[Any, int]:
             parts = [with_dropout(v, amount) if is_factory(v) else (v, 0) for v in value]
             if number := sum(n for _, n in parts):
                 given[name], found = type(value)(v for v, _ in parts), found + number
+        elif isinstance(value, dict):
+            named = {k: with_dropout(v, amount) if is_factory(v) else (v, 0) for k, v in value.items()}
+            if number := sum(n for _, n in named.values()):
+                given[name], found = {k: v for k, (v, _) in named.items()}, found + number
         elif is_factory(value):
             changed, number = with_dropout(value, amount)
             if number:
                 given[name], found = changed, found + number
     return functools.partial(base, **given), found
+
+
+def variations(factory: Any) -> Iterator[tuple[str, Any]]:
+    """The factory with one option changed, in every way the catalog offers: another part in a slot, a flag turned, a size."""
+    base = factory.func if isinstance(factory, functools.partial) else factory
+    now = options(factory)
+    for name, parameter in choices(base).items():
+        for value in _alternatives(parameter.annotation, now[name]):
+            yield f"{name}={_show(value)}", functools.partial(factory, **{name: value})
+
+
+def _alternatives(annotation: Any, value: Any) -> list[Any]:
+    members = alternatives(annotation)
+    found: list[Any] = []
+    for member in members:
+        inner = get_args(member)
+        if (slot := slot_of(member)) is not None:
+            found += [f for s, _, f in entries() if s is slot and f is not base_of(value) and _plain(f)]
+        elif get_origin(member) is list and (slot := slot_of(inner[0])) is not None:
+            extra = [f for s, _, f in entries() if s is slot and _plain(f)]
+            found += [[*value, f] for f in extra] if isinstance(value, list) else [extra[:2]] * (len(extra) > 1)
+    if found:
+        return found + [None] * (type(None) in members and value is not None)
+    if annotation is bool:
+        return [not value]
+    if Layers in members:
+        return [n for n in (1, 3) if n != value]
+    if Heads in members:
+        return [n for n in (1, 2) if n != value]
+    if value is None and (Width in members or Count in members):
+        return [26]
+    return [2] if Natural in members and value == 0 else []
+
+
+def _plain(factory: Any) -> bool:
+    """Whether it can be put into a slot as it is."""
+    return inspect.isclass(factory) and all(p.default is not p.empty for p in choices(factory).values())
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return "+".join(_show(v) for v in value)
+    return name_of(value) if base_of(value) is not None else str(value)
 
 
 def is_factory(value: Any) -> bool:
@@ -144,7 +195,9 @@ def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Te
     return torch.randn(*shape, generator=generator(seed), dtype=torch.float64).to(dtype)
 
 
-def vectors(width: int = DIM, lengths: Sequence[int] = LENGTHS, seed: int = 1, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def vectors(
+    width: int = DIM, lengths: Sequence[int] = LENGTHS, seed: int = 1, dtype: torch.dtype = torch.float32
+) -> list[Tensor]:
     """Rows of vectors, each T x width."""
     return [normal(n, width, seed=seed * 100 + i, dtype=dtype) for i, n in enumerate(lengths)]
 
@@ -171,7 +224,9 @@ def unpack(data: Tensor, mask: Tensor) -> list[Tensor]:
     return [row[real] for row, real in zip(data, mask, strict=True)]
 
 
-def memory_of(rows: Sequence[Tensor], vector: Tensor | None, side: str = "right", extra: int = 1, filler: float = FILLER) -> Memory:
+def memory_of(
+    rows: Sequence[Tensor], vector: Tensor | None, side: str = "right", extra: int = 1, filler: float = FILLER
+) -> Memory:
     return Memory((pack(rows, side, extra, filler),), vector)
 
 
@@ -183,7 +238,9 @@ def move(x: Any, device: str, dtype: torch.dtype) -> Any:
         moved = x.to(device)
         return moved.with_data(move(moved.data, device, dtype))
     if isinstance(x, Memory):
-        return Memory(tuple(move(s, device, dtype) for s in x.sources), None if x.vector is None else move(x.vector, device, dtype))
+        return Memory(
+            tuple(move(s, device, dtype) for s in x.sources), None if x.vector is None else move(x.vector, device, dtype)
+        )
     if isinstance(x, Batch):
         return x.to(device)
     return x
@@ -223,6 +280,20 @@ class Table(slots.Embedder):
         return self.weight
 
 
+class Bound(nn.Module):
+    """A head together with the embedder it may be tied to, as they stand in a structure: moved, saved and copied as one."""
+
+    def __init__(self, head: slots.Head, embedder: slots.Embedder):
+        super().__init__()
+        self.head, self.embedder = head, embedder
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        return self.head(x_ND)
+
+    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
+        return self.head.nll(x_ND, target_N, smoothing)
+
+
 def stir(module: nn.Module, amount: float = 0.2) -> None:
     """Generic weights: what starts at zero or one (biases, gates, relative positions) must not hide a fault."""
     with torch.no_grad():
@@ -242,8 +313,11 @@ class Case:
 
     def build(self, seed: int = 0, dtype: torch.dtype = torch.float32, stirred: bool = True) -> Any:
         torch.manual_seed(seed)
-        wiring = tuple(w(DIM, TEXT) if w is Table else w for w in self.wiring)
-        module = self.factory(*wiring)
+        if self.label == "tied":
+            embedder = Table(DIM, TEXT)
+            module: Any = Bound(self.factory(DIM, TEXT, embedder), embedder)
+        else:
+            module = self.factory(*self.wiring)
         if stirred:
             stir(module)
         return module.to(dtype).eval()
@@ -274,6 +348,19 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
 
 def cases(factory: Any) -> list[Case]:
     """Every wiring of the slot that the block accepts. It may refuse some with a ValueError, not all."""
+    accepted, refused = _tried(factory)
+    assert accepted, f"it can be built in no way: {refused}"
+    return accepted
+
+
+def refusals(factory: Any) -> str:
+    """Why a block can be built with no wiring at all; empty if it can."""
+    accepted, refused = _tried(factory)
+    return "" if accepted else refused
+
+
+@functools.lru_cache(64)
+def _tried(factory: Any) -> tuple[list[Case], str]:
     kind = kind_of(factory)
     accepted, refused = [], []
     for label, wiring in WIRINGS[kind].items():
@@ -287,8 +374,7 @@ def cases(factory: Any) -> list[Case]:
             refused.append(f"{label}: no structure has {', '.join(n.__name__ for n in module.needs)} there")
         else:
             accepted.append(case)
-    assert accepted, f"it can be built in no way: {'; '.join(refused)}"
-    return accepted
+    return accepted, "; ".join(refused)
 
 
 Mover = Callable[[Any], Any]
@@ -446,3 +532,19 @@ def objective_batch(objective: Any, info: Info, rows: Sequence[int] | None = Non
     kept = [i for i in chosen if i is not None]
     assert kept, "prepare found nothing to learn in any of the made-up examples"
     return collate(kept, range(len(kept)))
+
+
+def abilities(structure: Any) -> frozenset[tuple[str, str]]:
+    """What a structure can do, on which data."""
+    found = set()
+    for case in _tried(structure)[0]:
+        found |= {(case.label, p.__name__) for p in case.build().provides()}
+    return frozenset(found)
+
+
+def fits(structure: Any, objective: Any, info: Info) -> bool:
+    """Whether a structure has what an objective needs, on this data."""
+    try:
+        return set(objective(info, DIM).needs) <= set(structure(info).provides())
+    except ValueError:
+        return False

@@ -28,7 +28,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from weft.batch import Batch, Clock, Info, Instance, Picks
-from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, options, slot_of, wiring
+from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
 from weft.masks import Causal, Full, Mask
 from weft.seq import Memory, Seq
 from weft.slots import (
@@ -54,7 +54,6 @@ from weft.slots import (
 
 from .bench import (
     DIM,
-    HEADS,
     MASKS,
     MEMORY,
     VOCAB,
@@ -71,6 +70,7 @@ from .bench import (
     normal,
     objective_batch,
     pack,
+    stir,
     text_batch,
     to_model,
     unpack,
@@ -151,7 +151,9 @@ def no_influence(found_BTBS: Tensor, allowed_BTBS: Tensor, sentence: str) -> Non
     if len(leaks):
         b, t, c, s = leaks[0].tolist()
         amount = float(found_BTBS[b, t, c, s])
-        raise AssertionError(f"{sentence}: output (row {b}, position {t}) depends on input (row {c}, position {s}) by {amount:.3g}")
+        raise AssertionError(
+            f"{sentence}: output (row {b}, position {t}) depends on input (row {c}, position {s}) by {amount:.3g}"
+        )
 
 
 def diagonal(rows: int, inner_BTS: Tensor) -> Tensor:
@@ -302,7 +304,8 @@ def check_gradients(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         outputs = [o for o in case.call(module) if o.requires_grad]
-        named = dict(module.named_parameters())
+        # A head that is not tied leaves the embedder beside it alone.
+        named = {n: p for n, p in module.named_parameters() if case.kind is not Head or not n.startswith("embedder.")}
         if not named:
             continue
         assert outputs, f"{case.label}: no output depends on its parameters"
@@ -324,7 +327,9 @@ def check_save_and_load(factory: Any) -> None:
         fresh = case.build(seed=2, stirred=False)
         fresh.load_state_dict(load_tensors(stored))
         for a, b in zip(case.call(fresh), case.call(module), strict=True):
-            assert torch.equal(a, b), f"{case.label}: after saving and loading the output is off by {float((a - b).abs().max()):.3g}"
+            assert torch.equal(a, b), (
+                f"{case.label}: after saving and loading the output is off by {float((a - b).abs().max()):.3g}"
+            )
 
 
 @check(*MODULES)
@@ -337,7 +342,10 @@ def check_deepcopy(factory: Any) -> None:
         for a, b in zip(case.call(twin), before, strict=True):
             assert torch.equal(a, b), f"{case.label}: a deep copy computes something else"
         for parameter in twin.parameters():
-            parameter.add_(1.0)
+            parameter.add_(normal(*parameter.shape, seed=55))
+        if any(True for _ in twin.parameters()):
+            moved = any(not torch.equal(a, b) for a, b in zip(case.call(twin), before, strict=True))
+            assert moved, f"{case.label}: a deep copy still computes with the weights of the original"
         for a, b in zip(case.call(module), before, strict=True):
             assert torch.equal(a, b), f"{case.label}: changing a deep copy changes the original"
 
@@ -516,7 +524,9 @@ def check_attention_padding(factory: Any) -> None:
         alone = [module(Seq(q[None]), module.project(Seq(k[None])), Full()).data[0] for q, k in zip(queries, keys, strict=True)]
         for side in ("right", "left"):
             kv = module.project(pack(keys, side))
-            same_rows(module(Seq(torch.stack(queries)), kv, Full()).data, alone, f"{case.label}: keys padded on the {side} are read")
+            same_rows(
+                module(Seq(torch.stack(queries)), kv, Full()).data, alone, f"{case.label}: keys padded on the {side} are read"
+            )
 
 
 @check(Attention)
@@ -577,7 +587,9 @@ def check_attention_maps(factory: Any) -> None:
         same(recorded, plain, f"{case.label}: recording changes the output")
         assert found, f"{case.label}: nothing was recorded: a softmax over keys does not go through attend"
         for weight_BHTS in found:
-            assert weight_BHTS.shape[-1] == keys.width, f"{case.label}: a map of shape {tuple(weight_BHTS.shape)} for {keys.width} keys"
+            assert weight_BHTS.shape[-1] == keys.width, (
+                f"{case.label}: a map of shape {tuple(weight_BHTS.shape)} for {keys.width} keys"
+            )
             same(weight_BHTS.sum(-1), torch.ones(weight_BHTS.shape[:-1]), f"{case.label}: the rows of a map do not sum to 1")
             outside = weight_BHTS * ~keys.real()[:, None, None, :]
             assert not bool(outside.any()), f"{case.label}: a map gives weight to padding"
@@ -598,9 +610,7 @@ def check_layer_padding(factory: Any) -> None:
             context = None if memory is None else module.project(memory)
             return module(x, Full(), None, None, context).hidden.data
 
-        alone = [
-            run(Seq(row[None]), None if seen is None else Memory((Seq(seen[i][None]),)))[0] for i, row in enumerate(rows)
-        ]
+        alone = [run(Seq(row[None]), None if seen is None else Memory((Seq(seen[i][None]),)))[0] for i, row in enumerate(rows)]
         for side in ("right", "left"):
             x = pack(rows, side)
             got = run(x, None if seen is None else memory_of(seen, None, side))
@@ -632,14 +642,22 @@ def _marked(x: Seq) -> Seq:
 
 
 @check(Embedder)
-@torch.no_grad()
 def check_soft_ids(factory: Any) -> None:
-    """A one-hot row of the vocabulary is the same as its id; a mixture is a mixture."""
+    """A one-hot row of the vocabulary is the same as its id, and a gradient reaches soft ids where ids matter."""
     for case in cases(factory):
         module = case.build()
         x = _marked(pack(ids()))
-        hot = nn.functional.one_hot(x.data, VOCAB).float()
-        same(module(x.with_data(hot)).data, module(x).data, "soft ids give something else than ids")
+        hot = nn.functional.one_hot(x.data, VOCAB).float().requires_grad_()
+        soft = module(x.with_data(hot)).data
+        same(soft, module(x).data, "soft ids give something else than ids")
+        if torch.equal(module(x).data, module(x.with_data(x.data.flip(0))).data):
+            continue
+        (g,) = (
+            torch.autograd.grad((soft * normal(*soft.shape, seed=56)).sum(), hot, allow_unused=True)
+            if soft.requires_grad
+            else [None]
+        )
+        assert g is not None and bool(g.any()), "no gradient reaches soft ids"
 
 
 @check(Embedder)
@@ -678,7 +696,8 @@ def check_embedder_steps(factory: Any) -> None:
     for case in cases(factory):
         module, x = case.build(), _marked(Seq(torch.stack(ids((6, 6)))))
         pieces = [
-            Seq(x.data[:, t : t + 1]).mark(segment=x.marks["segment"][:, t : t + 1], position=torch.full((2, 1), t)) for t in range(6)
+            Seq(x.data[:, t : t + 1]).mark(segment=x.marks["segment"][:, t : t + 1], position=torch.full((2, 1), t))
+            for t in range(6)
         ]
         got = torch.cat([module(piece).data for piece in pieces], 1)
         same(got, module(x).data, "one position at a time, with its position marked, differs")
@@ -742,22 +761,21 @@ def check_mask_leak(factory: Any) -> None:
         module, x = case.build(dtype=torch.float64), _mixed()
         for mask in honoured(module):
             layers = max(1, len(module.states(x, mask)) - 1)
-            found = influence(lambda d, m=mask, e=module: e(x.with_data(d), m).data, x.data)
+            found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
             found = found * x.real()[:, :, None, None]
             no_influence(found, diagonal(3, reach(mask, x, layers)), f"{mask} leaks")
 
 
 @check(Encoder)
 def check_mask_reach(factory: Any) -> None:
-    """An encoder for every mask looks at everything that the mask allows."""
+    """Under a mask it still looks at all that the mask allows, as far as it would without one."""
     for case in cases(factory):
         module, x = case.build(dtype=torch.float64), _mixed()
-        if Mask not in module.honours:
-            raise Inapplicable("it honours certain masks only")
+        free = influence(lambda d, x=x, e=module: e(x.with_data(d), Full()).data, x.data) > 0
         for mask in honoured(module):
             layers = max(1, len(module.states(x, mask)) - 1)
-            found = influence(lambda d, m=mask, e=module: e(x.with_data(d), m).data, x.data)
-            allowed = diagonal(3, reach(mask, x, layers)) & x.real()[:, :, None, None]
+            found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
+            allowed = diagonal(3, reach(mask, x, layers)) & x.real()[:, :, None, None] & free
             unseen = (allowed & (found == 0)).nonzero()
             assert not len(unseen), f"under {mask}, {unseen[0].tolist()} (row, position, row, position) is allowed but not seen"
 
@@ -865,7 +883,7 @@ def check_causal(factory: Any) -> None:
     for case in cases(factory):
         module, x = case.build(dtype=torch.float64), _mixed()
         for memory in _given(case, torch.float64):
-            found = influence(lambda d, m=module, k=memory: _scratch(m, x.with_data(d), k), x.data)
+            found = influence(lambda d, x=x, m=module, k=memory: _scratch(m, x.with_data(d), k), x.data)
             found = found * x.real()[:, :, None, None]
             earlier = torch.ones(5, 5).tril().bool() & x.real()[:, None, :] | torch.eye(5).bool()
             no_influence(found, diagonal(3, earlier), f"{case.label}: it looks ahead")
@@ -883,14 +901,17 @@ def check_memory_padding(factory: Any) -> None:
         module, x_BTD = case.build(), normal(3, 5, DIM, seed=62)
         rows, vector_BD = vectors(MEMORY, (5, 2, 3), 2), normal(3, MEMORY, seed=63)
         alone = [
-            _scratch(module, Seq(x_BTD[i : i + 1]), Memory((Seq(row[None]),), vector_BD[i : i + 1]))[0] for i, row in enumerate(rows)
+            _scratch(module, Seq(x_BTD[i : i + 1]), Memory((Seq(row[None]),), vector_BD[i : i + 1]))[0]
+            for i, row in enumerate(rows)
         ]
         for side in ("right", "left"):
             memory = memory_of(rows, vector_BD, side)
             same_rows(_scratch(module, Seq(x_BTD), memory), alone, f"padding of the memory on the {side} is read")
             same_rows(_walk(module, x_BTD, memory, (2, 3)), alone, f"stepping reads padding of the memory on the {side}")
         other = memory_of(vectors(MEMORY, (5, 2, 3), 4), normal(3, MEMORY, seed=64))
-        assert not torch.allclose(_scratch(module, Seq(x_BTD), other), _scratch(module, Seq(x_BTD), memory)), "the memory is not read"
+        assert not torch.allclose(_scratch(module, Seq(x_BTD), other), _scratch(module, Seq(x_BTD), memory)), (
+            "the memory is not read"
+        )
 
 
 @check(Decoder)
@@ -1017,7 +1038,9 @@ def check_empty_row(factory: Any) -> None:
         assert out.shape == (2, DIM), f"2 rows become {tuple(out.shape)}"
         assert bool(torch.isfinite(out).all()), "a row that is all padding gives something that is not finite"
         out.sum().backward()
-        assert x.grad is not None and bool(torch.isfinite(x.grad).all()), "the gradient of a row that is all padding is not finite"
+        assert x.grad is not None and bool(torch.isfinite(x.grad).all()), (
+            "the gradient of a row that is all padding is not finite"
+        )
 
 
 @check(Pooler, table=True)
@@ -1036,7 +1059,9 @@ def check_nll(factory: Any) -> None:
         module = case.build(dtype=torch.float64)
         target_N = torch.randint(0, VOCAB, (7,), generator=torch.Generator().manual_seed(83))
         x_ND = normal(7, DIM, seed=84, dtype=torch.float64).requires_grad_()
-        assert module(x_ND).shape == (7, VOCAB), f"{case.label}: logits of shape {tuple(module(x_ND).shape)}, expected (7, {VOCAB})"
+        assert module(x_ND).shape == (7, VOCAB), (
+            f"{case.label}: logits of shape {tuple(module(x_ND).shape)}, expected (7, {VOCAB})"
+        )
         wanted = [x_ND, *(p for p in module.parameters() if p.requires_grad)]
         weight_N = normal(7, seed=85, dtype=torch.float64)
         for smoothing in (0.0, 0.1):
@@ -1086,7 +1111,9 @@ def check_protocols(factory: Any) -> None:
         assert module.provides(), f"{case.label}: it provides neither Encodes nor Decodes nor Classifies"
         assert isinstance(getattr(module, "dim", None), int), f"{case.label}: it has no dim"
         if Decodes in module.provides():
-            assert module.target.name in case.wiring[0], f"{case.label}: it generates {module.target.name!r}, which the data has not"
+            assert module.target.name in case.wiring[0], (
+                f"{case.label}: it generates {module.target.name!r}, which the data has not"
+            )
 
 
 def _structures(factory: Any, protocol: type) -> Iterator[tuple[Case, Any, Info]]:
@@ -1113,7 +1140,9 @@ def check_encodes(factory: Any) -> None:
             assert alone[0].shape == (5, module.dim), f"{case.label}: 5 ids are encoded as {tuple(alone[0].shape)}"
             for side in ("right", "left"):
                 x = pack(rows, side)
-                same_rows(unpack(module.encode(x).data, x.real()), alone, f"{case.label}: padding on the {side} is read, or other rows")
+                same_rows(
+                    unpack(module.encode(x).data, x.real()), alone, f"{case.label}: padding on the {side} is read, or other rows"
+                )
 
 
 def _encoded(module: Any, info: Info) -> Any:
@@ -1132,7 +1161,9 @@ def check_classifies(factory: Any) -> None:
             module.train(training)
             alone = [module.features(Seq(row[None]))[0] for row in rows]
             for side in ("right", "left"):
-                same_rows(list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows")
+                same_rows(
+                    list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows"
+                )
             logits = module.classifier(torch.stack(alone))
             assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
@@ -1196,7 +1227,11 @@ def check_structure_stepping(factory: Any) -> None:
                 token = x[rows, seen][:, None]
                 done = module.step(Seq(token), state)
                 state = done.state
-                same(done.hidden.data[:, 0], want[rows, seen], f"{case.label}: after prompts padded on the {side} and a fork it differs")
+                same(
+                    done.hidden.data[:, 0],
+                    want[rows, seen],
+                    f"{case.label}: after prompts padded on the {side} and a fork it differs",
+                )
                 seen = seen + 1
 
 
@@ -1231,6 +1266,29 @@ def check_pair_sum(objective: Any, model: Any, info: Info) -> None:
             total, count = sum(r[name].total for r in rows), sum(r[name].count for r in rows)
             assert term.count == count, f"{name}: the count of a batch is {term.count}, its rows' together {count}"
             same(term.total, torch.as_tensor(total), f"{name}: the total of a batch is not the sum of its rows'")
+
+
+def check_pair(structure: Any, objective: Any, info: Info) -> None:
+    """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
+    torch.manual_seed(0)
+    model, goal = structure(info), objective(info, DIM)
+    stir(model)
+    stir(goal)
+    model.eval()
+    with torch.no_grad():
+        check_pair_counts(goal, model, info)
+        check_pair_sum(goal, model, info)
+    goal.train()
+    batch = objective_batch(goal, info)
+    goal(model, batch, Clock()).mean().backward()
+    reached = [p for p in (*model.parameters(), *goal.parameters()) if p.grad is not None]
+    assert reached, "no parameter receives a gradient"
+    assert all(bool(torch.isfinite(p.grad).all()) for p in reached if p.grad is not None), "a gradient is not finite"
+    with torch.device("meta"):
+        model, goal = structure(info), objective(info, DIM)
+    loss = goal(model, batch.to("meta"), Clock())
+    assert {k: t.count for k, t in loss.items()} == goal.counts(batch), "on the meta device the counts differ"
+    assert all(t.total.shape == () for t in loss.values()), "on the meta device a total is no scalar"
 
 
 @check(Objective)
@@ -1289,9 +1347,13 @@ def _check_targets(made: Instance, vocab: int, label: str) -> None:
         elif isinstance(value, Picks):
             width = len(made[value.of])
             assert len(value.at) == len(value.ids), f"{label}: {name} has {len(value.at)} positions for {len(value.ids)} targets"
-            assert np.all((value.at >= 0) & (value.at < width)), f"{label}: {name} points outside the {width} positions of {value.of}"
+            assert np.all((value.at >= 0) & (value.at < width)), (
+                f"{label}: {name} points outside the {width} positions of {value.of}"
+            )
             assert np.all(value.ids != 0), f"{label}: {name} has padding as a target"
-            assert np.all((value.ids > 0) & (value.ids < vocab)), f"{label}: {name} has a target outside the vocabulary of {vocab}"
+            assert np.all((value.ids > 0) & (value.ids < vocab)), (
+                f"{label}: {name} has a target outside the vocabulary of {vocab}"
+            )
         elif isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.ndim == 1:
             assert np.all((value >= 0) & (value < vocab)), f"{label}: {name} has an id outside the vocabulary of {vocab}"
 
@@ -1307,12 +1369,12 @@ def check_recipe(factory: Any) -> None:
         raise Inapplicable("there are no recipes, or it is not in the catalog")
     if any(value is inspect.Parameter.empty for value in options(factory).values()):
         raise Inapplicable("it has options that must be given")
-    tree = recipe.dump(factory)
-    text = recipe.to_yaml({"part": tree})
-    node = recipe.parse(text, "recipe.yaml")
+    try:
+        tree = recipe.dump(factory)
+    except ValueError as error:
+        raise AssertionError(f"cannot be written as a recipe: {error}") from error
+    node = recipe.parse(recipe.to_yaml({"part": tree}), "recipe.yaml")
     reader = recipe.Reader()
     back = reader.read(kind_of(factory), node.value["part"], "part")
     assert not reader.problems, "; ".join(str(p) for p in reader.problems)
     assert recipe.dump(back) == tree, f"read back it is {recipe.dump(back)}, written {tree}"
-
-

@@ -1,42 +1,121 @@
-"""Every registered block, put through the checks of its slot."""
+"""Every registered block, put through the checks of its slot, as it is and with each of its options changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from functools import partial
 from typing import Any
 
 import pytest
 
 from weft import slots
+from weft.batch import Info
 from weft.catalog import CATALOG
+from weft.objectives import Classification, NextToken
 
 from . import bench, checks
 
 BROKEN = bench.fill_catalog()
 
-SAMPLES: dict[tuple[type, str], dict[str, Any]] = {}
-"""Options for blocks that cannot be built, or have nothing to check, without them."""
+SAMPLES: dict[tuple[type, str], dict[str, Any]] = {
+    (slots.Objective, "weighted"): {"parts": {"lm": NextToken, "class": Classification}, "weights": {"lm": 0.5}},
+}
+"""Options for blocks that cannot be built without them."""
 
+EQUIVARIANT: list[tuple[str, dict[str, Any]]] = [("bag-of-words", {}), ("transformer", {"position": None})]
+"""Encoders for which permuted inputs give permuted outputs."""
 
-def behaviours() -> Iterator[Any]:
-    for slot, name, factory in bench.entries():
-        for check in checks.checks_for(slot):
-            yield pytest.param(slot, name, factory, check, id=f"{slot.__name__}-{name}-{check.__name__.removeprefix('check_')}")
-
+INVARIANT = ["mean", "max", "concat"]
+"""Poolers for which the order of positions does not matter."""
 
 PAGES = {"check_registration", "check_vocabulary", "check_defaults", "check_docstring", "check_example"}
 """Checks of what is written, not of what is computed: they look at the registered class or function itself."""
+
+ONCE = PAGES | {"check_recipe", "check_deepcopy", "check_seed", "check_bfloat16", "check_dropout"}
+"""Checks that are not repeated for every option."""
+
+
+def subject(slot: type, name: str, factory: Any) -> Any:
+    return bench.tiny(factory, SAMPLES.get((slot, name), {}))
+
+
+def blocks() -> list[Any]:
+    return [
+        pytest.param(slot, name, factory, check, id=f"{slot.__name__}-{name}-{check.__name__.removeprefix('check_')}")
+        for slot, name, factory in bench.entries()
+        for check in checks.checks_for(slot)
+    ]
+
+
+def varied() -> list[Any]:
+    return [
+        pytest.param(slot, changed, id=f"{slot.__name__}-{name}[{what}]")
+        for slot, name, factory in bench.entries()
+        if slot in checks.MODULES and slot is not slots.Objective
+        for what, changed in bench.variations(subject(slot, name, factory))
+    ]
 
 
 def test_every_module_can_be_imported() -> None:
     assert not BROKEN
 
 
-@pytest.mark.parametrize(("slot", "name", "factory", "check"), behaviours())
+@pytest.mark.parametrize("slot", list(CATALOG), ids=lambda s: s.__name__)
+def test_slot_is_covered(slot: type) -> None:
+    """A new slot needs checks of its own, or a place in the list of those tested elsewhere."""
+    assert slot in checks.MODULES or slot.__name__ in bench.OWN_TESTS
+
+
+@pytest.mark.parametrize(("slot", "name", "factory", "check"), blocks())
 def test_block(slot: type, name: str, factory: Any, check: checks.Check) -> None:
-    subject = factory if check.__name__ in PAGES else bench.tiny(factory, SAMPLES.get((slot, name), {}))
     try:
-        check(subject)
+        check(factory if check.__name__ in PAGES else subject(slot, name, factory))
     except bench.Inapplicable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize(("slot", "factory"), varied())
+def test_variation(slot: type, factory: Any) -> None:
+    """All that a block computes, with one option changed. What it refuses with a ValueError it may refuse."""
+    if reasons := bench.refusals(factory):
+        pytest.skip(reasons)
+    for check in checks.checks_for(slot):
+        if check.__name__ not in ONCE:
+            try:
+                check(factory)
+            except bench.Inapplicable:
+                continue
+
+
+@pytest.mark.parametrize(("name", "options"), EQUIVARIANT)
+def test_equivariance(name: str, options: dict[str, Any]) -> None:
+    checks.check_permutation(partial(CATALOG[slots.Encoder][name], **options))
+
+
+@pytest.mark.parametrize("name", INVARIANT)
+def test_invariance(name: str) -> None:
+    checks.check_invariance(CATALOG[slots.Pooler][name])
+
+
+def pairs() -> list[Any]:
+    """Every structure (and its variations that can do something else) with every objective, on every kind of data."""
+    structures: list[tuple[str, Any]] = []
+    for slot, name, factory in bench.entries():
+        if slot is slots.Structure:
+            plain = subject(slot, name, factory)
+            found = {bench.abilities(plain): (name, plain)}
+            for what, changed in bench.variations(plain):
+                found.setdefault(bench.abilities(changed), (f"{name}[{what}]", changed))
+            structures += found.values()
+    objectives = [(n, subject(s, n, f)) for s, n, f in bench.entries() if s is slots.Objective]
+    return [
+        pytest.param(structure, objective, info, id=f"{model}-{goal}-{data}")
+        for (model, structure), (goal, objective), (data, info) in itertools.product(structures, objectives, bench.INFOS.items())
+        if bench.fits(structure, objective, info)
+    ]
+
+
+@pytest.mark.parametrize(("structure", "objective", "info"), pairs())
+def test_pair(structure: Any, objective: Any, info: Info) -> None:
+    """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
+    checks.check_pair(structure, objective, info)

@@ -6,7 +6,6 @@ Suffixes as in weft/seq.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -329,7 +328,18 @@ class Translator(Structure, Encodes, Decodes):
         return Memory((self.encode(batch["source"]),))
 
 
-TOYS = (Translator, Writer, Reader)
+class Versatile(Writer, Classifies):
+    """A language model that also says the class of a text."""
+
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.pooler, self.classifier = Average(DIM), Dense(DIM, info["label"], None)
+
+    def features(self, x: Seq) -> Tensor:
+        return self.pooler(self.decode(x, None).hidden)
+
+
+TOYS = (Translator, Writer, Reader, Versatile)
 
 
 class Follow(Objective):
@@ -360,6 +370,3 @@ class Follow(Objective):
 
     def reduce(self, losses_N: Tensor) -> Tensor:
         return losses_N.sum()
-
-
-smoothed = partial(Follow, smoothing=0.1)

@@ -106,7 +106,9 @@ def test_average_is_the_mean_in_double_precision():
         assert mean[name].dtype == torch.float32
     assert mean["steps"] == 4 and mean["mask"].tolist() == [True]
     # in float32 or bfloat16 the ones would be lost
-    assert average([{"w": torch.tensor([1e8])}, {"w": torch.tensor([1.0])}, {"w": torch.tensor([-1e8])}])["w"].item() == pytest.approx(1 / 3)
+    assert average([{"w": torch.tensor([1e8])}, {"w": torch.tensor([1.0])}, {"w": torch.tensor([-1e8])}])[
+        "w"
+    ].item() == pytest.approx(1 / 3)
     bf16 = [{"w": torch.tensor([256.0], dtype=torch.bfloat16)}] + [{"w": torch.tensor([1.0], dtype=torch.bfloat16)}] * 255
     assert average(bf16)["w"].dtype == torch.bfloat16 and average(bf16)["w"].item() == pytest.approx(511 / 256, abs=0.01)
 

@@ -78,7 +78,9 @@ def same(a, b):
 
 
 def test_every_kind_is_tested():
-    assert {factory.func for factory in KINDS.values()} == {CATALOG[Optimizer][name] for name in ("adam", "adamw", "sgd", "rmsprop")}
+    assert {factory.func for factory in KINDS.values()} == {
+        CATALOG[Optimizer][name] for name in ("adam", "adamw", "sgd", "rmsprop")
+    }
 
 
 def test_default_rates():
@@ -153,7 +155,9 @@ def test_goes_on_bit_for_bit(tmp_path, name, stop):
     restore_state(inner, names_of(second), read_tensors(tmp_path / "o.safetensors"), rest)
     again, more = flatten_state(inner, names_of(second))
     assert json.loads(json.dumps(more)) == rest
-    assert again.keys() == tensors.keys() and all(torch.equal(again[k], tensors[k]) and again[k].dtype == tensors[k].dtype for k in tensors)
+    assert again.keys() == tensors.keys() and all(
+        torch.equal(again[k], tensors[k]) and again[k].dtype == tensors[k].dtype for k in tensors
+    )
     train(second, inner, range(stop, 9))
     assert same(second, straight)
     assert stop == 0 or not same(second, first)
@@ -246,7 +250,10 @@ def test_missing_and_extra_parameters_are_listed(saved):
     net = Net()
     net.other = net.late
     del net.late
-    groups = [{"params": [p for p in net.parameters() if p is not net.scale and p is not net.other]}, {"params": [net.scale, net.other]}]
+    groups = [
+        {"params": [p for p in net.parameters() if p is not net.scale and p is not net.other]},
+        {"params": [net.scale, net.other]},
+    ]
     refused(saved, r"(?s)does not fit.*missing parameters .*: other\n.*extra parameters .*: late", net, groups=groups)
 
 
@@ -268,7 +275,12 @@ def test_wrong_shapes_and_types_are_listed(saved):
 def test_another_optimiser_or_grouping_is_refused(saved):
     refused(saved, "state of Adam, but the optimiser is SGD", kind=SGD)
     net = Net()
-    refused(saved, "grouped differently", net, groups=[{"params": list(net.parameters())}, {"params": [nn.Parameter(torch.ones(1))]}][:1])
+    refused(
+        saved,
+        "grouped differently",
+        net,
+        groups=[{"params": list(net.parameters())}, {"params": [nn.Parameter(torch.ones(1))]}][:1],
+    )
 
 
 def test_the_order_within_a_group_does_not_matter(saved):

@@ -8,7 +8,6 @@ from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
 from weft.blocks.linear import Linear
 from weft.blocks.multihead import MultiHead
-from weft.blocks.nll import nll
 from weft.blocks.norm import LayerNorm, RMSNorm
 from weft.blocks.pooler import Concat, First, Last, Max, Mean
 from weft.blocks.position import Learned, Rotary, Sinusoidal
@@ -67,6 +66,5 @@ __all__ = [
     "Untied",
     "attend",
     "look",
-    "nll",
     "recording",
 ]

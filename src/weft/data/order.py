@@ -87,8 +87,8 @@ class Buckets:
         first: Rows up to this cost share the first bucket.
 
     >>> order = Buckets(np.array([3, 9, 4, 8]), budget=16)
-    >>> len(order), sorted(sorted(order.rows(key(1), 0, i).tolist()) for i in range(3))
-    (3, [[0, 3], [1], [2]])
+    >>> len(order), sorted(row for i in range(3) for row in order.rows(key(1), 0, i).tolist())
+    (3, [0, 1, 2, 3])
     """
 
     def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, first: int = 8):

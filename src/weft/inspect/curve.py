@@ -29,7 +29,7 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+        from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
     except ImportError:
         raise ValueError("a picture needs the package matplotlib: pip install 'weft[plots]'") from None
     train = _series(log_rows, lambda row: row.get("loss"))
@@ -40,8 +40,9 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
     if not len(train[0]) and judged is None and not valid:
         raise ValueError("the log has no row with a finite loss or figure: there is nothing to draw yet")
 
-    figure = Figure(figsize=(9, 5), dpi=160, facecolor="white", layout="constrained")
+    figure = Figure(figsize=(9, 5.2), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
+    figure.set_layout_engine("constrained", w_pad=0.14, h_pad=0.12)
     left = figure.add_subplot()
     lines: list[Any] = []
     if len(train[0]):
@@ -50,27 +51,28 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
     if judged is not None:
         lines += left.plot(*judged, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)), marker="o", markersize=3.5)
         lines[-1].set_label("validation loss")
-    seen = [y for y in (train[1], judged[1] if judged else ()) if len(y)]
-    if seen and min(y.min() for y in seen) > 0 and max(y.max() for y in seen) > 10 * min(y.min() for y in seen):
+    losses = np.concatenate([train[1], judged[1] if judged is not None else []])
+    if len(losses) and losses.min() > 0 and losses.max() > 10 * losses.min():
         left.set_yscale("log")
+        left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if losses.max() < 1000 * losses.min() else (1,)))
         left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         left.yaxis.set_minor_formatter(NullFormatter())
-    elif seen and min(y.min() for y in seen) >= 0:
-        left.set_ylim(bottom=0)
+    elif len(losses) and losses.min() >= 0:
+        left.set_ylim(0, 1.05 * losses.max() or 1)
     left.set_xlabel("update", color=_SOFT)
     left.set_ylabel("loss", color=_SOFT)
     left.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     left.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     left.grid(axis="y", color=_GRID, linewidth=0.8)
 
-    shown = {name: _percent(y) for name, (_, y) in valid.items() if "/" not in name and _percent(y) is not None}
+    shown = {name: _percent(y) for name, (_, y) in valid.items() if "/" not in name and name != "perplexity"}
+    shown = {name: y for name, y in shown.items() if y is not None}
     right = left.twinx() if shown else None
     if right is not None:
         for (name, y), color in zip(list(shown.items())[: len(_FIGURES)], _FIGURES, strict=False):
             label = f"validation {name.replace('_', ' ')}"
             lines += right.plot(valid[name][0], y, color=color, linewidth=1.8, marker="o", markersize=4, label=label)
         right.set_ylim(0, 103)
-        right.set_ylabel("percent", color=_SOFT)
         right.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0f} %"))
     for axes in filter(None, (left, right)):
         axes.set_axisbelow(True)
@@ -79,9 +81,14 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
             axes.spines[side].set_visible(False)
         axes.spines["bottom"].set_color(_GRID)
     if title:
-        figure.suptitle(title, x=0.012, ha="left", fontsize=14, fontweight="semibold", color=_INK, parse_math=False)
+        figure.suptitle(title, x=0.015, ha="left", fontsize=14, fontweight="bold", color=_INK, parse_math=False)
     figure.legend(
-        handles=lines, loc="outside lower center", ncols=min(4, len(lines)), frameon=False, fontsize=9.5, labelcolor=_INK
+        handles=lines,
+        loc="outside lower center",
+        ncols=len(lines) if len(lines) < 5 else 3,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=_INK,
     )
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,17 +98,17 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
 
 def _series(rows: Sequence[Mapping[str, Any]], value: Any) -> tuple[np.ndarray, np.ndarray]:
     """Updates and values, without those that are missing or not finite."""
-    points = [(row["update"], value(row)) for row in rows]
+    points = [(row["update"], value(row)) for row in rows if "update" in row]
     kept = [(x, float(y)) for x, y in points if y is not None and math.isfinite(float(y))]
     return np.array([x for x, _ in kept], np.float64), np.array([y for _, y in kept], np.float64)
 
 
 def _smooth(y: np.ndarray) -> np.ndarray:
-    """The mean over a window of 1/25 of the points around each; smaller windows at both ends, so that nothing is shifted."""
-    reach = np.minimum(max(1, len(y) // 50), np.minimum(np.arange(len(y)), np.arange(len(y))[::-1]))
-    sums = np.concatenate([[0.0], np.cumsum(y)])
-    at = np.arange(len(y))
-    return (sums[at + reach + 1] - sums[at - reach]) / (2 * reach + 1)
+    """The mean over a window of 1/25 of the points around each; smaller where the curve begins, as it is steep there."""
+    at, sums = np.arange(len(y)), np.concatenate([[0.0], np.cumsum(y)])
+    reach = np.minimum(max(1, len(y) // 50), at)
+    start, end = at - reach, np.minimum(at + reach + 1, len(y))
+    return (sums[end] - sums[start]) / (end - start)
 
 
 def _thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,11 +5,12 @@ from weft.learning.checkpoint import CheckpointError, Checkpoints, digest, read_
 from weft.learning.checkpoint import load as load_checkpoint
 from weft.learning.constraints import ClipWeights
 from weft.learning.gradient import Gradient
-from weft.learning.loop import Interrupted, Loop, Progress, Watcher
+from weft.learning.loop import Loop
 from weft.learning.network import Network, Step, take_weights
 from weft.learning.nonfinite import NonFinite
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
 from weft.learning.phase import Phase
+from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
 from weft.learning.stage import Stage
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from weft.catalog import Build, block
-from weft.choices import Count, Dropout, Natural, NonNegative
+from weft.choices import Count, Natural, NonNegative
+from weft.learning.averaging import EMA
 from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
 from weft.learning.schedules import Constant
@@ -28,7 +29,7 @@ class Gradient(Learning):
         schedule: The learning rate over time, as a factor of the optimiser's.
         clip: Largest norm of the gradient; 0 = no clipping.
         phases: Kinds of update that alternate; none = one phase that trains everything.
-        ema: Decay of a moving average of the weights, used for evaluation and as the final weights; 0 = none.
+        ema: A moving average of the weights, used for evaluation and as the final weights; none = without.
         average: Final weights are the mean of this many last checkpoints; 0 = of none.
         final: Which weights are the final ones, the last or the best in evaluation.
         save_every: Rounds between checkpoints; 0 = only the last.
@@ -56,7 +57,7 @@ class Gradient(Learning):
         schedule: Build[Schedule] = Constant,
         clip: NonNegative = 1.0,
         phases: list[Build[Phase]] | None = None,
-        ema: Dropout = 0.0,
+        ema: Build[EMA] | None = None,
         average: Natural = 0,
         final: Literal["last", "best"] = "last",
         save_every: Natural = 1000,
@@ -69,9 +70,9 @@ class Gradient(Learning):
     ):
         if average > keep:
             raise ValueError(f"the mean of the last {average} checkpoints needs keep of at least {average}, it is {keep}")
-        if average and ema:
+        if average and ema is not None:
             raise ValueError("ema and average both decide the final weights: choose one")
-        if final == "best" and (average or ema):
+        if final == "best" and (average or ema is not None):
             raise ValueError("final: best takes one checkpoint's weights; ema and average are means of several: choose one")
         self.steps, self.batch, self.accumulate = steps, batch, accumulate
         self.optimizer, self.schedule, self.clip = optimizer, schedule, clip

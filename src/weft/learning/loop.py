@@ -9,87 +9,23 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Loss
+from weft.batch import Batch, Clock
 from weft.keys import key
-from weft.learning.averaging import EMA
+from weft.learning.active import Active
 from weft.learning.gradient import Gradient
-from weft.learning.network import Network, Step, picked
+from weft.learning.network import Network, Step
 from weft.learning.nonfinite import NonFinite, bad_parameter, finite, watching
 from weft.learning.optimizers import flatten_state, restore_state
 from weft.learning.phase import Phase
+from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.sync import Alone
 from weft.slots import Feed, Objective
-
-
-@dataclass
-class Progress:
-    """Where training stands: all that a checkpoint needs besides tensors."""
-
-    stage: int = 0
-    round: int = 0
-    updates: dict[str, int] = field(default_factory=dict)
-    drawn: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, list[int]] = field(default_factory=dict)
-    skips: int = 0
-    tokens: int = 0
-    best: float | None = None
-    best_round: int | None = None
-    stale: int = 0
-    stopped: bool = False
-
-
-class Watcher(Protocol):
-    """What the loop tells of, and asks."""
-
-    def logged(self, row: dict[str, Any]) -> None: ...
-
-    def evaluate(self, progress: Progress, last: bool) -> float | None:
-        """Evaluate if it is time; the figure that decides which weights are best (larger is better), or None."""
-        ...
-
-    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None: ...
-
-    def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """The newest valid checkpoint's tensors and documents."""
-        ...
-
-    def wants_stop(self) -> bool: ...
-
-
-class Interrupted(Exception):
-    """Training was asked to stop and has saved where it stands."""
-
-
-class Active:
-    """A phase with what it works on."""
-
-    def __init__(self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient):
-        self.name, self.phase, self.objective, self.feed = name, phase, objective, feed
-        self.parameters = {n: network.parameters()[n] for n in picked(network.parameters(), phase.train)}
-        for glob in phase.train:
-            if not picked(network.parameters(), [glob]):
-                tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in network.parameters()))
-                raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
-        self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
-        self.step: Callable[..., Loss] = Step(network.model, objective)
-        if learning.compile:
-            self.step = torch.compile(self.step)
-        self.optimizer = (phase.optimizer or learning.optimizer)([{"params": list(self.parameters.values())}]).inner
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.schedule = (phase.schedule or learning.schedule)()
-        self.clip = learning.clip if phase.clip is None else phase.clip
-        self.accumulate = phase.accumulate or learning.accumulate
-        self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
-        self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
-
-    def due(self, round_: int) -> bool:
-        return round_ >= self.start and (round_ - self.start) % self.every == 0
 
 
 class Loop:
@@ -117,7 +53,9 @@ class Loop:
         self.network, self.learning, self.watcher, self.device = network, learning, watcher, device
         self.seed, self.sync, self.progress = seed, Alone(), Progress(stage=stage)
         self.autocast = lambda: torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-        self.ema = EMA(network.tensors(), decay=learning.ema, warmup=True) if learning.ema else None
+        self.ema = learning.ema() if learning.ema else None
+        if self.ema:
+            self.ema.update(network.tensors())
         self.phases: list[Active] = []
         for i, phase in enumerate(learning.phases):
             objective = self._objective(phase)
@@ -323,11 +261,11 @@ class Loop:
         """Within it, the network has the weights that would be kept."""
         own = {name: tensor.clone() for name, tensor in self.network.tensors().items()} if self.ema else {}
         if self.ema:
-            self.network.load(self.ema.weights())
+            self.network.load(self.ema.tensors())
         yield
         if self.ema:
             self.network.load(own)
 
     def final(self) -> Mapping[str, Tensor]:
         """The weights to evaluate and to keep: the moving average if there is one, else the network's own."""
-        return self.ema.weights() if self.ema else self.network.tensors()
+        return self.ema.tensors() if self.ema else self.network.tensors()

@@ -88,7 +88,7 @@ def picked(names: Iterable[str], globs: Iterable[str]) -> list[str]:
 
 
 def take_weights(network: Network, old: Mapping[str, Tensor], start: Mapping[str, str]) -> dict[str, str]:
-    """Copy weights of an earlier stage by globs; returns new name -> old name. The text behind ``*`` is the same on both sides."""
+    """Copy weights of an earlier stage by globs; returns new name -> old name. ``*`` is the same text on both sides."""
     own = network.tensors()
     taken: dict[str, str] = {}
     for new_glob, old_glob in start.items():

@@ -141,13 +141,9 @@ class Reader:
         found = node
         for step in error["loc"]:  # pydantic also puts the names of union members here: follow what exists
             inner = found.value
-            if isinstance(inner, dict) and step in inner:
-                found = inner[step]
-            elif isinstance(inner, list) and isinstance(step, int) and step < len(inner):
-                found = inner[step]
-            else:
-                continue
-            path = f"{path}.{step}"
+            there = step in inner if isinstance(inner, dict) else isinstance(inner, list) and step in range(len(inner))
+            if there:
+                found, path = inner[step], f"{path}.{step}"
         message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
         allowed = [a.strip("'") for a in re.findall(r"'[^']*'", error.get("ctx", {}).get("expected", ""))]
         hint = nearest(found.value, allowed) if isinstance(found.value, str) else ""

@@ -68,7 +68,7 @@ def _value(annotation: Any, defs: dict[str, Any], default: Any = None) -> dict[s
 
 
 def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
-    """A name, ``{type: name, ...}``, or options of the default: branches on ``type``, so that editors point at the right place."""
+    """A name, ``{type: name, ...}``, or options of the default; branches on ``type`` let editors point at the right place."""
     if kind.__name__ not in defs:
         defs[kind.__name__] = {}
         names = list(CATALOG[kind])
@@ -86,7 +86,11 @@ def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
     untyped: Any = False
     if default is not None:
         key = f"{kind.__name__}.{name_of(default)}"
-        untyped = {"$ref": f"#/$defs/{key}"} if not isinstance(default, functools.partial) else _options(default, defs, name_of(default))
+        untyped = (
+            {"$ref": f"#/$defs/{key}"}
+            if not isinstance(default, functools.partial)
+            else _options(default, defs, name_of(default))
+        )
         # options that the default itself already has need not be given again
         if isinstance(default, functools.partial):
             untyped = {**untyped, "required": []}

@@ -1,4 +1,4 @@
-"""YAML text -> a tree of nodes that know where they stand. Nothing is executed, nothing is imported, every mistake is collected."""
+"""YAML text -> a tree of nodes that know where they stand. Nothing is executed, every mistake is collected."""
 
 from __future__ import annotations
 

@@ -48,7 +48,11 @@ def dump_options(factory: Any, *, hashes: bool = False) -> dict[str, Any]:
 
 
 def _names_file(annotation: Any) -> bool:
-    return annotation is IsFile or any(_names_file(a) for a in get_args(annotation)) or IsFile in getattr(annotation, "__metadata__", ())
+    return (
+        annotation is IsFile
+        or any(_names_file(a) for a in get_args(annotation))
+        or IsFile in getattr(annotation, "__metadata__", ())
+    )
 
 
 def to_yaml(tree: Any) -> str:

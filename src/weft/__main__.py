@@ -1,0 +1,5 @@
+"""``python -m weft``."""
+
+from weft.cli import main
+
+main()

@@ -1,0 +1,187 @@
+"""``weft check``: build a recipe on the meta device, without opening a corpus, and say what it is and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from weft.batch import Batch, Clock, Info, Instance, collate
+from weft.build import Plan, build_network, plans
+from weft.learning import Loop, Network
+from weft.learning.nonfinite import tensors_in
+from weft.recipe import Part, Problem, RecipeError
+from weft.run import Run
+from weft.seq import Seq
+from weft.slots import Objective
+
+# The largest state an optimiser keeps per parameter (Adam: two tensors), weights and gradients besides.
+_BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
+
+
+@dataclass
+class Row:
+    """One part of the composition: its name, class, the shape of what it returns, and its parameters."""
+
+    name: str
+    kind: str
+    shape: str
+    parameters: int
+
+
+@dataclass
+class Report:
+    """What a stage of a recipe is."""
+
+    stage: str
+    info: Info
+    rows: list[Row]
+    parameters: int
+    memory: int
+    """Bytes: weights, gradients, optimiser, and activations of one batch."""
+    operations: int
+    """Multiply-adds, times two, of the forward and backward pass of one update."""
+    batch: tuple[int, int] = (0, 0)
+    terms: list[str] = field(default_factory=list)
+
+
+def check(run: Run) -> list[Report]:
+    """Check every stage of a run. Raises RecipeError, located, for what does not fit."""
+    reports = []
+    for plan in plans(run):
+        run.evaluate()
+        info = plan.data().declare()
+        network = build_network(plan, info, run.seed, "meta")
+        reports.append(_report(plan, info, network, run))
+    return reports
+
+
+def _report(plan: Plan, info: Info, network: Network, run: Run) -> Report:
+    learning = plan.learning()
+    loop = Loop(network, learning, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device("meta"), precision="fp32")
+    parameters = sum(p.numel() for p in network.parameters().values())
+    kept = [0]
+    shapes: dict[str, str] = {}
+    operations, terms, batch = 0, [], None
+    for phase in loop.phases:
+        batch = imagine_batch(info, phase.objective, learning.batch)
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            kept[0] += tensor.numel() * tensor.element_size()
+            return tensor
+
+        with _shapes(network, shapes), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            try:
+                with FlopCounterMode(display=False) as counter:
+                    loss = phase.step(batch.to("meta"), Clock())
+            except RecipeError:
+                raise
+            except ValueError as error:
+                raise _located(plan, error) from error
+        operations += 3 * counter.get_total_flops() * phase.accumulate * phase.phase.repeat
+        terms += [name for name in loss if name not in terms]
+    rows = [Row(n, type(m).__name__, shapes.get(n, ""), _own(m)) for n, m in _parts(network)]
+    size = (len(batch), batch.tokens()) if batch is not None else (0, 0)
+    return Report(plan.name, info, rows, parameters, parameters * _BYTES_PER_PARAMETER + kept[0], operations, size, terms)
+
+
+def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:
+    """A batch of made-up examples that fills the budget, as the order would."""
+    rng = np.random.default_rng(0)
+    lengths = {f.name: np.array([len(v)]) for f, v in ((f, info.imagine(rng)[f.name]) for f in info.texts())}
+    cost = int(objective.cost(lengths or {"": np.array([1])})[0])
+    instances: list[Instance] = []
+    for _ in range(max(1, min(4096, budget // max(1, cost)))):
+        instance = objective.prepare(info.imagine(rng), rng, None)
+        if instance is not None:
+            instances.append(instance)
+    if not instances:
+        raise ValueError(f"{type(objective).__name__} finds nothing to learn in this kind of data")
+    return collate(instances)
+
+
+def enough_memory(report: Report) -> str | None:
+    """A sentence if weights, gradients and optimiser alone cannot fit into this machine's memory."""
+    needed, there = report.parameters * _BYTES_PER_PARAMETER, psutil.virtual_memory().total
+    if needed <= there:
+        return None
+    return f"{report.parameters:,} parameters need {needed / 1e9:,.0f} GB to train, this machine has {there / 1e9:,.0f} GB"
+
+
+def _parts(network: Network) -> list[tuple[str, nn.Module]]:
+    """The parts a person would name: the structure's children and theirs, and the objectives that own weights."""
+    found: list[tuple[str, nn.Module]] = []
+    for name, child in network.model.named_children():
+        found.append((name, child))
+        for inner, part in child.named_children():
+            if _own(part) and isinstance(part, nn.ModuleList):
+                found += [(f"{name}.{inner}.{i}", p) for i, p in enumerate(part)]
+            elif _own(part):
+                found.append((f"{name}.{inner}", part))
+    found += [(prefix.rstrip("."), m) for prefix, m in network.modules() if prefix and _own(m)]
+    return found
+
+
+def _own(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+class _shapes:
+    """Records the shape of what every part returns."""
+
+    def __init__(self, network: Network, shapes: dict[str, str]):
+        self.network, self.shapes = network, shapes
+
+    def __enter__(self) -> None:
+        self.handles = [m.register_forward_hook(self._hook(n)) for n, m in _parts(self.network)]
+
+    def _hook(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            first = output.data if isinstance(output, Seq) else next(tensors_in(output), None)
+            if first is not None:
+                self.shapes.setdefault(name, " x ".join(map(str, first.shape)))
+
+        return hook
+
+    def __exit__(self, *exc: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+class _NoFeed:
+    def __len__(self) -> int:
+        return 1
+
+    def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+        return None
+
+
+def _no_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
+    return _NoFeed()
+
+
+class _Nobody:
+    """A watcher for a loop that is only looked at."""
+
+    def logged(self, row: dict[str, Any]) -> None: ...
+
+    def evaluate(self, progress: Any, last: bool) -> float | None:
+        return None
+
+    def save(self, tensors: Any, documents: Any, progress: Any) -> None: ...
+
+    def restore(self) -> Any: ...
+
+    def wants_stop(self) -> bool:
+        return True
+
+
+def _located(plan: Plan, error: ValueError) -> RecipeError:
+    part = plan.structure
+    where, path = (part.where, part.path) if isinstance(part, Part) else ("", "structure")
+    return RecipeError([Problem(where, path, str(error))])

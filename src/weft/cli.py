@@ -1,0 +1,280 @@
+"""The command line. Nothing heavy is imported before a command needs it: ``weft --help`` answers at once."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from weft.run import Run
+
+app = typer.Typer(
+    name="weft",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Transformers and their relatives, composed: data, structure, objective and learning as exchangeable parts.",
+)
+
+Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file, the name of a shipped recipe, or a run's folder.")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="Change single choices of the recipe.")]
+Imports = Annotated[
+    list[str] | None, typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts.")
+]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+@app.command()
+def train(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="The run's folder [runs/<recipe>-<n>].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    imports: Imports = None,
+) -> None:
+    """Train a recipe. Stop it with Ctrl-C; go on with --resume."""
+    plugins = _plugins(imports)
+    from weft.check import check, enough_memory
+    from weft.display import Display, Terminal
+    from weft.folder import RunFolder, newest_folder, next_folder
+    from weft.learning import Interrupted
+    from weft.run import find_recipe, read_run
+    from weft.train import train as run_training
+
+    if resume and run is None and RunFolder(recipe).is_run():
+        run = Path(recipe)
+    composed = read_run(recipe, overrides or [])
+    folder = run or (newest_folder(composed.name) if resume else next_folder(composed.name))
+    for report in check(composed):
+        if trouble := enough_memory(report):
+            raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
+    try:
+        run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
+    except Interrupted:
+        _say(f"stopped; everything so far is in {folder}. Go on with: weft train {folder} --resume")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@app.command("check")
+def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports = None, as_json: AsJson = False) -> None:
+    """Is a recipe valid? Show its composition, shapes, parameters, memory and operations. Opens no corpus."""
+    _plugins(imports)
+    from weft.check import check
+    from weft.report import print_reports, reports_as_json
+    from weft.run import read_run
+
+    run = read_run(recipe, overrides or [])
+    reports = check(run)
+    if as_json:
+        print(json.dumps(reports_as_json(reports), indent=2))
+    else:
+        print_reports(run, reports)
+
+
+@app.command()
+def generate(
+    run: RunDir,
+    file: Annotated[Path | None, typer.Argument(help="Lines to answer [standard input].")] = None,
+    beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy.", min=1, max=1000)] = 0,
+    n_best: Annotated[int, typer.Option(help="Answers per line, each with its score.", min=1, max=1000)] = 1,
+    temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)] = None,
+    length: Annotated[int, typer.Option(help="Most tokens to generate.", min=1)] = 200,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer lines with a trained run, as they come, in order. A language model goes on from each line."""
+    _plugins(imports)
+    from functools import partial
+
+    from weft.generate import Beam, Greedy, Sample
+    from weft.run import load
+
+    if sum([beam > 0, temperature is not None or top_k is not None or top_p is not None]) > 1:
+        raise ValueError("a beam searches, a temperature draws at random: choose one of --beam and --temperature/--top-k/--top-p")
+    if n_best > max(beam, 1):
+        raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
+    trained = load(run)
+    search: Any = None
+    if beam > 1:
+        search = partial(Beam, width=beam, best=n_best, length=length)
+    elif beam == 1:
+        search = partial(Greedy, length=length)
+    elif temperature is not None or top_k is not None or top_p is not None:
+        chosen = {"temperature": temperature or 1.0, "top_k": top_k, "top_p": top_p}
+        search = partial(Sample, length=length, **{k: v for k, v in chosen.items() if v is not None})
+    lines = _lines(file)
+    for line, row in _streamed(trained, lines, search):
+        answers = [{"text": trained.text_of(h), "score": h.score} for h in row[:n_best]]
+        if as_json:
+            print(json.dumps({"input": line, "answers": answers}, ensure_ascii=False))
+        elif n_best == 1:
+            print(answers[0]["text"])
+        else:
+            print("\n".join(f"{a['score']:.4f}\t{a['text']}" for a in answers))
+        sys.stdout.flush()
+
+
+def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
+    """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
+    from itertools import tee
+
+    batch = 1 if sys.stdin.isatty() else 64
+    shown, used = tee(lines)
+    return zip(shown, run.search_all(used, search, batch), strict=True)
+
+
+@app.command()
+def predict(
+    run: RunDir,
+    file: Annotated[Path | None, typer.Argument(help="Lines to classify [standard input].")] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say the class of each line with a trained classifier."""
+    _plugins(imports)
+    from weft.run import load
+
+    trained = load(run)
+    for line in _lines(file):
+        answer = trained.predict([line])[0]
+        print(json.dumps({"input": line, "label": answer}, ensure_ascii=False) if as_json else answer)
+        sys.stdout.flush()
+
+
+@app.command()
+def evaluate(
+    run: RunDir,
+    split: Annotated[str, typer.Option(help="Which split of the data.")] = "test",
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate a trained run on a split of its data and write metrics-<split>.json into its folder."""
+    _plugins(imports)
+    from weft.display import show_figures
+    from weft.files import write_json
+    from weft.folder import FORMAT
+    from weft.run import load
+
+    trained = load(run)
+    figures = trained.judge(split).figures
+    write_json(run / f"metrics-{split}.json", {"format": FORMAT, "split": split, **figures})
+    print(json.dumps(figures, indent=2) if as_json else show_figures(figures))
+
+
+@app.command()
+def catalog(
+    slot: Annotated[str | None, typer.Argument(help="Only this slot, e.g. encoder.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this entry: options, defaults, formula, paper.")] = None,
+    imports: Imports = None,
+) -> None:
+    """List the parts there are: every slot and its entries, a line each."""
+    _plugins(imports)
+    import weft.run  # noqa: F401  (fills the catalog)
+    from weft.report import print_catalog
+
+    print_catalog(slot, name)
+
+
+@app.command()
+def schema(imports: Imports = None) -> None:
+    """Write the JSON Schema of recipes, for editors: weft schema > recipe.schema.json"""
+    _plugins(imports)
+    from weft.recipe.schema import schema as make
+    from weft.run import Run
+
+    print(json.dumps(make(Run), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def recipes() -> None:
+    """List the shipped recipes."""
+    from weft.run import shipped_recipes
+
+    for name, path in shipped_recipes().items():
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        print(f"{name:24} {first.lstrip('# ')}")
+
+
+@app.command()
+def version() -> None:
+    """Say which weft this is."""
+    from weft import __version__
+
+    print(__version__)
+
+
+# ------------------------------------------------------------------------------------------------------------ plumbing
+
+
+def _plugins(modules: list[str] | None) -> list[str]:
+    """Import plug-ins: those named, and the installed ones with an entry point ``weft.plugins``. Returns their names."""
+    from importlib.metadata import entry_points
+
+    found = list(modules or [])
+    if found and "" not in sys.path:
+        sys.path.insert(0, "")
+    found += [e.value for e in entry_points(group="weft.plugins") if e.value not in found]
+    for module in found:
+        try:
+            importlib.import_module(module.partition(":")[0])
+        except ImportError as error:
+            raise ValueError(f"the plug-in {module} cannot be imported: {error}") from error
+    return found
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    try:
+        stream = sys.stdin if file is None else file.open(encoding="utf-8")
+        for line in stream:
+            yield line.rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file or 'standard input'} is not UTF-8 text: {error.reason}") from None
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command. A user's mistake gives its message and exit code 2, never a traceback."""
+    command: Callable[..., Any] = typer.main.get_command(app)
+    try:
+        sys.exit(command(args=arguments, standalone_mode=True))
+    except ValueError as mistake:
+        _say(_with_word(str(mistake)))
+        sys.exit(MISTAKE)
+    except ArithmeticError as trouble:  # learning.NonFinite
+        _say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
+        sys.exit(FAILURE)
+    except KeyboardInterrupt:
+        _say("stopped at once; go on from the last checkpoint with --resume")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        _say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        sys.exit(FAILURE)
+
+
+def _with_word(text: str) -> str:
+    return text if "\n" in text or ".yaml:" in text or text.startswith("command line") else f"error: {text}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A phase at work: its parameters, its optimiser, its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from weft.batch import Loss
+from weft.learning.gradient import Gradient
+from weft.learning.network import Network, Step, picked
+from weft.learning.phase import Phase
+from weft.slots import Feed, Objective
+
+
+class Active:
+    """A phase with what it works on."""
+
+    def __init__(self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient):
+        self.name, self.phase, self.objective, self.feed = name, phase, objective, feed
+        self.parameters = {n: network.parameters()[n] for n in picked(network.parameters(), phase.train)}
+        for glob in phase.train:
+            if not picked(network.parameters(), [glob]):
+                tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in network.parameters()))
+                raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
+        self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
+        self.step: Callable[..., Loss] = Step(network.model, objective)
+        if learning.compile:
+            self.step = torch.compile(self.step)
+        self.optimizer = (phase.optimizer or learning.optimizer)([{"params": list(self.parameters.values())}]).inner
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.schedule = (phase.schedule or learning.schedule)()
+        self.clip = learning.clip if phase.clip is None else phase.clip
+        self.accumulate = phase.accumulate or learning.accumulate
+        self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
+        self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
+
+    def due(self, round_: int) -> bool:
+        return round_ >= self.start and (round_ - self.start) % self.every == 0

@@ -1,0 +1,116 @@
+"""What ``weft check`` and ``weft catalog`` print."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from weft.catalog import CATALOG, choices, document, wiring
+from weft.check import Report, enough_memory
+from weft.recipe import nearest
+from weft.recipe.write import dump, to_yaml
+from weft.run import Run
+
+FORMAT = 1
+
+
+def print_reports(run: Run, reports: list[Report]) -> None:
+    for report in reports:
+        if len(reports) > 1:
+            print(f"stage {report.stage}")
+        fields = ", ".join(f"{f.name} ({f.kind}, up to {f.vocab:,})" for f in report.info.fields.values())
+        print(f"data        {report.info.data}: {fields}")
+        rows, tokens = report.batch
+        print(f"batch       {rows:,} rows, {tokens:,} tokens (of made-up examples)")
+        _table(["part", "what", "result", "parameters"], [[r.name, r.kind, r.shape, f"{r.parameters:,}"] for r in report.rows])
+        print(f"parameters  {report.parameters:,}")
+        print(f"memory      about {_bytes(report.memory)} (weights, gradients, optimiser, activations of one batch)")
+        print(f"operations  about {_quantity(report.operations)} floating-point operations per round")
+        print(f"loss terms  {', '.join(report.terms)}")
+        if trouble := enough_memory(report):
+            print(f"warning     {trouble}")
+    print(f"{run.name}: valid")
+
+
+def reports_as_json(reports: list[Report]) -> dict[str, Any]:
+    return {"format": FORMAT, "stages": [asdict(r) for r in reports]}
+
+
+def print_catalog(slot: str | None, name: str | None) -> None:
+    """Every slot and entry a line each; one slot; or all about one entry."""
+    slots = {_kebab(kind.__name__): kind for kind in CATALOG if CATALOG[kind]}
+    if slot is None:
+        for title, kind in slots.items():
+            print(f"{title}  {document(kind).summary}")
+            _entries(CATALOG[kind])
+        return
+    if slot not in slots:
+        raise ValueError(f"no slot named {slot!r}{nearest(slot, slots)} (slots: {', '.join(slots)})")
+    kind = slots[slot]
+    if name is None:
+        print(f"{slot}  {document(kind).summary}\nwiring: {', '.join(wiring(kind)) or 'none'}")
+        _entries(CATALOG[kind])
+        return
+    if name not in CATALOG[kind]:
+        raise ValueError(f"no {slot} named {name!r}{nearest(name, CATALOG[kind])} (known: {', '.join(CATALOG[kind])})")
+    _entry(slot, name, CATALOG[kind][name])
+
+
+def _entries(entries: dict[str, Any]) -> None:
+    width = max(map(len, entries))
+    for name, factory in entries.items():
+        print(f"  {name:{width}}  {document(factory).summary}")
+
+
+def _entry(slot: str, name: str, factory: Any) -> None:
+    doc = document(factory)
+    print(f"{slot} {name}: {doc.summary}\n")
+    if doc.body:
+        print(f"{doc.body}\n")
+    known = choices(factory)
+    print("options:" if known else "no options")
+    for option, parameter in known.items():
+        value = parameter.default
+        default = "required" if value is inspect.Parameter.empty else f"default {_inline(dump(value))}"
+        print(f"  {option}  ({_type(parameter.annotation)}; {default})\n      {doc.args.get(option, '')}")
+    home = inspect.getsourcefile(factory)
+    print(f"\nin Python: {factory.__module__}.{factory.__qualname__}" + (f"  ({home})" if home else ""))
+
+
+def _type(annotation: Any) -> str:
+    text = inspect.formatannotation(annotation)
+    text = re.sub(r"(typing|collections\.abc|weft\.\w+(\.\w+)*|annotated_types)\.", "", text)
+    text = re.sub(r"Callable\[\.\.\., (\w+)\]", r"\1", text)
+    return re.sub(r"Annotated\[(\w+)(, (Ge|Gt|Le|Lt)\([^)]*\))+\]", r"\1", text) if "Annotated" in text else text
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict) and "type" in value:
+        return str(value["type"])
+    return to_yaml(value).strip().removesuffix("\n...").replace("\n", ", ")
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+def _table(header: list[str], rows: Iterable[list[str]]) -> None:
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    for line in lines:
+        cells = [c.rjust(w) if i == len(header) - 1 else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
+        print("  " + "  ".join(cells))
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
+
+
+def _quantity(number: float) -> str:
+    for limit, word in ((1e15, "peta"), (1e12, "tera"), (1e9, "giga"), (1e6, "mega")):
+        if number >= limit:
+            return f"{number / limit:.1f} {word}"
+    return f"{number:.0f}"

@@ -1,0 +1,46 @@
+"""Poolers against one row at a time."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from weft.blocks import Concat, First, Last, Max, Mean
+from weft.seq import Seq
+
+BY_HAND = {First: lambda r: r[0], Last: lambda r: r[-1], Mean: lambda r: r.mean(0), Max: lambda r: r.max(0).values}
+MASK = torch.tensor(
+    [[True] * 5, [True, True, False, False, False], [False, False, True, True, True], [False, True, False, True, False]]
+)
+
+
+@pytest.mark.parametrize("pooler", BY_HAND, ids=lambda p: p.__name__)
+def test_pooler_is_its_formula_over_real_tokens(pooler):
+    data = torch.randn(4, 5, 3) - 5  # negative: a padded zero would win the maximum
+    got = pooler(3)(Seq(data.masked_fill(~MASK[..., None], torch.nan), MASK))
+    want = torch.stack([BY_HAND[pooler](row[real]) for row, real in zip(data, MASK, strict=True)])
+    torch.testing.assert_close(got, want)
+    plain = torch.stack([BY_HAND[pooler](row) for row in data])
+    torch.testing.assert_close(pooler(3)(Seq(data)), plain)
+
+
+@pytest.mark.parametrize("pooler", [*BY_HAND, partial(Concat, parts=[First, Max])])
+def test_a_row_of_padding_gives_finite_numbers_and_gradients(pooler):
+    data = torch.randn(2, 3, 4, requires_grad=True)
+    mask = torch.tensor([[False] * 3, [True] * 3])
+    module = pooler(4)
+    out = module(Seq(data, mask))
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert data.grad is not None and data.grad.isfinite().all() and not data.grad[0].any()
+
+
+def test_concat_projects_its_parts():
+    x = Seq(torch.randn(2, 3, 4))
+    concat = Concat(4, parts=[Last, Mean, Max])
+    want = concat.out(torch.cat([Last(4)(x), Mean(4)(x), Max(4)(x)], -1))
+    torch.testing.assert_close(concat(x), want)
+    with pytest.raises(ValueError, match="0 poolers"):
+        Concat(4, parts=[])

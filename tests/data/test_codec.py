@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft.data import Character, Dates, LabelledText, ParallelText, PlainText, Word, load_codec, save_codec
+from weft.slots import Data
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, Data]:
+    (tmp_path / "a").write_text("ein Haus\nzwei Häuser\n" * 3, encoding="utf-8")
+    (tmp_path / "b").write_text("one house\ntwo houses\n" * 3, encoding="utf-8")
+    (tmp_path / "t").write_text("text\tlabel\ngood\tgut\nbad\tnicht gut\n", encoding="utf-8")
+    a, b, t = (str(tmp_path / name) for name in "abt")
+    return {
+        "dates": Dates(train=5, valid=2, test=2),
+        "plain": PlainText(train=a, tokenizer=Word),
+        "shared": ParallelText(train=(a, b)),
+        "separate": ParallelText(train=(a, b), tokenizer=Character, target_tokenizer=Word),
+        "labelled": LabelledText(train=t, tokenizer=Character, hold_out=0),
+    }
+
+
+@pytest.mark.parametrize("name", ["dates", "plain", "shared", "separate", "labelled"])
+def test_round_trip(name: str, sources: dict[str, Data], tmp_path: Path) -> None:
+    data, folder = sources[name], tmp_path / "run" / "data"
+    codec = data.open().codec
+    save_codec(codec, folder)
+    expected = {"fields.json", *(f"tokenizer-{space}.json" for space in codec.tokenizers)}
+    assert {p.name for p in folder.iterdir()} == expected
+    assert json.loads((folder / "fields.json").read_text(encoding="utf-8"))["format"] == 1
+    loaded = load_codec(data, folder)
+    assert loaded.info == codec.info
+    for field in codec.info.texts():
+        assert loaded.encode(field.name, "zwei Häuser 12").tolist() == codec.encode(field.name, "zwei Häuser 12").tolist()
+    before, after = data.open(), data.open(loaded)
+    for split, dataset in before.splits.items():
+        for row in range(len(dataset)):
+            one, two = dataset[row], after.splits[split][row]
+            assert {k: list(v) if k != "label" else v for k, v in one.items()} == {
+                k: list(v) if k != "label" else v for k, v in two.items()
+            }
+
+
+def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: Path) -> None:
+    data, folder = sources["separate"], tmp_path / "run"
+    save_codec(data.open().codec, folder)
+    fields = folder / "fields.json"
+    text = fields.read_text(encoding="utf-8")
+    content = json.loads(text)
+
+    def broken(content: str, message: str) -> None:
+        fields.write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            load_codec(data, folder)
+
+    broken(text[:50], r"fields\.json: cannot be read")
+    broken("[]", r"fields\.json: has format None, but this version of weft reads format 1")
+    broken(json.dumps({**content, "format": 9}), r"fields\.json: has format 9")
+    broken(json.dumps({"format": 1}), r"fields\.json: is damaged: KeyError")
+    first = content["fields"][0]
+    broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: is damaged.*vocab is 'many'")
+    broken(json.dumps({**content, "fields": [{**first, "colour": 1}]}), r"fields\.json: is damaged")
+    broken(
+        json.dumps({**content, "fields": [{k: v for k, v in first.items() if k != "special"}]}),
+        r"fields\.json: is damaged.*special",
+    )
+    broken(
+        json.dumps({**content, "fields": [{**first, "vocab": 5000}, content["fields"][1]]}),
+        r"'source' has 5000 ids, but tokenizer-source",
+    )
+    broken(
+        json.dumps({**content, "fields": [{**first, "space": "../x"}]}),
+        r"id spaces \.\./x, but the recipe's data has source, target",
+    )
+    fields.write_text(text, encoding="utf-8")
+    load_codec(data, folder)
+    (folder / "tokenizer-target.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tokenizer-target\.json: "):
+        load_codec(data, folder)
+    (folder / "tokenizer-target.json").unlink()
+    with pytest.raises(ValueError, match=r"tokenizer-target\.json: there is no such file"):
+        load_codec(data, folder)
+    fields.unlink()
+    with pytest.raises(ValueError, match=r"fields\.json: there is no such file"):
+        load_codec(data, folder)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.data.order import Buckets, key, mix, permute
+
+COSTS = st.lists(st.integers(0, 300), min_size=1, max_size=120)
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
+@settings(max_examples=60)
+def test_permute_is_a_bijection(n: int, k: int) -> None:
+    assert sorted(permute(np.arange(n), n, k).tolist()) == list(range(n))
+
+
+@given(st.integers(1, 10**12), st.integers(0, 2**64 - 1), st.data())
+@settings(max_examples=40)
+def test_permute_stays_in_range_and_each_number_is_sent_by_itself(n: int, k: int, data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20, unique=True))
+    together = permute(np.array(numbers), n, k).tolist()
+    assert all(0 <= x < n for x in together) and len(set(together)) == len(numbers)
+    assert together == [int(permute(np.array([i]), n, k)[0]) for i in numbers]
+
+
+def test_permute_looks_random() -> None:
+    n = 1000
+    moved = permute(np.arange(n), n, key(3))
+    assert abs(np.corrcoef(np.arange(n), moved)[0, 1]) < 0.15
+    assert (np.diff(moved) == 1).mean() < 0.02
+    other = permute(np.arange(n), n, key(4))
+    assert (moved == other).mean() < 0.02
+
+
+def test_permute_refuses_what_lies_outside() -> None:
+    with pytest.raises(ValueError, match=r"0 \.\. 4, but they reach from 2 to 5"):
+        permute(np.array([2, 5]), 5, 1)
+
+
+def test_key_tells_parts_apart_but_not_kinds_of_int() -> None:
+    assert key(1, 2) == key(np.int64(1), np.uint8(2))
+    different = [
+        key(1, 2),
+        key(12),
+        key("1", 2),
+        key((1, 2)),
+        key("1,2"),
+        key(1, "2"),
+        key(2, 1),
+        key("a", "b"),
+        key("ab"),
+        key(),
+    ]
+    assert len(set(different)) == len(different)
+    with pytest.raises(TypeError, match="float"):
+        key(1.5)  # pyright: ignore[reportArgumentType]
+
+
+def test_mix_is_splitmix64() -> None:
+    # the first output of SplitMix64 seeded with 0 is the finaliser of its increment
+    assert int(mix(np.array([0]), 0x9E3779B97F4A7C15)[0]) == 0xE220A8397B1DCDAF
+
+
+@given(COSTS, st.integers(1, 2000), st.integers(0, 5), st.integers(0, 2**64 - 1))
+@settings(max_examples=150)
+def test_every_row_exactly_once_an_epoch_and_no_batch_over_budget(costs: list[int], budget: int, epoch: int, seed: int) -> None:
+    order = Buckets(np.array(costs), budget)
+    batches = [order.rows(seed, epoch, i) for i in range(len(order))]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(costs)))
+    for rows in batches:
+        widest = max(costs[r] for r in rows)
+        assert len(rows) == 1 or len(rows) * widest <= budget
+
+
+@given(COSTS, st.integers(1, 500), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_a_batch_depends_on_its_place_alone(costs: list[int], budget: int, random) -> None:
+    first, second = Buckets(np.array(costs), budget), Buckets(np.array(costs, np.uint16), budget)
+    places = [(epoch, i) for epoch in range(3) for i in range(len(first))]
+    there = {place: first.rows(9, *place).tolist() for place in places}
+    random.shuffle(places)
+    assert {place: second.rows(9, *place).tolist() for place in places} == there
+
+
+def test_epochs_and_seeds_differ_in_batches_and_in_their_order() -> None:
+    costs = np.random.default_rng(0).integers(1, 60, 2000)
+    order = Buckets(costs, 120)
+
+    def epoch(seed: int, number: int) -> list[list[int]]:
+        return [order.rows(key(seed), number, i).tolist() for i in range(len(order))]
+
+    one, two, other = epoch(1, 0), epoch(1, 1), epoch(2, 0)
+    assert one != two and one != other
+    assert {frozenset(b) for b in one}.isdisjoint({frozenset(b) for b in two if len(b) > 3})
+    widths = [[int(costs[b].max()) for b in run] for run in (one, two)]
+    assert widths[0] != widths[1] and widths[0] != sorted(widths[0])
+
+
+def test_rows_of_a_batch_are_alike_and_a_bucket_is_shared_out_evenly() -> None:
+    costs = np.random.default_rng(1).integers(1, 200, 5000)
+    order = Buckets(costs, 1000)
+    for i in range(len(order)):
+        batch = costs[order.rows(key(0), 0, i)]
+        assert batch.max() <= 8 or batch.max() <= batch.min() * 1.08 + 1
+    assert len(Buckets(np.full(9, 10), 80)) == 2
+    nine = Buckets(np.full(9, 10), 80)
+    assert sorted(len(nine.rows(1, 0, i)) for i in range(2)) == [4, 5]
+
+
+def test_messages() -> None:
+    with pytest.raises(ValueError, match="no rows"):
+        Buckets(np.array([]), 10)
+    with pytest.raises(ValueError, match="at least 1 token, not 0"):
+        Buckets(np.array([1]), 0)
+    with pytest.raises(ValueError, match="growth > 1"):
+        Buckets(np.array([1]), 1, growth=1.0)
+    with pytest.raises(ValueError, match="batch 1 does not exist: an epoch has 1"):
+        Buckets(np.array([1]), 1).rows(0, 0, 1)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from weft.inspect import curve
+from weft.inspect.curve import _percent, _smooth
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+def rows(updates=200):
+    rng = np.random.default_rng(0)
+    train = [{"update": u, "loss": 3 * 0.97**u + 0.01 + 0.01 * rng.random()} for u in range(1, updates + 1)]
+    figures = {"loss": 0.5, "exact_match": 0.9, "exact_match/a": 0.8, "perplexity": 1.6, "bleu": 30.0}
+    return [*train, {"update": updates // 2, "valid": figures}, {"update": updates, "valid": figures}, {"note": "x"}]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that were saved."""
+    figures = []
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+    return figures
+
+
+def labels(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_picture_has_what_the_log_has(tmp_path, drawn):
+    file = curve(rows(), tmp_path / "new" / "curve.png", "dates")
+    assert file.read_bytes().startswith(b"\x89PNG")
+    [figure] = drawn
+    assert labels(figure) == ["training loss", "validation loss", "validation exact match", "validation bleu"]
+    assert figure.get_suptitle() == "dates"
+    left, right = figure.axes
+    assert left.get_yscale() == "log"
+    raw, smooth, valid = left.lines
+    assert len(raw.get_xdata()) == len(smooth.get_xdata()) == 200 and list(valid.get_xdata()) == [100, 200]
+    assert [list(line.get_ydata()) for line in right.lines] == [[90.0, 90.0], [30.0, 30.0]]
+
+
+def test_pyplot_is_left_alone(tmp_path):
+    before = sys.modules.get("matplotlib.pyplot")
+    backend = matplotlib.rcParams._get("backend") if hasattr(matplotlib.rcParams, "_get") else None
+    curve(rows(), tmp_path / "c.png")
+    assert sys.modules.get("matplotlib.pyplot") is before
+    if backend is not None:
+        assert matplotlib.rcParams._get("backend") == backend
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([{"update": 1, "loss": 2.0}], ["training loss"]),
+        ([{"update": 1, "loss": 0.0}, {"update": 2, "loss": 0.0}], ["training loss"]),
+        ([{"update": 1, "loss": -3.0}, {"update": 2, "loss": 5.0}], ["training loss"]),
+        (
+            [{"update": 1, "loss": float("nan")}, {"update": 2, "loss": 1.0}, {"update": 3, "loss": float("inf")}],
+            ["training loss"],
+        ),
+        ([{"update": 9, "valid": {"accuracy": 0.5}}], ["validation accuracy"]),
+        ([{"update": u, "loss": 1.0} for u in range(10_000)], ["training loss"]),
+    ],
+)
+def test_odd_logs(tmp_path, drawn, log, expected):
+    assert curve(log, tmp_path / "c.png", "$x_1$").exists()
+    assert labels(drawn[0]) == expected
+    assert all(len(line.get_xdata()) <= 3000 for axes in drawn[0].axes for line in axes.lines)
+
+
+def test_errors(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="nothing to draw"):
+        curve([], tmp_path / "c.png")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        curve([{"update": 1, "loss": float("nan")}], tmp_path / "c.png")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ValueError, match=r"matplotlib: pip install 'weft\[plots\]'"):
+        curve(rows(), tmp_path / "c.png")
+
+
+def test_smoothing():
+    y = np.random.default_rng(0).normal(size=301)
+    smooth = _smooth(y)
+    assert smooth[0] == pytest.approx(y[0])
+    assert smooth[150] == pytest.approx(y[144:157].mean())
+    assert smooth[300] == pytest.approx(y[294:].mean())
+    assert _smooth(np.arange(200.0))[:100] == pytest.approx(np.arange(100.0))
+
+
+def test_percent():
+    assert list(_percent(np.array([0.0, 0.5]))) == [0, 50]
+    assert list(_percent(np.array([0.5, 40.0]))) == [0.5, 40]
+    assert _percent(np.array([3.0, 400.0])) is None and _percent(np.array([-1.0])) is None
