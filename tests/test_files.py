@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import files
@@ -27,6 +27,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=40)
 @given(json_values)
 def test_json_comes_back_as_it_was(tmp_path_factory, document):
     path = tmp_path_factory.mktemp("json") / "a.json"
@@ -135,6 +136,7 @@ def test_the_content_is_on_the_disk_before_the_rename(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------------------------------- JSON lines
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(json_values, max_size=5), st.data())
 def test_a_log_cut_anywhere_keeps_all_whole_lines(tmp_path_factory, documents, data):
     path = tmp_path_factory.mktemp("log") / "log.jsonl"

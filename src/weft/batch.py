@@ -40,8 +40,8 @@ class Field:
 
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
-        vocab: Number of ids (for a label: of classes).
-        kind: ``text`` or ``label``.
+        vocab: Number of ids (for a label: of classes; for a vector: its width).
+        kind: ``text``, ``label`` or ``vector``.
         length: Longest row in tokens, as far as it is known.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
@@ -82,6 +82,8 @@ class Info:
         for f in self.fields.values():
             if f.kind == "label":
                 example[f.name] = int(rng.integers(f.vocab))
+            elif f.kind == "vector":
+                example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
             else:
                 first = min(len(Special.NAMES), f.vocab - 1)
                 example[f.name] = rng.integers(first, f.vocab, max(1, length or min(f.length, 32)))

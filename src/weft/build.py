@@ -35,7 +35,7 @@ class Plan:
 def plans(run: Run) -> list[Plan]:
     """The stages of a run in order. The first is the recipe itself, called ``main``."""
     found = [Plan(0, "main", run.data, run.structure, run.objective, run.learning, {}, True)]
-    for i, build in enumerate(run.stages, 1):
+    for i, build in enumerate(run.stages or [], 1):
         stage, before = build(), found[-1]
         if stage.name in [p.name for p in found]:
             raise _refuse(build, f"the stage name {stage.name!r} is there twice")

@@ -199,6 +199,18 @@ def schema(imports: Imports = None) -> None:
 
 
 @app.command()
+def demo(
+    overrides: Overrides = None,
+    recipe: Annotated[str, typer.Option(help="A shipped recipe that turns texts into texts.")] = "dates",
+    run: Annotated[Path, typer.Option("--run", metavar="DIR", help="The run's folder.")] = Path("runs/demo"),
+) -> None:
+    """Train a small recipe and show what it learnt: examples, learning curve, attention page."""
+    from weft.demo import demo as show
+
+    show(recipe, run, overrides or [])
+
+
+@app.command()
 def recipes() -> None:
     """List the shipped recipes."""
     from weft.run import shipped_recipes

@@ -64,6 +64,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             write_json(self.environment, _environment(plugins))
+            append_line(self.log, {"event": "begun", "format": FORMAT, "weft": __version__})
             write_text(
                 self.recipe,
                 f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n" + to_yaml(recipe),

@@ -59,7 +59,7 @@ class Run:
     ):
         self.seed, self.device, self.precision, self.format = seed, device, precision, format
         self.data, self.structure, self.objective, self.learning = data, structure, objective, learning
-        self.evaluate, self.stages = evaluate, stages or []
+        self.evaluate, self.stages = evaluate, stages
         self.model: Any = None
         self.codec: Codec | None = None
         self.objectives: dict[str, Objective] = {}

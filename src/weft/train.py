@@ -197,7 +197,7 @@ class Training:
         from weft.inspect.curve import curve
 
         try:
-            curve(self.folder.read_log(), self.folder.curve, title=self.folder.path.name)
+            curve(_points(self.folder.read_log()), self.folder.curve, title=self.folder.path.name)
         except ValueError as missing:
             self.display.say(f"no curve.png: {missing}")
 
@@ -247,6 +247,21 @@ class Training:
 
     def wants_stop(self) -> bool:
         return self.stop_asked
+
+
+def _points(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The log's rows on one axis: rounds counted through all stages, and one loss for a round of several phases."""
+    rows: list[dict[str, Any]] = []
+    before: dict[int, int] = {0: 0}
+    last = 0
+    for row in log:
+        if row.get("event") not in ("update", "valid"):
+            continue
+        first = before.setdefault(row.get("stage", 0), last)
+        last = max(last, first + row["round"])
+        losses = [v for k, v in row.items() if k == "loss" or k.endswith("/loss")]
+        rows.append({"update": first + row["round"], **({"loss": sum(losses)} if losses else {}), "valid": row.get("valid")})
+    return rows
 
 
 class _asking:

@@ -335,10 +335,10 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
     slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
-    slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY)},
+    slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Embedder: {"": (DIM, TEXT)},
     slots.Encoder: {"": (DIM,)},
-    slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY)},
+    slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
     slots.Head: {"untied": (DIM, TEXT, None), "tied": (DIM, TEXT, Table)},
     slots.Structure: {name: (info,) for name, info in INFOS.items()},
@@ -347,7 +347,11 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
 
 
 def cases(factory: Any) -> list[Case]:
-    """Every wiring of the slot that the block accepts. It may refuse some with a ValueError, not all."""
+    """Every wiring of the slot that the block accepts. It may refuse some with a ValueError, not all.
+
+    A memory as wide as the block is tried where another is refused; of several kinds of data, those on which a structure
+    can do something else.
+    """
     accepted, refused = _tried(factory)
     assert accepted, f"it can be built in no way: {refused}"
     return accepted
@@ -362,8 +366,10 @@ def refusals(factory: Any) -> str:
 @functools.lru_cache(64)
 def _tried(factory: Any) -> tuple[list[Case], str]:
     kind = kind_of(factory)
-    accepted, refused = [], []
+    accepted, refused, abilities = [], [], []
     for label, wiring in WIRINGS[kind].items():
+        if label == "level" and any(c.label == "memory" for c in accepted):
+            continue
         case = Case(factory, kind, wiring, label)
         try:
             module = case.build()
@@ -372,8 +378,9 @@ def _tried(factory: Any) -> tuple[list[Case], str]:
             continue
         if kind is slots.Objective and model_for(module, wiring[0]) is None:
             refused.append(f"{label}: no structure has {', '.join(n.__name__ for n in module.needs)} there")
-        else:
+        elif kind is not slots.Structure or module.provides() not in abilities:
             accepted.append(case)
+            abilities += [module.provides()] if kind is slots.Structure else []
     return accepted, "; ".join(refused)
 
 
@@ -434,7 +441,8 @@ def memories(case: Case, dtype: torch.dtype = torch.float32) -> list[Memory | No
     """What a decoder of this wiring may be given. The last is the richest: a padded source and a vector."""
     if case.wiring[1] is None:
         return [None]
-    rows, vector = vectors(MEMORY, (5, 2, 3), 2, dtype), normal(3, MEMORY, seed=13, dtype=dtype)
+    width = case.wiring[1]
+    rows, vector = vectors(width, (5, 2, 3), 2, dtype), normal(3, width, seed=13, dtype=dtype)
     return [memory_of(rows, None, filler=0.5), memory_of(rows, vector, filler=0.5)]
 
 
@@ -520,7 +528,8 @@ def to_model(case: Case, to: Mover) -> Any:
     torch.manual_seed(1)
     with torch.device(where.device):
         model = factory(case.wiring[0])
-    stir(model)
+    if where.device.type != "meta":
+        stir(model)
     return model.to(where.dtype).eval()
 
 
@@ -534,12 +543,9 @@ def objective_batch(objective: Any, info: Info, rows: Sequence[int] | None = Non
     return collate(kept, range(len(kept)))
 
 
-def abilities(structure: Any) -> frozenset[tuple[str, str]]:
-    """What a structure can do, on which data."""
-    found = set()
-    for case in _tried(structure)[0]:
-        found |= {(case.label, p.__name__) for p in case.build().provides()}
-    return frozenset(found)
+def abilities(structure: Any) -> frozenset[str]:
+    """What a structure can do."""
+    return frozenset(p.__name__ for case in _tried(structure)[0] for p in case.build().provides())
 
 
 def fits(structure: Any, objective: Any, info: Info) -> bool:

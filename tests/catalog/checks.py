@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import doctest
 import functools
+import importlib
 import inspect
 import io
 import re
@@ -55,7 +56,6 @@ from weft.slots import (
 from .bench import (
     DIM,
     MASKS,
-    MEMORY,
     VOCAB,
     Case,
     Inapplicable,
@@ -356,7 +356,7 @@ def check_meta(factory: Any) -> None:
     for case in cases(factory):
         real = case.call(case.build())
         with torch.device("meta"):
-            module = case.build()
+            module = case.build(stirred=False)
         for name, tensor in module.state_dict().items():
             assert tensor.device.type == "meta", f"{case.label}: {name} is made on {tensor.device}, not on the default device"
         try:
@@ -389,16 +389,15 @@ def check_bfloat16(factory: Any) -> None:
 @torch.no_grad()
 def check_eval(factory: Any) -> None:
     """In eval mode nothing is random, whatever the dropout."""
-    for amount in (0.0, 0.5):
-        dropping, _ = with_dropout(factory, amount)
-        for case in cases(dropping):
-            module = case.build()
-            for a, b in zip(case.call(module), case.call(module), strict=True):
-                assert torch.equal(a, b), f"{case.label}: two calls in eval mode differ (dropout {amount})"
-            if amount:
-                plain = replace(case, factory=with_dropout(factory, 0.0)[0]).build()
-                for a, b in zip(case.call(module), case.call(plain), strict=True):
-                    same(a, b, f"{case.label}: dropout changes the output in eval mode", 1e-5)
+    plain, (dropping, number) = with_dropout(factory, 0.0)[0], with_dropout(factory, 0.5)
+    for case in cases(dropping):
+        module = case.build()
+        one, two = case.call(module), case.call(module)
+        for a, b in zip(one, two, strict=True):
+            assert torch.equal(a, b), f"{case.label}: two calls in eval mode differ"
+        if number:
+            for a, b in zip(one, case.call(replace(case, factory=plain).build()), strict=True):
+                same(a, b, f"{case.label}: dropout changes the output in eval mode", 1e-5)
 
 
 @check(*MODULES)
@@ -573,17 +572,17 @@ def check_attention_chunks(factory: Any) -> None:
 @check(Attention)
 @torch.no_grad()
 def check_attention_maps(factory: Any) -> None:
-    """Recording changes nothing; the recorded maps are distributions over the keys that are not padding."""
-    attend = sys.modules.get("weft.blocks.attend")
-    if attend is None or not hasattr(attend, "recording"):
-        raise Inapplicable("there is nothing to record attention with")
+    """Recording changes nothing; the recorded maps are distributions over real keys, and explain the output."""
+    attend = _module("weft.blocks.attend")
     for case in cases(factory):
-        module = case.build()
-        query, keys = Seq(normal(3, 4, DIM, seed=44)), pack(vectors(case.wiring[1], (5, 2, 3), 2))
-        plain = module(query, module.project(keys), Full()).data
+        module = case.build(dtype=torch.float64)
+        query = Seq(normal(3, 4, DIM, seed=44, dtype=torch.float64))
+        keys = pack(vectors(case.wiring[1], (6, 2, 3), 2, torch.float64))
+        kv = module.project(keys)
+        plain = module(query, kv, Full()).data
         found: list[Tensor] = []
         with attend.recording(lambda owner, weight_BHTS, found=found: found.append(weight_BHTS)):
-            recorded = module(query, module.project(keys), Full()).data
+            recorded = module(query, kv, Full()).data
         same(recorded, plain, f"{case.label}: recording changes the output")
         assert found, f"{case.label}: nothing was recorded: a softmax over keys does not go through attend"
         for weight_BHTS in found:
@@ -593,6 +592,18 @@ def check_attention_maps(factory: Any) -> None:
             same(weight_BHTS.sum(-1), torch.ones(weight_BHTS.shape[:-1]), f"{case.label}: the rows of a map do not sum to 1")
             outside = weight_BHTS * ~keys.real()[:, None, None, :]
             assert not bool(outside.any()), f"{case.label}: a map gives weight to padding"
+        if len(found) == 1 and found[0].shape[1] == kv.value.shape[1]:
+            # Values moved to where the map sees nothing leave the output as it is, if the map is the one that was used.
+            unseen_BHSS = torch.eye(keys.width) - torch.linalg.pinv(found[0]) @ found[0]
+            moved = replace(kv, value=kv.value + unseen_BHSS @ normal(*kv.value.shape, seed=46, dtype=torch.float64))
+            same(module(query, moved, Full()).data, plain, f"{case.label}: the map is not what the values were weighted with")
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise Inapplicable(f"there is no {name}") from error
 
 
 # ------------------------------------------------------------------------------------------------------------------ layer
@@ -604,7 +615,7 @@ def check_layer_padding(factory: Any) -> None:
     """Padding in the layer's own sequence or in its memory is not read."""
     for case in cases(factory):
         module, rows = case.build(), vectors()
-        seen = vectors(MEMORY, (5, 2, 3), 2) if case.wiring[1] else None
+        seen = vectors(case.wiring[1], (5, 2, 3), 2) if case.wiring[1] else None
 
         def run(x: Seq, memory: Memory | None, module: Any = module) -> Tensor:
             context = None if memory is None else module.project(memory)
@@ -898,8 +909,8 @@ def check_memory_padding(factory: Any) -> None:
     for case in cases(factory):
         if case.wiring[1] is None:
             continue
-        module, x_BTD = case.build(), normal(3, 5, DIM, seed=62)
-        rows, vector_BD = vectors(MEMORY, (5, 2, 3), 2), normal(3, MEMORY, seed=63)
+        module, x_BTD, width = case.build(), normal(3, 5, DIM, seed=62), case.wiring[1]
+        rows, vector_BD = vectors(width, (5, 2, 3), 2), normal(3, width, seed=63)
         alone = [
             _scratch(module, Seq(x_BTD[i : i + 1]), Memory((Seq(row[None]),), vector_BD[i : i + 1]))[0]
             for i, row in enumerate(rows)
@@ -908,7 +919,7 @@ def check_memory_padding(factory: Any) -> None:
             memory = memory_of(rows, vector_BD, side)
             same_rows(_scratch(module, Seq(x_BTD), memory), alone, f"padding of the memory on the {side} is read")
             same_rows(_walk(module, x_BTD, memory, (2, 3)), alone, f"stepping reads padding of the memory on the {side}")
-        other = memory_of(vectors(MEMORY, (5, 2, 3), 4), normal(3, MEMORY, seed=64))
+        other = memory_of(vectors(width, (5, 2, 3), 4), normal(3, width, seed=64))
         assert not torch.allclose(_scratch(module, Seq(x_BTD), other), _scratch(module, Seq(x_BTD), memory)), (
             "the memory is not read"
         )
@@ -993,17 +1004,17 @@ def check_select(factory: Any) -> None:
 @check(Decoder)
 @torch.no_grad()
 def check_forks(factory: Any) -> None:
-    """Two forks of one state, stepped in turns, do not disturb each other."""
+    """Forks of one state, stepped in turns, do not disturb each other."""
     for case in cases(factory):
         module, memory = case.build(), memories(case)[-1]
         start_BTD = normal(3, 2, DIM, seed=73)
         origin = module.step(Seq(start_BTD), module.start(memory, 3)).state
-        forks = [torch.tensor([0, 1, 2]), torch.tensor([2, 1, 1])]
+        forks = [torch.tensor(rows) for rows in ([0, 1, 2], [2, 1, 1], [0, 1, 2])]
         states = [origin.select(rows) for rows in forks]
-        more = [normal(3, 3, DIM, seed=74 + i) for i in range(2)]
-        got: list[list[Tensor]] = [[], []]
+        more = [normal(3, 3, DIM, seed=74 + i) for i in range(len(forks))]
+        got: list[list[Tensor]] = [[] for _ in forks]
         for t in range(3):
-            for i in range(2):
+            for i in range(len(forks)):
                 done = module.step(Seq(more[i][:, t : t + 1]), states[i])
                 states[i] = done.state
                 got[i].append(done.hidden.data)
@@ -1028,19 +1039,52 @@ def check_pooler_padding(factory: Any) -> None:
                 same_rows(list(module(pack(rows, side))), alone, f"padding on the {side} is read, or other rows are")
 
 
-@check(Pooler)
+@check(Pooler, Encoder, Decoder)
 def check_empty_row(factory: Any) -> None:
-    """A row that is all padding gives finite numbers and a finite gradient."""
+    """A row that is all padding, in the sequence or in the memory, gives finite numbers and gradients and leaves others alone."""
     for case in cases(factory):
         module, mask = case.build(), torch.tensor([[True, True, False], [False, False, False]])
-        x = normal(2, 3, DIM, seed=81).requires_grad_()
-        out = module(Seq(x, mask))
-        assert out.shape == (2, DIM), f"2 rows become {tuple(out.shape)}"
-        assert bool(torch.isfinite(out).all()), "a row that is all padding gives something that is not finite"
-        out.sum().backward()
-        assert x.grad is not None and bool(torch.isfinite(x.grad).all()), (
-            "the gradient of a row that is all padding is not finite"
+        data_BTD = normal(2, 3, DIM, seed=81)
+        wide = case.wiring[1] if case.kind is Decoder else None
+        seen = None if wide is None else Seq(normal(2, 3, wide, seed=82), mask)
+
+        def run(x: Seq, seen: Seq | None, module: Any = module, kind: type = case.kind) -> Tensor:
+            if kind is Decoder:
+                return module(x, None if seen is None else Memory((seen,))).hidden.data
+            return module(x) if kind is Pooler else module(x).data
+
+        whole = data_BTD.clone().requires_grad_()
+        out = run(Seq(whole, mask if seen is None else None), seen)
+        assert bool(torch.isfinite(out).all()), f"{case.label}: a row that is all padding gives something that is not finite"
+        (g,) = torch.autograd.grad(out.sum(), whole)
+        assert bool(torch.isfinite(g).all()), f"{case.label}: the gradient of a row that is all padding is not finite"
+        own = None if seen is None else Seq(seen.data[:1, :2])
+        length = 2 if seen is None else 3
+        alone = run(Seq(data_BTD[:1, :length]), own)
+        beside = out[:1] if case.kind is Pooler else out[:1, :length]
+        same(beside, alone, f"{case.label}: a row that is all padding changes another")
+
+
+@check(Decoder)
+@torch.no_grad()
+def check_idle_step(factory: Any) -> None:
+    """A step in which a row has no token leaves that row as it was."""
+    for case in cases(factory):
+        module, memory = case.build(), memories(case)[-1]
+        x_BTD = normal(3, 4, DIM, seed=87)
+        state = module.step(Seq(x_BTD[:, :2]), module.start(memory, 3)).state
+        real = torch.tensor([[True], [False], [True]])
+        state = module.step(Seq(normal(3, 1, DIM, seed=88), real), state).state
+        got = torch.cat(
+            [
+                (done := module.step(Seq(x_BTD[:, 2:3]), state)).hidden.data,
+                module.step(Seq(x_BTD[:, 3:]), done.state).hidden.data,
+            ],
+            1,
         )
+        want = _scratch(module, Seq(x_BTD), memory)[:, 2:]
+        same(got[1], want[1], f"{case.label}: a step without a token changes the row")
+        assert not torch.allclose(got[0], want[0]), f"{case.label}: a step with a token does not change the row"
 
 
 @check(Pooler, table=True)
@@ -1364,9 +1408,9 @@ def _check_targets(made: Instance, vocab: int, label: str) -> None:
 @check()
 def check_recipe(factory: Any) -> None:
     """Written as a recipe and read back, it is the same."""
-    recipe = sys.modules.get("weft.recipe")
-    if recipe is None or base_of(factory) is None:
-        raise Inapplicable("there are no recipes, or it is not in the catalog")
+    recipe = _module("weft.recipe")
+    if base_of(factory) is None:
+        raise Inapplicable("it is not in the catalog")
     if any(value is inspect.Parameter.empty for value in options(factory).values()):
         raise Inapplicable("it has options that must be given")
     try:

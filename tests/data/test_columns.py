@@ -52,5 +52,5 @@ def test_any_store_that_reads_by_position_will_do() -> None:
 def test_messages() -> None:
     with pytest.raises(ValueError, match="rise from 0 to the 3 ids"):
         Column(InMemory(np.arange(3)), np.array([0, 2]))
-    with pytest.raises(ValueError, match="same number of rows, not {'a': 1, 'b': 2}"):
+    with pytest.raises(ValueError, match=r"same number of rows, not \{'a': 1, 'b': 2\}"):
         TokenDataset({"a": Column.of([[1]]), "b": Column.of([[1], [2]])}, raw=lambda row: {})

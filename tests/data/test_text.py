@@ -61,7 +61,7 @@ def test_files_that_cannot_be_read(make: str, tmp_path: Path, request: pytest.Fi
         return (good[0], file) if make == "pairs" else file
 
     missing = str(tmp_path / "missing.txt")
-    invalid = write(tmp_path / "invalid.txt", "sentence\tlabel\nfine\t1\n".encode() + b"b\xe4d\t0\n")
+    invalid = write(tmp_path / "invalid.txt", b"sentence\tlabel\nfine\t1\n" + b"b\xe4d\t0\n")
     empty, blank = write(tmp_path / "empty.txt", ""), write(tmp_path / "blank.txt", "\ufeff\n \r\n")
     wrong = {
         missing: "missing.txt: there is no such file",
@@ -313,6 +313,6 @@ def test_options_have_types_that_a_recipe_can_check() -> None:
 
     files = TypeAdapter(choices(ParallelText)["train"].annotation)
     assert files.validate_json('["a.de", "a.en"]', strict=True) == ("a.de", "a.en")
-    with pytest.raises(ValueError, match="tuple_type|too_long|missing|too_short"):
+    with pytest.raises(ValueError, match="Field required"):
         files.validate_json('["a.de"]', strict=True)
     assert "file" in str(choices(PlainText)["train"].annotation)

@@ -121,6 +121,19 @@ def test_stops_when_nothing_can_improve(toy):
         assert model.read < 40
 
 
+def test_an_end_mark_takes_no_place_in_the_beam(toy):
+    class Fork(toy):
+        """Ends at once (0.4), or says 7 (0.3, then anything) or 8 (0.2, then ends)."""
+
+        def logits(self, number, prefix):
+            p = {1: {EOS: 0.4, 7: 0.3, 8: 0.2}, 8: {EOS: 0.99}}.get(prefix[-1], {})
+            p = {i: p.get(i, 1e-4 if p else 1.0) for i in range(self.target.vocab)}
+            return np.log(np.array(list(p.values()), np.float32))
+
+    [row] = Beam(width=2, best=2)(Fork(vocab=30), None, limits=[4])
+    assert [h.ids for h in row] == [[], [8]]
+
+
 def test_pruning_drops_what_is_far_behind(toy, remember):
     model = toy(vocab=14, seed=5, spread=3.0)
     narrow, wide = Beam(width=8, prune=1e-9), Beam(width=8)

@@ -76,6 +76,7 @@ def test_cut_distributions():
     assert kept(top_p=0.6) == pytest.approx([0, 0.4 / 0.65, 0, 0, 0.25 / 0.65])
     assert kept(top_p=0.7) == pytest.approx([0, 0.4 / 0.85, 0, 0.2 / 0.85, 0.25 / 0.85])
     assert kept(top_p=1.0) == pytest.approx(p[0].tolist())
+    assert Sample(top_p=0.5).distribution(torch.tensor([[4.0, 1, 2, 1]]).double().log())[0].tolist() == [1, 0, 0, 0]
     # The share is that of what top_k has left: 0.4 is 0.62 of it.
     assert kept(top_k=2, top_p=0.61) == pytest.approx([0, 1, 0, 0, 0])
     squared = p[0] ** 2 / (p[0] ** 2).sum()

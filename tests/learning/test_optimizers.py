@@ -33,6 +33,8 @@ PLAIN = {
     "rmsprop": partial(torch.optim.RMSprop, lr=0.01, foreach=False),
     "rmsprop-momentum": partial(torch.optim.RMSprop, lr=0.01, alpha=0.9, momentum=0.9, weight_decay=0.01, foreach=False),
 }
+
+
 every = pytest.mark.parametrize("name", KINDS)
 
 
@@ -234,7 +236,7 @@ def saved():
     return flatten_state(inner, names_of(net))
 
 
-def refused(saved, match, net=None, kind=Adam, groups=None):
+def refused(saved, match, net=None, kind: type[Optimizer] = Adam, groups=None):
     net = net or Net()
     inner = kind(groups or groups_of(net)).inner
     before = copy.deepcopy(inner.param_groups)

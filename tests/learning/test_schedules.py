@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.catalog import CATALOG
@@ -30,6 +31,7 @@ def test_names():
     }
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SCHEDULES), st.integers(1, 300), st.integers(1, 300), st.integers(0, 600))
 def test_within_bounds_and_pure(kind, updates, warmup, update):
     schedule = kind(warmup=warmup)
@@ -39,6 +41,7 @@ def test_within_bounds_and_pure(kind, updates, warmup, update):
     assert schedule.factor(update, updates) == first == kind(warmup=warmup).factor(update, updates)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SCHEDULES), st.integers(1, 100), st.integers(1, 100))
 def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
     values = factors(kind(warmup=warmup), updates)
@@ -52,6 +55,7 @@ def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
         assert values[-1] < 1 and len(set(values)) == updates
 
 
+@settings(deadline=None)
 @given(st.sampled_from((Constant, Linear, Cosine)), st.integers(1, 100))
 def test_no_warmup_begins_at_the_peak(kind, updates):
     assert kind().factor(0, updates) == 1
@@ -62,6 +66,7 @@ def test_warmup_is_linear(kind):
     assert factors(kind(warmup=8), 40)[:8] == pytest.approx([t / 8 for t in range(1, 9)])
 
 
+@settings(deadline=None)
 @given(st.sampled_from((Linear, Cosine)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
 def test_falls_to_the_floor(kind, updates, warmup, floor):
     schedule = kind(warmup=warmup, floor=floor)
@@ -73,7 +78,7 @@ def test_falls_to_the_floor(kind, updates, warmup, floor):
 
 def test_linear_last_value_and_equal_steps():
     values = factors(Linear(warmup=5, floor=0.1), 44)
-    steps = [a - b for a, b in zip(values[4:], values[5:], strict=False)]
+    steps = [a - b for a, b in itertools.pairwise(values[4:])]
     assert steps == pytest.approx([0.9 / 40] * 39)
     assert values[-1] == pytest.approx(0.1 + 0.9 / 40)
 
@@ -89,6 +94,7 @@ def test_cosine_equals_torch(floor):
         reference.step()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 2048), st.integers(0, 20000))
 def test_noam_is_the_papers(warmup, dim, update):
     step = update + 1
@@ -96,6 +102,7 @@ def test_noam_is_the_papers(warmup, dim, update):
     assert (dim * warmup) ** -0.5 * Noam(warmup=warmup).factor(update, 1) == pytest.approx(paper, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.sampled_from([(0.1, 10), (0.25, 4), (0.5, 2)]), st.floats(1, 100))
 def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
     fraction, parts = cut_and_parts
@@ -107,11 +114,12 @@ def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
         assert SlantedTriangular(cut=fraction, ratio=ratio).factor(t, updates) == pytest.approx(paper, rel=1e-9, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.floats(1, 100))
 def test_slanted_triangle_never_leaves_its_range(updates, cut, ratio):
     values = factors(SlantedTriangular(cut=cut, ratio=ratio), updates + 5)
     assert all(1 / ratio - 1e-9 <= value <= 1 for value in values)
-    assert SlantedTriangular(cut=cut, ratio=ratio).factor(updates, updates) == pytest.approx(1 if cut == 1 else 1 / ratio, abs=1)
+    assert SlantedTriangular(cut=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
 
 
 def test_defaults_of_the_slanted_triangle():

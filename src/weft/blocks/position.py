@@ -80,7 +80,8 @@ class Learned(Embedder):
         super().__init__(dim, field)
         self.length = field.length + len(Special.NAMES) if length is None else length
         self.offset = offset
-        self.weight = nn.Parameter(torch.randn(self.length + offset, dim) * dim**-0.5)
+        # Variance 1, as the tokens' vectors have: smaller positions are drowned by them and learned late.
+        self.weight = nn.Parameter(torch.randn(self.length + offset, dim))
 
     def forward(self, x: Seq) -> Seq:
         if "position" not in x.marks and x.width > self.length:

@@ -65,7 +65,8 @@ class LabelledText(Data):
         self.on_overflow: Overflow = on_overflow
 
     def declare(self) -> Info:
-        return self._info(self.tokenizer().bound(), self.labels or (), len(self.labels or "  "))
+        classes = 2 if self.labels is None else len(self.labels)
+        return self._info(self.tokenizer().bound(), self.labels or (), classes)
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"text": self.tokenizer()}

@@ -7,6 +7,7 @@ be found at once, in any process, in any order.
 from __future__ import annotations
 
 import hashlib
+import math
 
 import numpy as np
 
@@ -14,6 +15,8 @@ Key = int | str | tuple["Key", ...]
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ROUNDS = 6
 
 
@@ -41,18 +44,21 @@ def mix(x: np.ndarray, key: int) -> np.ndarray:
 
     Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
     """
-    with np.errstate(over="ignore"):
-        x = np.asarray(x, np.uint64) + np.uint64(key & _WORD)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
+    x = np.asarray(x, np.uint64) + np.uint64(key & _WORD)  # arrays of unsigned numbers wrap around, as is meant here
+    x ^= x >> _30
+    x *= _FIRST
+    x ^= x >> _27
+    x *= _SECOND
+    x ^= x >> _31
+    return x
 
 
 def permute(i: np.ndarray, n: int, key: int) -> np.ndarray:
     """Where a keyed permutation of 0 .. n-1 sends each of the numbers ``i``, in constant time and memory for each.
 
-    A balanced Feistel network of 6 rounds on the smallest even number of bits that holds n - 1; a result of n or more is
-    sent through again (cycle walking) until it falls below n.
+    A Feistel network of 6 rounds on pairs (left, right) of numbers below a, the smallest a with a a >= n: each round makes them
+    (right, left + f(right) mod a). A result of n or more is sent through again (cycle walking) until it falls below n; as
+    a a exceeds n by less than 2 a, that is rare.
 
     >>> sorted(permute(np.arange(10), 10, key(1)).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -60,15 +66,14 @@ def permute(i: np.ndarray, n: int, key: int) -> np.ndarray:
     i = np.array(i, np.int64, ndmin=1)
     if i.size and (i.min() < 0 or i.max() >= n):
         raise ValueError(f"permute: numbers must lie in 0 .. {n - 1}, but they reach from {i.min()} to {i.max()}")
-    half = max(1, ((n - 1).bit_length() + 1) // 2)
-    shift, low = np.uint64(half), np.uint64((1 << half) - 1)
+    a = np.uint64(math.isqrt(max(0, n - 1)) + 1)
     x = i.astype(np.uint64)
     todo = np.arange(x.size)
     while todo.size:
-        left, right = x[todo] >> shift, x[todo] & low
+        left, right = np.divmod(x[todo], a)
         for turn in range(_ROUNDS):
-            left, right = right, left ^ (mix(right, key + turn * _GOLDEN) & low)
-        x[todo] = (left << shift) | right
+            left, right = right, (left + mix(right, key + turn * _GOLDEN) % a) % a
+        x[todo] = left * a + right
         todo = todo[x[todo] >= n]
     return x.astype(np.int64)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from weft.batch import Clock, Hypothesis
@@ -72,7 +74,8 @@ class Evaluation:
         counts: dict[str, int] = {}
         answers: dict[int, str] = {}
         with torch.inference_mode():
-            for batch in evaluation_batches(dataset, objective, self.batch, (0,)):
+            batches = evaluation_batches(dataset, objective, self.batch, (0,))
+            for batch in batches:
                 moved = batch.to(device)
                 for name, term in objective(model, moved, Clock()).items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
@@ -84,6 +87,8 @@ class Evaluation:
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
         figures = {**means, **objective.figures(means)}
+        if batches.skipped:
+            figures["rows_left_out"] = batches.skipped
         order = sorted(answers)
         references = [dataset.raw(row) for row in order] if order else []
         for metric in self.metrics:
@@ -111,7 +116,7 @@ class First:
 
     def __init__(self, dataset: Dataset, rows: int):
         self.dataset, self.size = dataset, rows
-        self.lengths = {name: lengths[:rows] for name, lengths in dataset.lengths.items()}
+        self.lengths: Mapping[str, np.ndarray] = {name: lengths[:rows] for name, lengths in dataset.lengths.items()}
 
     def __len__(self) -> int:
         return self.size

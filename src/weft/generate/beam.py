@@ -91,8 +91,8 @@ class Beam(Limited):
         while True:
             length = ids_NT.shape[1] + 1
             logp_NV = front.logprobs()
-            # Twice the width: even if all of the best end, as many are left to go on.
-            step_NK, token_NK = (x.cpu() for x in logp_NV.topk(min(2 * width, logp_NV.shape[1])))
+            # One continuation of each ends. So width + 1 of each, and twice the width of a row, leave as many to go on.
+            step_NK, token_NK = (x.cpu() for x in logp_NV.topk(min(width + 1, logp_NV.shape[1])))
             step_NK, k = step_NK.double(), token_NK.shape[1]
             at_RW = torch.zeros(total_RW.shape, dtype=torch.long)
             at_RW.view(-1)[slot_N] = torch.arange(len(slot_N))

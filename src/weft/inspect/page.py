@@ -63,7 +63,7 @@ def attention_page(examples: Sequence[Example], path: str | Path, title: str) ->
     values = {"title": html.escape(title), "policy": policy, "data": data}
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_MARK.sub(lambda mark: values[mark[1]], page), encoding="utf-8", newline="\n")
+    file.write_text(_MARK.sub(lambda mark: values[mark[1]], page), encoding="utf-8", errors="replace", newline="\n")
     return file
 
 

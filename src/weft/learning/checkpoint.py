@@ -107,14 +107,16 @@ class Checkpoints:
         """The newest whole checkpoint, and the damaged ones that are newer. Every byte is checked."""
         while True:
             damaged: dict[Path, list[str]] = {}
-            found = None
-            for path in self._paths():
+            found, paths = None, self._paths()
+            before = [_identity(path) for path in paths]
+            for path in paths:
                 if not (reasons := problems(path)):
                     found = path
                     break
                 damaged[path] = reasons
-            # A reader beside the owner: what has just been replaced or removed is not damaged.
-            if all(path.exists() for path in damaged):
+            # A reader beside the owner looks again: what was replaced or removed meanwhile is not damaged, and a name that changes
+            # while the folder is being listed can be missed.
+            if [_identity(path) for path in damaged] == before[: len(damaged)] and (found or paths == self._paths()):
                 return Latest(found, damaged)
 
     def best(self) -> Path | None:
@@ -365,6 +367,13 @@ def _size(tensors: Mapping[str, Mapping[str, Tensor]]) -> int:
 def _number(path: Path) -> int:
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else -1
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        return path.stat().st_ino, path.stat().st_ctime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _check_files(update: int, tensors: Mapping[str, Any], documents: Mapping[str, Any]) -> None:

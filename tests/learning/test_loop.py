@@ -1,0 +1,481 @@
+"""The loop: sums over counts, phases that leave the rest alone, exact resumption, what is not finite."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import benchmarks.gan  # noqa: F401  (registers the GAN)
+from benchmarks.gan import GAN, Fool, Judge, Ring
+from weft.batch import Batch, Clock, Info, Loss, Term
+from weft.blocks import LSTM, AttentionLSTM
+from weft.catalog import block, unregister
+from weft.data import Dates
+from weft.evaluate import Evaluation
+from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, Stage, digest
+from weft.learning.progress import Interrupted
+from weft.models import Seq2Seq
+from weft.objectives import NextToken
+from weft.run import Run, load
+from weft.slots import Objective, Structure
+from weft.train import Training, train
+
+
+class Quiet:
+    """A watcher that keeps the last checkpoint in memory."""
+
+    def __init__(self, stop_after: int | None = None):
+        self.rows: list[dict[str, Any]] = []
+        self.saved: tuple[Any, Any] | None = None
+        self.stop_after, self.saves = stop_after, 0
+
+    def logged(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+
+    def evaluate(self, progress: Any, last: bool) -> float | None:
+        return None
+
+    def save(self, tensors: Any, documents: Any, progress: Any) -> None:
+        copies = {f: {n: t.clone() for n, t in named.items()} for f, named in tensors.items()}
+        self.saved, self.saves = (copies, json.loads(json.dumps(documents))), self.saves + 1
+        self.round = progress.round
+
+    def restore(self) -> Any:
+        return self.saved
+
+    def wants_stop(self) -> bool:
+        return False
+
+
+class Fixed:
+    """A feed of given batches, over and over."""
+
+    def __init__(self, batches: list[Batch]):
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+        batch = self.batches[draw % len(self.batches)]
+        return None if set(batch.rows) <= without else batch
+
+
+class Line_(Structure):
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.dim = 3
+        self.map = nn.Linear(3, 1)
+        self.other = nn.Linear(3, 1)
+
+
+class TwoTerms(Objective):
+    """Squared errors of all rows, and of the marked ones only: two denominators."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"all": len(batch), "marked": int(batch["mark"].sum())}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        error = (model.map(batch["x"])[:, 0] - batch["y"]) ** 2
+        counts = self.counts(batch)
+        return Loss({"all": Term(error.sum(), counts["all"]), "marked": Term((error * batch["mark"]).sum(), counts["marked"], 0.3)})
+
+
+def rows(sizes: list[int], seed: int = 0) -> list[Batch]:
+    g = torch.Generator().manual_seed(seed)
+    found, first = [], 0
+    for n in sizes:
+        fields = {"x": torch.randn(n, 3, generator=g), "y": torch.randn(n, generator=g), "mark": torch.zeros(n)}
+        fields["mark"][: n // 2] = 1
+        found.append(Batch(fields, n, tuple(range(first, first + n))))
+        first += n
+    return found
+
+
+def loop_over(batches: list[Batch], objective: type[Objective] = TwoTerms, watcher: Any = None, **choices: Any) -> Loop:
+    torch.manual_seed(0)
+    info = Info({})
+    network = Network(Line_(info), {"": objective(info, 3)})
+    learning = Gradient(**{"steps": 1, "optimizer": partial(SGD, lr=0.5), "clip": 0.0, **choices})
+    watcher = watcher or Quiet()
+    return Loop(
+        network, learning, lambda *_: Fixed(batches), watcher, seed=1, stage=0, device=torch.device("cpu"), precision="fp32"
+    )
+
+
+def test_uneven_micro_batches_are_divided_by_the_counts_of_the_whole_update():
+    batches = rows([5, 1, 3, 8])
+    loop = loop_over(batches, accumulate=4)
+    model = loop.network.model
+    before = model.map.weight.detach().clone().requires_grad_()
+    bias = model.map.bias.detach().clone()
+    x, y, mark = (torch.cat([b[k] for b in batches]) for k in ("x", "y", "mark"))
+    error = ((x @ before.T + bias)[:, 0] - y) ** 2
+    (error.mean() + 0.3 * (error * mark).sum() / mark.sum()).backward()
+    loop.run(resume=False)
+    torch.testing.assert_close(model.map.weight, before - 0.5 * before.grad)
+
+
+def test_clipping_bounds_the_step():
+    loop = loop_over(rows([6]), clip=0.01)
+    before = {n: p.detach().clone() for n, p in loop.network.parameters().items()}
+    loop.run(resume=False)
+    step = math.sqrt(sum(float(((p.detach() - before[n]) ** 2).sum()) for n, p in loop.network.parameters().items()))
+    assert step == pytest.approx(0.5 * 0.01, rel=1e-3)
+
+
+def test_the_schedule_sets_the_rate_of_every_update():
+    watcher = Quiet()
+    schedule = partial(Linear, warmup=2)
+    loop_over(rows([4]), watcher=watcher, steps=6, log_every=1, schedule=schedule).run(resume=False)
+    assert [r["lr"] for r in watcher.rows] == pytest.approx([0.5 * schedule().factor(i, 6) for i in range(6)])
+
+
+# -------------------------------------------------------------------------------------------------------------- phases
+
+
+def gan_loop(phases: list[Phase], steps: int = 3, watcher: Any = None) -> Loop:
+    info = Ring().declare()
+    torch.manual_seed(3)
+    model = GAN(info, dim=8)
+    data = Ring(rows=64).open().splits["train"]
+
+    def feed(split: str, objective: Objective, name: str) -> Any:
+        from weft.data import Feed
+
+        return Feed(data, objective, key=(1, name), budget=16)
+
+    network = Network(model, {"judge": Judge(info, 8), "fool": Fool(info, 8)})
+    learning = Gradient(steps=steps, phases=[lambda p=p: p for p in phases])
+    watcher = watcher or Quiet()
+    return Loop(network, learning, feed, watcher, seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
+
+
+@pytest.mark.parametrize(("objective", "trains", "keeps"), [("judge", "critic", "generator"), ("fool", "generator", "critic")])
+def test_what_a_phase_does_not_train_stays_bit_identical_buffers_too(objective, trains, keeps):
+    loop = gan_loop([Phase(objective=objective, train=[f"{trains}.*"], repeat=2)])
+    before = {n: t.clone() for n, t in loop.network.tensors().items()}
+    loop.run(resume=False)
+    after = loop.network.tensors()
+    same = {n: torch.equal(before[n], after[n]) for n in before}
+    assert all(v for n, v in same.items() if n.startswith(keeps)), same
+    assert any(not v for n, v in same.items() if n.startswith(trains) and "running_mean" in n)
+    assert all(not v for n, v in same.items() if n.startswith(trains) and n.endswith("weight"))
+
+
+def test_every_start_and_repeat_decide_when_a_phase_runs():
+    loop = gan_loop(
+        [Phase(objective="judge", train=["critic.*"], repeat=3), Phase(objective="fool", train=["generator.*"], every=2, start=1)],
+        steps=6,
+    )
+    loop.run(resume=False)
+    assert loop.progress.updates == {"judge": 18, "fool": 3}
+    assert [p.total for p in loop.phases] == [18, 3]
+
+
+def test_start_in_epochs():
+    loop = gan_loop([Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], start={"epochs": 1})], 6)
+    loop.run(resume=False)
+    per_epoch = len(loop.phases[0].feed)
+    assert loop.progress.updates["fool"] == 6 - per_epoch
+
+
+def test_constraints_hold_after_each_step():
+    loop = gan_loop([Phase(objective="judge", train=["critic.*"], constrain=[partial(ClipWeights, limit=0.01)])])
+    loop.run(resume=False)
+    assert all(p.abs().max() <= 0.01 for n, p in loop.network.parameters().items() if n.startswith("critic"))
+
+
+def test_a_glob_that_trains_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"'criticc\.\*' matches no parameter \(there are: generator\.\*, critic\.\*\)"):
+        gan_loop([Phase(objective="judge", train=["criticc.*"])])
+
+
+def test_a_phase_whose_loss_does_not_depend_on_what_it_trains_is_refused():
+    with pytest.raises(ValueError, match="does not depend on what it trains"):
+        gan_loop([Phase(objective="judge", train=["generator.*"])]).run(resume=False)
+
+
+def test_an_unknown_objective_of_a_phase_is_refused():
+    with pytest.raises(ValueError, match=r"'rec'.*'judge', 'fool'"):
+        gan_loop([Phase(objective="rec")])
+
+
+# ------------------------------------------------------------------------------------------------- what is not finite
+
+
+class Explodes(TwoTerms):
+    """Not finite for the batch whose first row is 5."""
+
+    def __init__(self, info: Info, dim: int):
+        super().__init__(info, dim)
+        self.inner = nn.Identity()
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        loss = super().forward(model, batch, clock)
+        if batch.rows[0] == 5:
+            loss["all"] = Term(self.inner(loss["all"].total * float("nan")), loss["all"].count)
+        return loss
+
+
+def test_not_finite_stops_names_everything_and_keeps_the_last_checkpoint():
+    watcher = Quiet()
+    loop = loop_over(rows([5, 2, 3]), Explodes, watcher, steps=5, save_every=1)
+    with pytest.raises(NonFinite) as error:
+        loop.run(resume=False)
+    assert (error.value.update, error.value.rows) == (1, [5, 6])
+    assert "inner (Identity)" in error.value.module
+    assert watcher.round == 1
+
+
+def test_a_gradient_that_is_not_finite_names_its_parameter():
+    class Root(TwoTerms):
+        def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+            return Loss({"all": Term((model.map.weight * 0).abs().sqrt().sum(), 1), "marked": Term(model.map.bias.sum(), 1)})
+
+    with pytest.raises(NonFinite, match=r"the norm of the gradient is nan.*the gradient of map\.weight"):
+        loop_over(rows([4]), Root).run(resume=False)
+
+
+def test_skip_leaves_the_update_out_and_is_bounded():
+    watcher = Quiet()
+    loop = loop_over(rows([5, 2, 3]), Explodes, watcher, steps=3, on_nonfinite="skip")
+    loop.run(resume=False)
+    assert loop.progress.skips == 1
+    assert loop.progress.updates["main"] == 2
+    assert all(torch.isfinite(t).all() for t in loop.network.tensors().values())
+    assert [r["event"] for r in watcher.rows if "event" in r] == ["skip"]
+    with pytest.raises(NonFinite):
+        loop_over(rows([5, 2, 3]), Explodes, steps=9, on_nonfinite="skip", most_skips=2).run(resume=False)
+
+
+def test_rollback_goes_on_from_the_checkpoint_as_if_those_rows_had_never_been_there():
+    good = rows([5, 2, 3])
+    loop = loop_over(good, Explodes, steps=4, on_nonfinite="rollback", save_every=1)
+    loop.run(resume=False)
+    assert loop.progress.left_out == {"train": [5, 6]}
+    without = loop_over(good, steps=4)
+    without.progress.left_out = {"train": [5, 6]}
+    without.run(resume=False)
+    assert all(torch.equal(a, b) for a, b in zip(loop.network.tensors().values(), without.network.tensors().values(), strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------ whole runs
+
+
+def small_run(**choices: Any) -> Run:
+    learning = {"steps": 6, "batch": 200, "save_every": 2, "log_every": 1, "keep": 20, **choices.pop("learning", {})}
+    structure = {"dim": 8, "encoder": partial(LSTM, bidirectional=True, layers=2, dropout=0.2), "decoder": AttentionLSTM}
+    return Run(
+        data=partial(Dates, train=100, valid=20, test=20),
+        structure=partial(Seq2Seq, **structure),
+        objective=NextToken,
+        learning=partial(Gradient, **learning),
+        **choices,
+    )
+
+
+def final_digest(folder: Path) -> str:
+    return digest(sorted((folder / "checkpoints").glob("**/update-*"))[-1])
+
+
+VARIANTS = {
+    "plain": {},
+    "accumulate": {"learning": {"accumulate": 3}},
+    "ema": {"learning": {"ema": partial(__import__("weft.learning", fromlist=["EMA"]).EMA, decay=0.5)}},
+    "bf16": {"precision": "bf16"},
+    "phases": {
+        "learning": {
+            "phases": [
+                partial(Phase, train=["encoder.*", "embedder.*"]),
+                partial(Phase, train=["decoder.*"], repeat=2, optimizer=partial(SGD, lr=0.1, momentum=0.9), every=2),
+            ]
+        }
+    },
+    "stages": {"stages": [partial(Stage, name="polish", learning=partial(Gradient, steps=4, batch=300, save_every=1))]},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_path, monkeypatch):
+    small_run(**VARIANTS[name]).train(tmp_path / "whole", quiet=True)
+    expected = final_digest(tmp_path / "whole")
+    weights = digest(tmp_path / "whole" / "model.safetensors")
+    saves = sum(json.loads(line)["event"] == "saved" for line in (tmp_path / "whole" / "log.jsonl").open())
+    assert saves >= 4
+    for stop in range(1, saves, 2):
+        folder = tmp_path / f"stop-{stop}"
+        real, count = Training.save, [0]
+
+        def save(self: Training, *args: Any, real: Any = real, count: list[int] = count, stop: int = stop) -> None:
+            real(self, *args)
+            count[0] += 1
+            if count[0] == stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Training, "save", save)
+        with pytest.raises(KeyboardInterrupt):
+            small_run(**VARIANTS[name]).train(folder, quiet=True)
+        monkeypatch.setattr(Training, "save", real)
+        small_run(**VARIANTS[name]).train(folder, resume=True, quiet=True)
+        assert final_digest(folder) == expected
+        assert digest(folder / "model.safetensors") == weights
+        rounds = [(r["stage"], r["round"]) for r in map(json.loads, (folder / "log.jsonl").open()) if r["event"] == "update"]
+        assert rounds == sorted(set(rounds)), "the log has every round once"
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        small_run(seed=seed).train(tmp_path / name, quiet=True)
+    a, b, c = (digest(tmp_path / n / "model.safetensors") for n in "abc")
+    assert a == b != c
+
+
+def test_evaluation_disturbs_nothing(tmp_path):
+    small_run().train(tmp_path / "without", quiet=True)
+    small_run(evaluate=partial(Evaluation, every=1)).train(tmp_path / "with", quiet=True)
+    assert digest(tmp_path / "without" / "model.safetensors") == digest(tmp_path / "with" / "model.safetensors")
+
+
+def test_a_stop_that_was_asked_for_saves_and_can_be_resumed(tmp_path, monkeypatch):
+    small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True)
+    monkeypatch.setattr(Training, "wants_stop", lambda self: self.loop.progress.round == 3)
+    with pytest.raises(Interrupted):
+        small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True)
+    monkeypatch.undo()
+    small_run(learning={"save_every": 0}).train(tmp_path / "stopped", resume=True, quiet=True)
+    assert final_digest(tmp_path / "stopped") == final_digest(tmp_path / "whole")
+
+
+def test_more_steps_may_be_asked_for_on_resume(tmp_path):
+    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "whole", quiet=True)
+    small_run(learning={"steps": 5, "schedule": Constant}).train(tmp_path / "more", quiet=True)
+    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "more", resume=True, quiet=True)
+    assert final_digest(tmp_path / "more") == final_digest(tmp_path / "whole")
+
+
+def test_other_changes_are_refused_on_resume_with_the_difference(tmp_path):
+    small_run().train(tmp_path / "run", quiet=True)
+    with pytest.raises(ValueError, match=r"seed: was 1, now 2"):
+        small_run(seed=2).train(tmp_path / "run", resume=True, quiet=True)
+    with pytest.raises(ValueError, match=r"learning\.steps: was 6, now 3; it can only be raised"):
+        small_run(learning={"steps": 3}).train(tmp_path / "run", resume=True, quiet=True)
+    with pytest.raises(ValueError, match="already holds a run"):
+        small_run().train(tmp_path / "run", quiet=True)
+
+
+def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_is_used(tmp_path, capsys):
+    small_run().train(tmp_path / "whole", quiet=True)
+    folder = tmp_path / "hurt"
+    small_run().train(folder, quiet=True)
+    newest = sorted((folder / "checkpoints").glob("update-*"))[-1]
+    file = newest / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    (folder / "model.safetensors").unlink()
+    small_run().train(folder, resume=True)
+    assert f"{newest} is damaged" in capsys.readouterr().err
+    assert digest(folder / "model.safetensors") == digest(tmp_path / "whole" / "model.safetensors")
+
+
+def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
+    from weft.learning import load_checkpoint, read_tensors
+
+    small_run(learning={"average": 3}).train(tmp_path / "run", quiet=True)
+    paths = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-3:]
+    states = [load_checkpoint(p).tensors["model.safetensors"] for p in paths]
+    final = read_tensors(tmp_path / "run" / "model.safetensors")
+    for name, tensor in final.items():
+        torch.testing.assert_close(tensor, torch.stack([s[name] for s in states]).mean(0))
+
+
+def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
+    figures = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.9, 0.9])
+
+    def judge(self: Any, *args: Any, **keywords: Any) -> Any:
+        from weft.evaluate import Judged
+
+        return Judged({"loss": next(figures, 0.9)})
+
+    monkeypatch.setattr(Evaluation, "judge", judge)
+    run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
+    run.train(tmp_path / "run", quiet=True)
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
+    assert max(r["round"] for r in log if r["event"] == "update") == 4
+    best = tmp_path / "run" / "checkpoints" / "update-00000002"
+    assert best.is_dir()
+    from weft.learning import load_checkpoint, read_tensors
+
+    final = read_tensors(tmp_path / "run" / "model.safetensors")
+    kept = load_checkpoint(best).tensors["model.safetensors"]
+    assert all(torch.equal(final[n], kept[n]) for n in final)
+
+
+def test_a_stage_takes_weights_by_globs(tmp_path):
+    from weft.learning import read_tensors
+
+    polish = partial(Gradient, steps=1, batch=200, optimizer=partial(SGD, lr=1e-9))
+    run = small_run(stages=[partial(Stage, name="polish", learning=polish, start={"encoder.*": "encoder.*"})])
+    run.train(tmp_path / "run", quiet=True)
+    before = read_tensors(tmp_path / "run" / "model-main.safetensors")
+    after = read_tensors(tmp_path / "run" / "model.safetensors")
+    near = {n: torch.allclose(before[n], after[n], atol=1e-6) for n in before}
+    assert all(v for n, v in near.items() if n.startswith("encoder."))
+    assert not any(v for n, v in near.items() if n.startswith("decoder.") and n.endswith("weight"))
+    assert load(tmp_path / "run").generate(["3 March 1999"])
+
+
+def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
+    small_run(evaluate=partial(Evaluation, every=3)).train(tmp_path / "run", quiet=True)
+    for name in ("metrics.json", "ledger.json", "environment.json", "fields.json"):
+        assert json.loads((tmp_path / "run" / name).read_text())["format"] == 1, name
+    assert json.loads((tmp_path / "run" / "log.jsonl").open().readline())["format"] == 1
+    assert "format: 1" in (tmp_path / "run" / "recipe.yaml").read_text()
+    assert json.loads((next((tmp_path / "run" / "checkpoints").iterdir()) / "manifest.json").read_text())["format"] == 1
+    assert (tmp_path / "run" / "curve.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
+    from weft.run import read_run
+
+    small_run(precision="bf16").train(tmp_path / "first", quiet=True)
+    train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")
+    assert final_digest(tmp_path / "first") == final_digest(tmp_path / "second")
+    assert (tmp_path / "first" / "metrics.json").read_text() == (tmp_path / "second" / "metrics.json").read_text()
+
+
+def test_an_objective_that_is_not_in_the_catalog_cannot_be_trained(tmp_path):
+    class Mine(NextToken):
+        pass
+
+    run = small_run()
+    run.objective = Mine
+    with pytest.raises(ValueError, match=r"Mine.*not in the catalog"):
+        run.train(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_left_out_by_prepare_are_counted(tmp_path):
+    @block("picky")
+    class Picky(NextToken):
+        """Learns from every second row only."""
+
+        def prepare(self, example: Any, rng: np.random.Generator, pool: Any) -> Any:
+            return super().prepare(example, rng, pool) if len(example["source"]) % 2 else None
+
+    try:
+        run = small_run()
+        run.objective = Picky
+        run.train(tmp_path / "run", quiet=True)
+    finally:
+        unregister(Picky)
+    assert json.loads((tmp_path / "run" / "ledger.json").read_text())["nothing_to_learn"]["picky"] > 0
