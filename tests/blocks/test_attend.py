@@ -198,6 +198,32 @@ def test_causal_follows_marked_positions():
     torch.testing.assert_close(got[:, sort], want, atol=1e-5, rtol=1e-5)
 
 
+def test_causal_goes_by_the_keys_positions_where_they_start_anew():
+    attention, data = MultiHead(8, 8), vectors(1, 3, 8)
+    query, half = Seq(data), attention.project(Seq(data[:, :2]))
+    joined = half.join(attention.project(query))
+    maps = []
+    with recording(lambda _, weights: maps.append(weights)):
+        out = attention(query, joined, Causal()).data
+    seen = maps[0][0, 0] > 0
+    assert torch.equal(seen, torch.tensor([[0, 1, 0, 1, 2]]) <= torch.arange(3)[:, None])
+    torch.testing.assert_close(attention(query, joined, Causal()).data, out, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("attention", [MultiHead(8, 8), Alignment(8, 8, score=Dot)], ids=lambda a: type(a).__name__)
+def test_under_rotary_only_distances_count(attention):
+    data, rotary = vectors(2, 5, 8), Rotary(8)
+
+    def run(at):
+        x = Seq(data).mark(position=at.expand(2, -1))
+        return attention(x, attention.project(x, rotary), Full(), rotary).data
+
+    plain = run(torch.arange(5))
+    torch.testing.assert_close(run(torch.arange(5) + 11), plain, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(run(torch.arange(5) * 2), plain, atol=1e-4)
+    assert not torch.allclose(run(torch.zeros(5, dtype=torch.long)), plain, atol=1e-4)
+
+
 def test_multihead_hands_the_bias_of_the_position_to_the_scores():
     class Near(Position):
         def bias(self, query_BT, key_BS):

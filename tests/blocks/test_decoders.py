@@ -189,6 +189,12 @@ def test_a_masked_step_leaves_the_state_untouched():
             assert not torch.equal(new[:, 1], old[:, 1])
 
 
+def test_dropout_touches_the_output_in_training_only():
+    module, x = LSTMDecoder(DIM, None, dropout=0.5), Seq(randn(4, 50, DIM))
+    assert 0.4 < (module(x).hidden.data == 0).float().mean() < 0.6
+    assert not (module.eval()(x).hidden.data == 0).any()
+
+
 def test_decoders_say_what_is_missing():
     for decoder, plain in ((AttentionLSTM, "lstm"), (AttentionGRU, "gru")):
         with pytest.raises(ValueError, match=f"needs something to look at.*use {plain}"):

@@ -1075,13 +1075,8 @@ def check_idle_step(factory: Any) -> None:
         state = module.step(Seq(x_BTD[:, :2]), module.start(memory, 3)).state
         real = torch.tensor([[True], [False], [True]])
         state = module.step(Seq(normal(3, 1, DIM, seed=88), real), state).state
-        got = torch.cat(
-            [
-                (done := module.step(Seq(x_BTD[:, 2:3]), state)).hidden.data,
-                module.step(Seq(x_BTD[:, 3:]), done.state).hidden.data,
-            ],
-            1,
-        )
+        done = module.step(Seq(x_BTD[:, 2:3]), state)
+        got = torch.cat([done.hidden.data, module.step(Seq(x_BTD[:, 3:]), done.state).hidden.data], 1)
         want = _scratch(module, Seq(x_BTD), memory)[:, 2:]
         same(got[1], want[1], f"{case.label}: a step without a token changes the row")
         assert not torch.allclose(got[0], want[0]), f"{case.label}: a step with a token does not change the row"

@@ -283,6 +283,13 @@ class CountsSlots(OneHead):
         return super().allowed(Seq(query.data), kv, mask)
 
 
+class NotANumber(OneHead):
+    """Nothing to look at is minus infinity everywhere."""
+
+    def weights(self, score_BTS: Tensor, keep_BTS: Tensor) -> Tensor:
+        return score_BTS.masked_fill(~keep_BTS, -torch.inf).softmax(-1)
+
+
 class Watched(OneHead):
     """Through the one function that can be watched."""
 
@@ -749,6 +756,9 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_forks, Preallocated, SharedForks),
     (checks.check_pooler_padding, Average, AveragesPadding),
     (checks.check_empty_row, Average, DividesByZero),
+    (checks.check_empty_row, Attends, encoder_of(NotANumber)),
+    (checks.check_empty_row, Speaks, decoder_of(NotANumber)),
+    (checks.check_idle_step, Speaks, CountsPadding),
     (checks.check_invariance, Average, Weighs),
     (checks.check_nll, Dense, NoSmoothing),
     (checks.check_nll, Dense, NoGradient),

@@ -86,7 +86,9 @@ class TwoTerms(Objective):
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         error = (model.map(batch["x"])[:, 0] - batch["y"]) ** 2
         counts = self.counts(batch)
-        return Loss({"all": Term(error.sum(), counts["all"]), "marked": Term((error * batch["mark"]).sum(), counts["marked"], 0.3)})
+        return Loss(
+            {"all": Term(error.sum(), counts["all"]), "marked": Term((error * batch["mark"]).sum(), counts["marked"], 0.3)}
+        )
 
 
 def rows(sizes: list[int], seed: int = 0) -> list[Batch]:
@@ -173,7 +175,10 @@ def test_what_a_phase_does_not_train_stays_bit_identical_buffers_too(objective, 
 
 def test_every_start_and_repeat_decide_when_a_phase_runs():
     loop = gan_loop(
-        [Phase(objective="judge", train=["critic.*"], repeat=3), Phase(objective="fool", train=["generator.*"], every=2, start=1)],
+        [
+            Phase(objective="judge", train=["critic.*"], repeat=3),
+            Phase(objective="fool", train=["generator.*"], every=2, start=1),
+        ],
         steps=6,
     )
     loop.run(resume=False)
@@ -182,7 +187,9 @@ def test_every_start_and_repeat_decide_when_a_phase_runs():
 
 
 def test_start_in_epochs():
-    loop = gan_loop([Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], start={"epochs": 1})], 6)
+    loop = gan_loop(
+        [Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], start={"epochs": 1})], 6
+    )
     loop.run(resume=False)
     per_epoch = len(loop.phases[0].feed)
     assert loop.progress.updates["fool"] == 6 - per_epoch
@@ -265,7 +272,9 @@ def test_rollback_goes_on_from_the_checkpoint_as_if_those_rows_had_never_been_th
     without = loop_over(good, steps=4)
     without.progress.left_out = {"train": [5, 6]}
     without.run(resume=False)
-    assert all(torch.equal(a, b) for a, b in zip(loop.network.tensors().values(), without.network.tensors().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(loop.network.tensors().values(), without.network.tensors().values(), strict=True)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ whole runs

@@ -6,9 +6,10 @@ Suffixes: see seq.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.seq import Seq
 
@@ -54,6 +55,17 @@ class Reading:
         if self.put_BT is not None:
             y_BTD = _gather(y_BTD, self.put_BT)
         return y_BTD if self.mask_BT is None else y_BTD.masked_fill(~self.mask_BT[..., None], 0.0)
+
+
+def run_recurrent(network: nn.LSTM | nn.GRU, x_BTD: Tensor, first: Any = None) -> Any:
+    """The network's own forward. CPU kernels train in the precision of the weights only: mixed precision goes around them."""
+    if x_BTD.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return network(x_BTD, first)
+    kind = network.weight_ih_l0.dtype
+    if first is not None:
+        first = first.to(kind) if isinstance(first, Tensor) else tuple(v.to(kind) for v in first)
+    with torch.autocast("cpu", enabled=False):
+        return network(x_BTD.to(kind), first)
 
 
 def _gather(x_BTD: Tensor, index_BT: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from weft.blocks.reading import Reading
+from weft.blocks.reading import Reading, run_recurrent
 from weft.catalog import block
 from weft.choices import Dropout, Layers
 from weft.masks import Full, Mask
@@ -35,9 +35,9 @@ class RecurrentEncoder(Encoder):
         back = Reading.of(x, reverse=True) if self.back else None
         states = [x]
         for i, network in enumerate(self.ahead):
-            h_BTD = ahead.restore(network(ahead.arrange(states[-1].data))[0])
+            h_BTD = ahead.restore(run_recurrent(network, ahead.arrange(states[-1].data))[0])
             if back is not None:
-                h_BTD = torch.cat([h_BTD, back.restore(self.back[i](back.arrange(states[-1].data))[0])], -1)
+                h_BTD = torch.cat([h_BTD, back.restore(run_recurrent(self.back[i], back.arrange(states[-1].data))[0])], -1)
             states.append(x.with_data(self.drop(h_BTD)))
         return states
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weft.blocks.alignment import Alignment
 from weft.blocks.linear import Linear
-from weft.blocks.reading import Reading
+from weft.blocks.reading import Reading, run_recurrent
 from weft.blocks.score import Additive
 from weft.catalog import Build, block
 from weft.choices import Dropout, Layers
@@ -80,7 +80,7 @@ class RecurrentDecoder(Decoder):
         return hidden
 
     def _read(self, x_BTD: Tensor, vectors: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        h_BTD, last = self.recurrent(x_BTD, vectors if self.shape[0] > 1 else vectors[0])
+        h_BTD, last = run_recurrent(self.recurrent, x_BTD, vectors if self.shape[0] > 1 else vectors[0])
         return self.drop(h_BTD), tuple(last) if self.shape[0] > 1 else (last,)
 
 
