@@ -175,6 +175,9 @@ class Decoder(nn.Module):
     Stepping equals the full pass.
     """
 
+    wants_vector: ClassVar[bool] = False
+    """Whether ``Memory.vector`` is used."""
+
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
 
@@ -394,8 +397,9 @@ class Objective(nn.Module):
     Most objectives write ``prepare``, ``counts`` and ``forward``.
     """
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    couples: ClassVar[bool] = False
+    needs: tuple[type, ...] = ()
+    """Protocols that the structure must have: Encodes, Decodes, Classifies."""
+    couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 
     def __init__(self, info: Info, dim: int):

@@ -142,10 +142,10 @@ class Training:
         data = plan.data()
         codec = load_codec(data, place) if (place / "fields.json").exists() else None
         with self.display.waiting("reading the data"):
-            self.corpus = data.open(codec)
+            corpus = self.corpus = data.open(codec)
         if codec is None:
-            save_codec(self.corpus.codec, place)
-        return self.corpus
+            save_codec(corpus.codec, place)
+        return corpus
 
     def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
         assert self.corpus is not None

@@ -57,11 +57,11 @@ class Reading:
         return y_BTD if self.mask_BT is None else y_BTD.masked_fill(~self.mask_BT[..., None], 0.0)
 
 
-def run_recurrent(network: nn.LSTM | nn.GRU, x_BTD: Tensor, first: Any = None) -> Any:
+def run_recurrent(network: nn.Module, x_BTD: Tensor, first: Any = None) -> Any:
     """The network's own forward. CPU kernels train in the precision of the weights only: mixed precision goes around them."""
     if x_BTD.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
         return network(x_BTD, first)
-    kind = network.weight_ih_l0.dtype
+    kind = next(network.parameters()).dtype
     if first is not None:
         first = first.to(kind) if isinstance(first, Tensor) else tuple(v.to(kind) for v in first)
     with torch.autocast("cpu", enabled=False):

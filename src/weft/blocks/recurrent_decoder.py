@@ -37,7 +37,6 @@ class RecurrentDecoder(Decoder):
 
     network: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     wants_vector: ClassVar[bool] = True
-    """Whether ``Memory.vector`` is used."""
 
     def __init__(self, dim: int, memory: int | None, *, layers: Layers = 1, dropout: Dropout = 0.0):
         super().__init__(dim, memory)

@@ -114,9 +114,10 @@ class Checkpoints:
                     found = path
                     break
                 damaged[path] = reasons
-            # A reader beside the owner looks again: what was replaced or removed meanwhile is not damaged, and a name that changes
-            # while the folder is being listed can be missed.
-            if [_identity(path) for path in damaged] == before[: len(damaged)] and (found or paths == self._paths()):
+            # A reader beside the owner looks again: what was replaced or removed meanwhile is not damaged, and a name that
+            # changes while the folder is being listed can be missed.
+            after = [_identity(path) for path in damaged]
+            if after == before[: len(damaged)] and None not in after and (found or paths == self._paths()):
                 return Latest(found, damaged)
 
     def best(self) -> Path | None:

@@ -65,7 +65,7 @@ class Seq2Seq(Structure, Encodes, Decodes):
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
         # A pooler whose vector nobody reads would have parameters that never learn.
-        self.pooler = pooler(dim) if getattr(self.decoder, "wants_vector", False) else None
+        self.pooler = pooler(dim) if self.decoder.wants_vector else None
         self.head = head(dim, target, self.embedder if self.target_embedder is None else self.target_embedder)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
