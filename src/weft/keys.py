@@ -4,7 +4,25 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 
-def key(*parts: int | str) -> int:
-    """A 63-bit hash of a tuple; the same on every machine and in every process."""
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little") >> 1
+Key = int | str | tuple["Key", ...]
+
+
+def key(*parts: Key) -> int:
+    """64 bits that depend on all parts: BLAKE2b of their canonical form (a numpy integer counts as the int it is).
+
+    >>> key(1, "train") == key(1, "train"), key(1, "train") == key("1", "train")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.blake2b(_canonical(parts).encode(), digest_size=8).digest(), "little")
+
+
+def _canonical(part: Key) -> str:
+    if isinstance(part, tuple | list):
+        return "(" + ",".join(map(_canonical, part)) + ")"
+    if isinstance(part, str):
+        return f"s{len(part)}:{part}"
+    if isinstance(part, int | np.integer):
+        return f"i{int(part)}"
+    raise TypeError(f"a key is made of ints, strings and tuples of them, not of {type(part).__name__}")

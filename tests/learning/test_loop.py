@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import benchmarks.gan  # noqa: F401  (registers the GAN)
 import numpy as np
 import pytest
 import torch
+from benchmarks.gan import GAN, Fool, Judge, Ring
 from torch import nn
 
-import benchmarks.gan  # noqa: F401  (registers the GAN)
-from benchmarks.gan import GAN, Fool, Judge, Ring
 from weft.batch import Batch, Clock, Info, Loss, Term
 from weft.blocks import LSTM, AttentionLSTM
 from weft.catalog import block, unregister

@@ -7,7 +7,7 @@ from weft.data.columns import Column, InMemory, Store, TokenDataset
 from weft.data.dates import Dates
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.labelled import LabelledText
-from weft.data.order import Buckets, key, permute
+from weft.data.order import Buckets, permute
 from weft.data.parallel import ParallelText
 from weft.data.plain import PlainText
 from weft.data.word import Word
@@ -29,7 +29,6 @@ __all__ = [
     "TokenDataset",
     "Word",
     "evaluation_batches",
-    "key",
     "load_codec",
     "permute",
     "save_codec",

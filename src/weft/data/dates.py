@@ -12,7 +12,8 @@ from weft.choices import Count, Natural
 from weft.data.character import Character
 from weft.data.columns import Column, TokenDataset
 from weft.data.date_formats import LANGUAGES, Language, alphabet, formats_of
-from weft.data.order import key, mix
+from weft.data.order import mix
+from weft.keys import key
 from weft.slots import Codec, Corpus, Data, Tokenizer
 
 _PARTS = 20  # of which one is for validation and one for the test

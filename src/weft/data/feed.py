@@ -9,8 +9,9 @@ import numpy as np
 
 from weft.batch import Batch, Instance, collate
 from weft.catalog import base_of, name_of
-from weft.data.order import Buckets, Key
-from weft.data.order import key as hash_of
+from weft.data.order import Buckets
+from weft.keys import Key
+from weft.keys import key as hash_of
 from weft.slots import Dataset, Objective
 
 

@@ -6,37 +6,15 @@ be found at once, in any process, in any order.
 
 from __future__ import annotations
 
-import hashlib
 import math
 
 import numpy as np
-
-Key = int | str | tuple["Key", ...]
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ROUNDS = 6
-
-
-def key(*parts: Key) -> int:
-    """64 bits that depend on all parts: BLAKE2b of their canonical form (a numpy integer counts as the int it is).
-
-    >>> key(1, "train") == key(1, "train"), key(1, "train") == key("1", "train")
-    (True, False)
-    """
-    return int.from_bytes(hashlib.blake2b(_canonical(parts).encode(), digest_size=8).digest(), "little")
-
-
-def _canonical(part: Key) -> str:
-    if isinstance(part, tuple | list):
-        return "(" + ",".join(map(_canonical, part)) + ")"
-    if isinstance(part, str):
-        return f"s{len(part)}:{part}"
-    if isinstance(part, int | np.integer):
-        return f"i{int(part)}"
-    raise TypeError(f"a key is made of ints, strings and tuples of them, not of {type(part).__name__}")
 
 
 def mix(x: np.ndarray, key: int) -> np.ndarray:

@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.batch import Special
 from weft.data.columns import Column
-from weft.data.order import key, permute
+from weft.data.order import permute
+from weft.keys import key
 from weft.slots import Tokenizer
 
 Overflow = Literal["error", "truncate"]
