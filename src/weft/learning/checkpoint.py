@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -105,6 +106,7 @@ class Checkpoints:
 
     def latest(self) -> Latest:
         """The newest whole checkpoint, and the damaged ones that are newer. Every byte is checked."""
+        patience = 10
         while True:
             damaged: dict[Path, list[str]] = {}
             found, paths = None, self._paths()
@@ -117,8 +119,12 @@ class Checkpoints:
             # A reader beside the owner looks again: what was replaced or removed meanwhile is not damaged, and a name that
             # changes while the folder is being listed can be missed.
             after = [_identity(path) for path in damaged]
-            if after == before[: len(damaged)] and None not in after and (found or paths == self._paths()):
+            if after != before[: len(damaged)] or None in after:
+                continue
+            if found or not patience or not self._entries():
                 return Latest(found, damaged)
+            patience -= 1
+            time.sleep(0.005)
 
     def best(self) -> Path | None:
         """The checkpoint that was saved as the best; None if there is none."""
