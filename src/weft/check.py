@@ -45,9 +45,11 @@ class Report:
     memory: int
     """Bytes: weights, gradients, optimiser, and activations of one batch."""
     operations: int
-    """Multiply-adds, times two, of the forward and backward pass of one update."""
+    """Floating-point operations of the forward and backward passes of one round."""
     batch: tuple[int, int] = (0, 0)
     terms: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    """Parameters that no phase trains: frozen by its globs, or not needed by its objective."""
 
 
 def check(run: Run) -> list[Report]:
@@ -63,15 +65,18 @@ def check(run: Run) -> list[Report]:
 
 def _report(plan: Plan, info: Info, network: Network, run: Run) -> Report:
     learning = plan.learning()
+    learning.compile = False  # what is only looked at need not be compiled
     loop = Loop(network, learning, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device("meta"), precision="fp32")
-    parameters = sum(p.numel() for p in network.parameters().values())
-    kept = [0]
+    parameters = network.parameters()
+    activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
-    operations, terms, batch = 0, [], None
+    idle, size = dict.fromkeys(parameters), (0, 0)
     for phase in loop.phases:
         batch = imagine_batch(info, phase.objective, learning.batch)
+        size = (len(batch), batch.tokens())
+        kept = [0]
 
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
+        def keep(tensor: torch.Tensor, kept: list[int] = kept) -> torch.Tensor:
             kept[0] += tensor.numel() * tensor.element_size()
             return tensor
 
@@ -79,15 +84,22 @@ def _report(plan: Plan, info: Info, network: Network, run: Run) -> Report:
             try:
                 with FlopCounterMode(display=False) as counter:
                     loss = phase.step(batch.to("meta"), Clock())
+                    loss.mean().backward()
             except RecipeError:
                 raise
             except ValueError as error:
                 raise _located(plan, error) from error
-        operations += 3 * counter.get_total_flops() * phase.accumulate * phase.phase.repeat
+        for name in phase.parameters:
+            if parameters[name].grad is not None:
+                idle.pop(name, None)
+        loop.network.model.zero_grad(set_to_none=True)
+        activations = max(activations, kept[0])
+        operations += counter.get_total_flops() * phase.accumulate * phase.phase.repeat
         terms += [name for name in loss if name not in terms]
     rows = [Row(n, type(m).__name__, shapes.get(n, ""), _own(m)) for n, m in _parts(network)]
-    size = (len(batch), batch.tokens()) if batch is not None else (0, 0)
-    return Report(plan.name, info, rows, parameters, parameters * _BYTES_PER_PARAMETER + kept[0], operations, size, terms)
+    total = sum(p.numel() for p in parameters.values())
+    memory = total * _BYTES_PER_PARAMETER + activations
+    return Report(plan.name, info, rows, total, memory, operations, size, terms, list(idle))
 
 
 def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 if TYPE_CHECKING:
     from weft.run import Run
 
+
+class Commands(typer.core.TyperGroup):
+    """What typer would answer itself: a reader that goes away is no failure, Ctrl-C has a message."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at the end
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            _say("stopped at once")
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
     name="weft",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,22 +66,30 @@ def train(
     from weft.check import check, enough_memory
     from weft.display import Display, Terminal
     from weft.folder import RunFolder, newest_folder, next_folder
-    from weft.learning import Interrupted
-    from weft.run import find_recipe, read_run
+    from weft.learning import Interrupted, NonFinite
+    from weft.run import find_recipe
     from weft.train import train as run_training
 
     if resume and run is None and RunFolder(recipe).is_run():
         run = Path(recipe)
-    composed = read_run(recipe, overrides or [])
+    composed = _read(recipe, overrides)
     folder = run or (newest_folder(composed.name) if resume else next_folder(composed.name))
-    for report in check(composed):
-        if trouble := enough_memory(report):
-            raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
+    if not resume:
+        for report in check(composed):
+            if trouble := enough_memory(report):
+                raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
+    again = " ".join(["weft", "train", str(folder), "--resume", *(f"--import {module}" for module in imports or [])])
     try:
         run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
     except Interrupted:
-        _say(f"stopped; everything so far is in {folder}. Go on with: weft train {folder} --resume")
+        _say(f"stopped; everything so far is in {folder}. Go on with: {again}")
         raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        _say(f"stopped at once. Go on from the last checkpoint with: {again}")
+        raise typer.Exit(INTERRUPTED) from None
+    except NonFinite as trouble:
+        _say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
+        raise typer.Exit(FAILURE) from None
 
 
 @app.command("check")
@@ -72,9 +98,8 @@ def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports =
     _plugins(imports)
     from weft.check import check
     from weft.report import print_reports, reports_as_json
-    from weft.run import read_run
 
-    run = read_run(recipe, overrides or [])
+    run = _read(recipe, overrides)
     reports = check(run)
     if as_json:
         print(json.dumps(reports_as_json(reports), indent=2))
@@ -107,6 +132,7 @@ def generate(
     if n_best > max(beam, 1):
         raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
     trained = load(run)
+    _needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
     search: Any = None
     if beam > 1:
         search = partial(Beam, width=beam, best=n_best, length=length)
@@ -148,6 +174,7 @@ def predict(
     from weft.run import load
 
     trained = load(run)
+    _needs(trained, "Classifies", f"{run} knows no classes: for answers in words there is weft generate")
     for line in _lines(file):
         answer = trained.predict([line])[0]
         print(json.dumps({"input": line, "label": answer}, ensure_ascii=False) if as_json else answer)
@@ -206,8 +233,13 @@ def demo(
 ) -> None:
     """Train a small recipe and show what it learnt: examples, learning curve, attention page."""
     from weft.demo import demo as show
+    from weft.learning import Interrupted
 
-    show(recipe, run, overrides or [])
+    try:
+        show(recipe, run, overrides or [])
+    except Interrupted:
+        _say(f"stopped; everything so far is in {run}. Go on with: weft train {run} --resume")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()
@@ -242,20 +274,43 @@ def _plugins(modules: list[str] | None) -> list[str]:
     for module in found:
         try:
             importlib.import_module(module.partition(":")[0])
-        except ImportError as error:
-            raise ValueError(f"the plug-in {module} cannot be imported: {error}") from error
+        except Exception as error:  # a plug-in is somebody else's code: anything can be wrong with it
+            raise ValueError(f"the plug-in {module} cannot be imported: {type(error).__name__}: {error}") from error
     return found
 
 
-def _lines(file: Path | None) -> Iterator[str]:
+def _read(recipe: str, overrides: list[str] | None) -> Run:
+    """A run from a recipe. A run's own recipe that is not understood may be in want of its plug-ins."""
+    from weft.folder import RunFolder
+    from weft.recipe import RecipeError
+    from weft.run import find_recipe, read_run
+
+    path = find_recipe(recipe)
     try:
-        stream = sys.stdin if file is None else file.open(encoding="utf-8")
-        for line in stream:
-            yield line.rstrip("\r\n")
+        return read_run(recipe, overrides or [])
+    except RecipeError as error:
+        if missing := [name for name in RunFolder(path.parent).plugins() if name.partition(":")[0] not in sys.modules]:
+            raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(missing)}") from None
+        raise
+
+
+def _needs(run: Run, protocol: str, otherwise: str) -> None:
+    if protocol not in [p.__name__ for p in run.model.provides()]:
+        raise ValueError(otherwise)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    """The lines of a UTF-8 file or of standard input. Only a line feed ends one: so many lines in, so many answers out."""
+    name = str(file or "standard input")
+    try:
+        with sys.stdin.buffer if file is None else file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
+                except UnicodeDecodeError as error:
+                    raise ValueError(f"{name}:{number}: is not UTF-8 text: {error.reason} (byte {error.start})") from None
     except OSError as error:
-        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file or 'standard input'} is not UTF-8 text: {error.reason}") from None
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from None
 
 
 def _say(text: str) -> None:
@@ -270,15 +325,6 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as mistake:
         _say(_with_word(str(mistake)))
         sys.exit(MISTAKE)
-    except ArithmeticError as trouble:  # learning.NonFinite
-        _say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
-        sys.exit(FAILURE)
-    except KeyboardInterrupt:
-        _say("stopped at once; go on from the last checkpoint with --resume")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         _say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         sys.exit(FAILURE)

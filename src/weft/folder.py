@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,6 +18,8 @@ from weft.files import append_line, read_json, read_lines, repair_lines, truncat
 from weft.recipe import to_yaml
 
 FORMAT = 1
+_BEGINNING = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?|(fields|tokenizer-.+)\.json(\.new)?")
+_TORN = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
 class FolderError(ValueError):
@@ -33,6 +36,9 @@ class RunFolder:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._lock: Any = None
+        self._was_there = True
+        self.made = False
+        """Whether this object made the folder."""
 
     recipe = property(lambda self: self.path / "recipe.yaml")
     log = property(lambda self: self.path / "log.jsonl")
@@ -45,32 +51,60 @@ class RunFolder:
     def checkpoints(self, stage: str, only: bool) -> Path:
         return self.path / "checkpoints" if only else self.path / "checkpoints" / stage
 
+    def stage_model(self, stage: str) -> Path:
+        """The final weights of a stage that others follow."""
+        return self.path / f"model-{stage}.safetensors"
+
     def is_run(self) -> bool:
         return self.recipe.is_file()
+
+    def is_stub(self) -> bool:
+        """Whether the making of the folder was cut short: nothing to go on from, and nothing to lose."""
+        return (self.path / ".lock").is_file() and not self.is_run() and all(map(_is_beginning, self.path.iterdir()))
 
     # ---------------------------------------------------------------------------------------------------------- opening
 
     def create(self, recipe: dict[str, Any], plugins: list[str]) -> None:
         """Make the folder for a new run. Raises FolderError if there is anything in it already."""
         try:
-            if self.path.exists() and not self.path.is_dir():
-                raise FolderError(f"{self.path} is a file: choose another folder with --run")
-            if self.is_run():
-                raise FolderError(
-                    f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run"
-                )
-            if self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
-                raise FolderError(f"{self.path} is not empty and not a run's folder: choose another one with --run")
+            self._check_free()
+            self._was_there = self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
+            self._check_free()  # another process may have been faster
+            self._clear()
             write_json(self.environment, _environment(plugins))
             append_line(self.log, {"event": "begun", "format": FORMAT, "weft": __version__})
-            write_text(
-                self.recipe,
-                f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n" + to_yaml(recipe),
-            )
+            self.write_recipe(recipe)
+            self.made = True
         except OSError as error:
             raise FolderError(f"cannot make the run's folder {self.path}: {error.strerror} ({error.filename})") from None
+
+    def _check_free(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise FolderError(f"{self.path} is a file: choose another folder with --run")
+        if self.is_run():
+            raise FolderError(f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run")
+        if self.path.is_dir() and not self.is_stub() and any(self.path.iterdir()):
+            raise FolderError(f"{self.path} is not empty and not a run's folder: choose another one with --run")
+
+    def _clear(self) -> None:
+        self.recipe.unlink(missing_ok=True)  # first: without it the rest is a stub
+        for path in filter(_is_beginning, self.path.iterdir()):
+            if path.name != ".lock":
+                path.unlink()
+
+    def take_back(self) -> None:
+        """Remove what was made for a run that never began: the mistake can be mended and the same folder used."""
+        self._clear()
+        (self.path / ".lock").unlink(missing_ok=True)
+        if not self._was_there:
+            with contextlib.suppress(OSError):  # somebody put a file there
+                self.path.rmdir()
+
+    def write_recipe(self, recipe: dict[str, Any]) -> None:
+        head = f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n"
+        write_text(self.recipe, head + to_yaml(recipe))
 
     def open(self) -> None:
         """Take an existing run, to go on with it."""
@@ -79,7 +113,10 @@ class RunFolder:
         if not self.is_run():
             raise FolderError(f"{self.path} is not a run's folder (it has no recipe.yaml)")
         self.lock()
-        repair_lines(self.log) if self.log.exists() else None
+        repair_lines(self.log)
+        for path in self.path.iterdir():
+            if _TORN.fullmatch(path.name):  # a process was killed before it could rename what it had written
+                path.unlink()
 
     def lock(self) -> None:
         """Only one process trains into a folder. The lock ends with the process, however it ends."""
@@ -121,6 +158,10 @@ class RunFolder:
             return []
 
 
+def _is_beginning(path: Path) -> bool:
+    return bool(_BEGINNING.fullmatch(path.name)) and path.is_file()
+
+
 def next_folder(recipe: str, parent: Path = Path("runs")) -> Path:
     """``runs/<recipe>-<n>`` with the next free number."""
     return parent / f"{recipe}-{_newest_number(recipe, parent) + 1}"
@@ -138,7 +179,7 @@ def newest_folder(recipe: str, parent: Path = Path("runs")) -> Path:
 
 def _newest_number(recipe: str, parent: Path) -> int:
     pattern = re.compile(re.escape(recipe) + r"-(\d+)")
-    found = [int(m[1]) for p in parent.glob(f"{recipe}-*") if (m := pattern.fullmatch(p.name))] if parent.is_dir() else []
+    found = [int(m[1]) for p in parent.iterdir() if (m := pattern.fullmatch(p.name))] if parent.is_dir() else []
     return max(found, default=0)
 
 

@@ -30,6 +30,9 @@ def print_reports(run: Run, reports: list[Report]) -> None:
         print(f"memory      about {_bytes(report.memory)} (weights, gradients, optimiser, activations of one batch)")
         print(f"operations  about {_quantity(report.operations)} floating-point operations per round")
         print(f"loss terms  {', '.join(report.terms)}")
+        if report.idle:
+            tops = ", ".join(dict.fromkeys(name.rpartition(".")[0] or name for name in report.idle))
+            print(f"not trained {tops}")
         if trouble := enough_memory(report):
             print(f"warning     {trouble}")
     print(f"{run.name}: valid")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 from pathlib import Path
@@ -13,7 +14,7 @@ from weft.build import Plan, build_network, choose_device, plans
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display
 from weft.evaluate import Judged
-from weft.files import write_json
+from weft.files import read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
 from weft.learning import (
     Checkpoints,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from weft.run import Run
 
 _MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every)|evaluate(\..*)?")
+_STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
 
 
 def train(
@@ -39,19 +41,30 @@ def train(
     """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
     folder = RunFolder(path)
     filled = run.dump(hashes=True)
-    if resume:
-        folder.open()
-        check_resumable(folder, filled)
-    else:
-        folder.create(filled, plugins or [])
+    training = Training(run, folder, display or Display())
+    resume = resume and not folder.is_stub()  # killed while the folder was being made: begin
     try:
-        return Training(run, folder, display or Display()).all_stages(resume)
+        if resume:
+            folder.open()
+            go_on(folder, run, filled)
+        else:
+            folder.create(filled, plugins or [])
+        return training.all_stages(resume)
+    except OSError as error:
+        raise FolderError(
+            f"cannot go on in {folder.path}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}. "
+            f"What was saved before is untouched. When that is mended, go on with: weft train {folder.path} --resume"
+        ) from error
+    except ValueError:
+        if folder.made and not training.began:
+            folder.take_back()
+        raise
     finally:
         folder.close()
 
 
-def check_resumable(folder: RunFolder, filled: dict[str, Any]) -> None:
-    """On resume only more steps, logging and evaluation may differ."""
+def go_on(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
+    """On resume only more steps, logging and evaluation may differ; what does is written into the folder's recipe."""
     from weft.run import read_run
 
     differences = compare_recipes(read_run(folder.recipe).dump(hashes=True), filled)
@@ -59,8 +72,13 @@ def check_resumable(folder: RunFolder, filled: dict[str, Any]) -> None:
     for path, (old, new) in differences.items():
         if not _MAY_CHANGE.fullmatch(path):
             refused.append(f"  {path}: was {old!r}, now {new!r}")
-        elif path.endswith("learning.steps") and new < old:
-            refused.append(f"  {path}: was {old}, now {new}; it can only be raised")
+        elif steps := _STEPS.fullmatch(path):
+            stages = plans(run)
+            stage = stages[int(steps[1]) + 1 if steps[1] else 0]
+            if new < old:
+                refused.append(f"  {path}: was {old}, now {new}; it can only be raised")
+            elif stage is not stages[-1] and folder.stage_model(stage.name).exists():
+                refused.append(f"  {path}: was {old}, now {new}; the stage {stage.name} is done, and others were built on it")
     if refused:
         raise FolderError(
             f"{folder.path} was begun with other choices:\n"
@@ -68,6 +86,9 @@ def check_resumable(folder: RunFolder, filled: dict[str, Any]) -> None:
             + "\nOn --resume, only steps (raised), logging and "
             "evaluation may change. For anything else start a new run (without --resume)"
         )
+    if differences:
+        folder.write_recipe(filled)
+        folder.write_log({"event": "changed", "choices": {path: new for path, (_, new) in differences.items()}})
 
 
 class Training:
@@ -78,7 +99,7 @@ class Training:
         self.device = choose_device(run.device)
         self.evaluation = run.evaluate()
         self.plans = plans(run)
-        self.stop_asked = False
+        self.stop_asked = self.began = False
         self.corpus: Corpus | None = None
         self.feeds: list[Feed] = []
 
@@ -96,7 +117,7 @@ class Training:
     def one_stage(self, plan: Plan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
         """Train one stage, or take its weights if it is done; returns its final weights."""
         last = plan is self.plans[-1]
-        final = self.folder.model if last else self.folder.path / f"model-{plan.name}.safetensors"
+        final = self.folder.model if last else self.folder.stage_model(plan.name)
         if resume and not last and final.exists():
             return read_tensors(final)
         corpus = self.open_data(plan)
@@ -123,7 +144,7 @@ class Training:
             precision=self.run.precision,
         )
         self.loop = loop
-        going_on = resume and self.checkpoints.latest().path is not None
+        going_on = resume and self.can_go_on()
         self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
             loop.run(going_on)
@@ -138,7 +159,8 @@ class Training:
         """Data of a stage. What was measured once (vocabularies, labels) is in the folder and stays."""
         if self.corpus is not None and not plan.new_data:
             return self.corpus
-        place = self.folder.path if plan.index == 0 else self.folder.path / plan.name
+        source = [p for p in self.plans[: plan.index + 1] if p.new_data][-1]
+        place = self.folder.path if source.index == 0 else self.folder.path / source.name
         data = plan.data()
         codec = load_codec(data, place) if (place / "fields.json").exists() else None
         with self.display.waiting("reading the data"):
@@ -160,7 +182,9 @@ class Training:
     def final_weights(self) -> dict[str, Tensor]:
         """The last weights, their moving average, the mean of the last checkpoints, or the best."""
         if self.learning.average:
-            paths = sorted(p for p in self.checkpoints.folder.iterdir() if p.name.startswith("update-"))[-self.learning.average :]
+            paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)][
+                -self.learning.average :
+            ]
             return average([load_checkpoint(p).tensors["model.safetensors"] for p in paths])
         if self.learning.final == "best" and (best := self.checkpoints.best()):
             return load_checkpoint(best).tensors["model.safetensors"]
@@ -229,9 +253,36 @@ class Training:
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}
+        self.began = True
         self.folder.write_log({"event": "saving", **about})
+        extra = [p for p in self.checkpoints.folder.glob("update-*[0-9]") if self.is_extra(p)]
+        self.checkpoints.keep = self.learning.keep + len(extra) + (not self.is_due(progress))
         self.checkpoints.save(progress.round, tensors, documents, best=progress.best_round == progress.round)
+        for path in extra:
+            if (update := int(path.name.removeprefix("update-"))) < progress.round:
+                self.checkpoints.remove(update)
         self.folder.write_log({"event": "saved", **about})
+
+    def is_due(self, progress: Progress) -> bool:
+        """Whether a run that nobody stops would be saved there."""
+        every, there = self.learning.save_every, progress.round
+        planned = there in (0, self.learning.steps, progress.best_round) or progress.stopped
+        return planned or bool(every and there % every == 0)
+
+    def is_extra(self, path: Path) -> bool:
+        """Whether a checkpoint is there only because somebody stopped the run: it must not push out or be averaged with others."""
+        try:
+            return not self.is_due(Progress(**read_json(path / "state.json")["progress"]))
+        except (OSError, ValueError, KeyError, TypeError):  # damaged: whoever reads it says so
+            return False
+
+    def can_go_on(self) -> bool:
+        """Whether there is a checkpoint to go on from. If all there are have been damaged, that is not a beginning."""
+        latest = self.checkpoints.latest()
+        if latest.path is None and latest.damaged:
+            found = "; ".join(f"{path.name}: {', '.join(reasons)}" for path, reasons in latest.damaged.items())
+            raise FolderError(f"no whole checkpoint is left in {self.checkpoints.folder} ({found}): start a new run")
+        return latest.path is not None
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         latest = self.checkpoints.latest()
@@ -240,6 +291,8 @@ class Training:
         if latest.path is None:
             raise FolderError(f"no whole checkpoint is left in {self.checkpoints.folder}: start a new run")
         checkpoint = load_checkpoint(latest.path)
+        if checkpoint.documents["state.json"]["progress"]["best_round"] == checkpoint.update:
+            self.checkpoints.mark_best(checkpoint.update)  # it may have been killed just before it could
         self.folder.forget_after(self.plan.index, checkpoint.update)
         self.folder.write_log({"event": "resumed", "stage": self.plan.index, "round": checkpoint.update})
         self.display.say(f"going on from {latest.path}")
@@ -276,7 +329,8 @@ class _asking:
             if self.training.stop_asked:
                 raise KeyboardInterrupt
             self.training.stop_asked = True
-            self.training.display.say("stopping after this round; a checkpoint will be saved (again: stop at once)")
+            with contextlib.suppress(RuntimeError):  # it came in the middle of another line
+                self.training.display.say("stopping after this round; a checkpoint will be saved (again: stop at once)")
 
         for number in (signal.SIGINT, signal.SIGTERM):
             try:

@@ -309,7 +309,7 @@ def check_gradients(factory: Any) -> None:
         if not named:
             continue
         assert outputs, f"{case.label}: no output depends on its parameters"
-        sum((o * normal(*o.shape, seed=60 + i)).sum() for i, o in enumerate(outputs)).backward()
+        torch.stack([(o * normal(*o.shape, seed=60 + i)).sum() for i, o in enumerate(outputs)]).sum().backward()
         for name, parameter in named.items():
             if parameter.requires_grad:
                 assert parameter.grad is not None, f"{case.label}: parameter {name} receives no gradient"
@@ -524,7 +524,9 @@ def check_attention_padding(factory: Any) -> None:
         for side in ("right", "left"):
             kv = module.project(pack(keys, side))
             same_rows(
-                module(Seq(torch.stack(queries)), kv, Full()).data, alone, f"{case.label}: keys padded on the {side} are read"
+                list(module(Seq(torch.stack(queries)), kv, Full()).data),
+                alone,
+                f"{case.label}: keys padded on the {side} are read",
             )
 
 
@@ -917,8 +919,8 @@ def check_memory_padding(factory: Any) -> None:
         ]
         for side in ("right", "left"):
             memory = memory_of(rows, vector_BD, side)
-            same_rows(_scratch(module, Seq(x_BTD), memory), alone, f"padding of the memory on the {side} is read")
-            same_rows(_walk(module, x_BTD, memory, (2, 3)), alone, f"stepping reads padding of the memory on the {side}")
+            same_rows(list(_scratch(module, Seq(x_BTD), memory)), alone, f"padding of the memory on the {side} is read")
+            same_rows(list(_walk(module, x_BTD, memory, (2, 3))), alone, f"stepping reads padding of the memory on the {side}")
         other = memory_of(vectors(width, (5, 2, 3), 4), normal(3, width, seed=64))
         assert not torch.allclose(_scratch(module, Seq(x_BTD), other), _scratch(module, Seq(x_BTD), memory)), (
             "the memory is not read"

@@ -1,0 +1,156 @@
+"""Every encoder x decoder x objective: what ``check`` accepts trains, what it refuses raises. ``python -m benchmarks.combinations``"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.batch import Batch, Clock, Field, Info, collate
+from weft.blocks import Concat, First, Mean
+from weft.build import Plan, build_network
+from weft.catalog import CATALOG, name_of
+from weft.check import check
+from weft.learning import Gradient
+from weft.models import Classifier, LanguageModel, Seq2Seq
+from weft.objectives import Classification, NextToken, Weighted
+from weft.run import Run
+from weft.slots import Data, Decoder, Encoder, Objective, Pooler
+
+DIM, STEPS = 8, 30
+_TEXT = partial(Field, vocab=12, length=6)
+INFOS = {
+    "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
+    "plain text": Info({"text": _TEXT("text")}, "text", "plain text"),
+    "labelled text": Info({"text": _TEXT("text"), "label": Field("label", 3, "label")}, "text", "labelled text"),
+}
+
+
+@dataclass(frozen=True)
+class Combination:
+    data: str
+    structure: Any
+    objective: Any
+    title: str
+
+    def plan(self) -> Plan:
+        return Plan(0, "main", None, self.structure, self.objective, None, {}, True)
+
+
+def combinations() -> Iterator[Combination]:
+    """Every kind of data x every structure with every encoder, decoder and pooler x every objective."""
+    encoders, decoders = CATALOG[Encoder], CATALOG[Decoder]
+    poolers = {n: partial(Concat, parts=[First, Mean]) if p is Concat else p for n, p in CATALOG[Pooler].items()}
+    structures: dict[str, Any] = {}
+    for (e, encoder), (d, decoder) in itertools.product(encoders.items(), decoders.items()):
+        structures[f"seq2seq {e} + {d}"] = partial(Seq2Seq, dim=DIM, encoder=encoder, decoder=decoder)
+    for d, decoder in decoders.items():
+        structures[f"language-model {d}"] = partial(LanguageModel, dim=DIM, decoder=decoder)
+        structures[f"language-model {d} + mean"] = partial(LanguageModel, dim=DIM, decoder=decoder, pooler=Mean)
+    for (e, encoder), (p, pooler) in itertools.product(encoders.items(), poolers.items()):
+        structures[f"classifier {e} + {p}"] = partial(Classifier, dim=DIM, encoder=encoder, pooler=pooler)
+    objectives: dict[str, Any] = {
+        "next-token": NextToken,
+        "classification": Classification,
+        "both": partial(Weighted, parts={"next": NextToken, "class": Classification}, weights={"class": 0.5}),
+    }
+    missing = set(CATALOG[Objective]) - {name_of(o) for o in objectives.values()} - {"judge", "fool", "picky"}
+    assert not missing, f"objectives without a combination: {missing}"
+    for data, (s, structure), (o, objective) in itertools.product(INFOS, structures.items(), objectives.items()):
+        yield Combination(data, structure, objective, f"{data} | {s} | {o}")
+
+
+def fixed_batch(info: Info, objective: Objective) -> Batch:
+    rng = np.random.default_rng(1)
+    return collate([i for i in (objective.prepare(info.imagine(rng, n), rng, None) for n in (5, 3, 1, 6)) if i is not None])
+
+
+def accepted(combination: Combination) -> bool:
+    """What ``weft check`` says: built on the meta device, with the fit of structure and objective checked."""
+    try:
+        build_network(combination.plan(), INFOS[combination.data], 1, "meta")
+    except ValueError:
+        return False
+    return True
+
+
+def said_idle(combination: Combination) -> list[str]:
+    """The parameters that ``weft check`` says this objective does not train (a second head, for another objective)."""
+
+    class Declared(Data):
+        def declare(self) -> Info:
+            return INFOS[combination.data]
+
+    run = Run(
+        data=Declared,
+        structure=combination.structure,
+        objective=combination.objective,
+        learning=partial(Gradient, steps=1, batch=60),
+    )
+    return check(run)[0].idle
+
+
+def trains(combination: Combination) -> str | None:
+    """None if every parameter gets a gradient, but for those that check names, and the loss on a fixed batch falls by a tenth."""
+    info = INFOS[combination.data]
+    network = build_network(combination.plan(), info, 1)
+    objective = network.objectives[""]
+    batch = fixed_batch(info, objective)
+    parameters = network.parameters()
+    idle = said_idle(combination)
+    optimizer = torch.optim.Adam(parameters.values(), 1e-2)
+    losses: list[float] = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = objective(network.model, batch, Clock()).mean()
+        loss.backward()
+        losses.append(loss.item())
+        without = [n for n, p in parameters.items() if p.grad is None]
+        if without != idle:
+            return f"no gradient: {', '.join(without)}; check says: {', '.join(idle)}"
+        optimizer.step()
+    if not losses[-1] < 0.9 * losses[0]:
+        return f"the loss went from {losses[0]:.3f} to {losses[-1]:.3f}"
+    return None
+
+
+def raises(combination: Combination) -> bool:
+    """Built with checking off: does it raise, when built or when computed?"""
+    info = INFOS[combination.data]
+    try:
+        network = build_network(combination.plan(), info, 1, check=False)
+        objective = network.objectives[""]
+        objective(network.model, fixed_batch(info, objective), Clock())
+    except Exception:
+        return True
+    return False
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    tally: collections.Counter[str] = collections.Counter()
+    for combination in combinations():
+        if accepted(combination):
+            trouble = trains(combination)
+            whole = "accepted, trains" + (", but for a head that check names" if said_idle(combination) else "")
+            tally[whole if trouble is None else "accepted, does not train"] += 1
+            if trouble:
+                print(f"{combination.title}: {trouble}")
+        else:
+            fine = raises(combination)
+            tally["refused, raises" if fine else "refused, yet works"] += 1
+            if not fine:
+                print(f"{combination.title}: refused, but with checking off it works")
+    for outcome, n in sorted(tally.items()):
+        print(f"{outcome:50} {n}")
+    raise SystemExit(bool(tally["accepted, does not train"] or tally["refused, yet works"]))
+
+
+if __name__ == "__main__":
+    main()
