@@ -124,7 +124,7 @@ class _Both(io.StringIO):
 @contextlib.contextmanager
 def captured(given: str = "") -> Iterator[Output]:
     output = Output(io.StringIO(), io.StringIO())
-    before, sys.stdin = sys.stdin, io.StringIO(given)
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8")
     try:
         with contextlib.redirect_stdout(_Both(output.everything, output.out)), contextlib.redirect_stderr(output.everything):
             yield output

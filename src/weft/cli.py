@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,7 +80,7 @@ def train(
         for report in check(composed):
             if trouble := enough_memory(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
-    again = " ".join(["weft", "train", str(folder), "--resume", *(f"--import {module}" for module in imports or [])])
+    again = shlex.join(["weft", "train", str(folder), "--resume", *(f"--import={module}" for module in imports or [])])
     try:
         run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
     except Interrupted:
@@ -303,7 +305,7 @@ def _lines(file: Path | None) -> Iterator[str]:
     """The lines of a UTF-8 file or of standard input. Only a line feed ends one: so many lines in, so many answers out."""
     name = str(file or "standard input")
     try:
-        with sys.stdin.buffer if file is None else file.open("rb") as stream:
+        with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
             for number, line in enumerate(stream, 1):
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")

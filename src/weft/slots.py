@@ -74,7 +74,7 @@ class Position(nn.Module):
 class Score(nn.Module):
     """How well a query fits a key, for vectors of width ``dim`` (query) and ``memory`` (key).
 
-    ``scale`` is set where the score is scale * (q . k), so that fused kernels can compute it.
+    ``scale`` is set where the score is scale * (q . k) of prepared keys, so that fused kernels can compute it.
     """
 
     scale: float | None = None

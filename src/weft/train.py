@@ -182,10 +182,8 @@ class Training:
     def final_weights(self) -> dict[str, Tensor]:
         """The last weights, their moving average, the mean of the last checkpoints, or the best."""
         if self.learning.average:
-            paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)][
-                -self.learning.average :
-            ]
-            return average([load_checkpoint(p).tensors["model.safetensors"] for p in paths])
+            paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)]
+            return average([load_checkpoint(p).tensors["model.safetensors"] for p in paths[-self.learning.average :]])
         if self.learning.final == "best" and (best := self.checkpoints.best()):
             return load_checkpoint(best).tensors["model.safetensors"]
         return {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
@@ -270,7 +268,7 @@ class Training:
         return planned or bool(every and there % every == 0)
 
     def is_extra(self, path: Path) -> bool:
-        """Whether a checkpoint is there only because somebody stopped the run: it must not push out or be averaged with others."""
+        """Whether a checkpoint is there only because the run was stopped: it must not push out others, nor enter a mean."""
         try:
             return not self.is_due(Progress(**read_json(path / "state.json")["progress"]))
         except (OSError, ValueError, KeyError, TypeError):  # damaged: whoever reads it says so

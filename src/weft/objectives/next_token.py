@@ -39,6 +39,8 @@ class NextToken(Objective):
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)
         self.target = info[info.target]
+        if self.target.kind != "text":
+            raise ValueError(f"predicts the tokens of a text, but the data's target {info.target!r} is a {self.target.kind}")
         self.given = [f for f in info.texts() if f.name != info.target]
         self.smoothing = label_smoothing
 
