@@ -1,4 +1,7 @@
-"""Every encoder x decoder x objective: what ``check`` accepts trains, what it refuses raises. ``python -m benchmarks.combinations``"""
+"""Every encoder x decoder x objective: what ``check`` accepts trains, what it refuses raises.
+
+``python -m benchmarks.combinations``
+"""
 
 from __future__ import annotations
 

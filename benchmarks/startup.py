@@ -1,4 +1,4 @@
-"""CPU seconds of ``weft --help`` and ``weft check dates``, and whether the first imports torch. ``python -m benchmarks.startup``"""
+"""CPU seconds of ``weft --help`` and ``weft check dates``. ``python -m benchmarks.startup``"""
 
 from __future__ import annotations
 

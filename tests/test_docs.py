@@ -48,7 +48,7 @@ KINDS = {
     "console": [set(), {"untrained"}, {"mistake"}],
 }
 
-DATES = ["data.train=200", "data.valid=20", "data.test=40", "structure.dim=16", "learning.batch=1000"]
+DATES = ["data.train=200", "data.valid=20", "data.test=40", "structure.dim=16", "learning.batch=1000", "evaluate.search.length=12"]
 BEGUN, RESUMED = 4, 6
 """Steps of a run that a page begins, and of one that it goes on with."""
 
@@ -255,6 +255,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(ROOT))
     importlib.import_module("benchmarks.gan")  # from its own place, whatever the folder is
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # as for Python started there
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
     modules, registered = set(sys.modules), set(catalog._NAMES)
     yield tmp_path

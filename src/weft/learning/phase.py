@@ -17,8 +17,8 @@ When = Natural | dict[Literal["epochs"], Natural]
 class Phase:
     """One kind of update; a round is one pass over the phases.
 
-    Plain training is one phase. Adversarial training is a list of them: each has its objective, its parameters and its optimiser, and what it does not train
-    stays bit-identical, buffers too.
+    Plain training is one phase. Adversarial training is a list of them: each has its objective, its parameters and its
+    optimiser, and what it does not train stays bit-identical, buffers too.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661 (two phases, the first repeated k times)
 
