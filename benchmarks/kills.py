@@ -156,7 +156,7 @@ class Kills:
         """One run, killed so many times, resumed after each."""
         name, deaths = f"{self.recipe}-in-a-row", []
         for moment in sorted(self.moments(kills), key=lambda m: m.round):
-            if death := self.kill(self.train(name, resume=bool(deaths)), name, moment):
+            if death := self.kill(self.train(name, resume=(self.folder / name).exists()), name, moment):
                 deaths.append(death)
         self.end(self.train(name, resume=True), name)
         return Outcome(deaths, self.digests(name) == self.expected)
@@ -246,7 +246,7 @@ def _row(number: int, death: Death) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20, help="how many [20]")
     parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase) or gan (two that alternate)")
     parser.add_argument("--seed", type=int, default=1, help="what the moments are drawn with")

@@ -20,9 +20,8 @@ def cpu_seconds(arguments: list[str]) -> float:
 def main() -> None:
     for arguments in (["--help"], ["check", "dates"]):
         times = [cpu_seconds(arguments) for _ in range(REPEATS)]
-        print(
-            f"weft {' '.join(arguments):14} {statistics.median(times):.2f} s of CPU time (median of {REPEATS}, max {max(times):.2f})"
-        )
+        middle, most = statistics.median(times), max(times)
+        print(f"weft {' '.join(arguments):14} {middle:.2f} s of CPU time (median of {REPEATS}, at most {most:.2f})")
 
 
 if __name__ == "__main__":

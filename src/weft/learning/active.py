@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import torch
 
@@ -27,13 +28,20 @@ class Active:
         self.step: Callable[..., Loss] = Step(network.model, objective)
         if learning.compile:
             self.step = torch.compile(self.step)
-        self.optimizer = (phase.optimizer or learning.optimizer)([{"params": list(self.parameters.values())}]).inner
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self._optimizer = phase.optimizer or learning.optimizer
         self.schedule = (phase.schedule or learning.schedule)()
         self.clip = learning.clip if phase.clip is None else phase.clip
         self.accumulate = phase.accumulate or learning.accumulate
         self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
         self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
+
+    @cached_property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Built when it is first asked for: who only looks at a phase need not wait for it."""
+        optimizer = self._optimizer([{"params": list(self.parameters.values())}]).inner
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+        return optimizer
 
     def due(self, round_: int) -> bool:
         return round_ >= self.start and (round_ - self.start) % self.every == 0

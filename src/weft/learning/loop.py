@@ -169,8 +169,8 @@ class Loop:
                 done, phase.name, [r for b in micros for r in b.rows], what, self.find(phase, micros, repeat, again, clock)
             )
         factor = phase.schedule.factor(done, phase.total)
-        for group, rate in zip(phase.optimizer.param_groups, phase.rates, strict=True):
-            group["lr"] = rate * factor
+        for group in phase.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
         phase.optimizer.step()
         for constraint in phase.phase.constrain:
             constraint.apply(phase.parameters)
@@ -178,7 +178,7 @@ class Loop:
         phase.objective.observe(means)
         self.progress.updates[phase.name] += 1
         terms = means if set(means) != {"loss"} else {}
-        return {"loss": total, **terms, "lr": phase.rates[0] * factor, "grad_norm": norm, "epoch": clock.epoch}
+        return {"loss": total, **terms, "lr": phase.optimizer.param_groups[0]["lr"], "grad_norm": norm, "epoch": clock.epoch}
 
     def put_back(self, buffers: dict[str, Tensor], names: set[str]) -> None:
         for name, buffer in self.network.buffers().items():
