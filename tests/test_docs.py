@@ -5,7 +5,7 @@ What the first word after the fence, and those that follow it, mean:
 - ``python``: runs, all blocks of a page in one namespace and one temporary folder. A block that begins with ``# name.py`` is
   written to that file instead, for a plug-in. ``text output`` after it is what it prints.
 - ``yaml``: a whole recipe, checked as ``weft check`` does, and written to the file that its first line names (``# name.yaml``).
-  ``yaml fragment`` has some of a recipe's keys; they replace those of the recipe ``dates``, and the result is checked.
+  ``yaml fragment`` has some of a recipe's keys; they replace those of the recipe ``dates-transformer``, and the whole is checked.
   ``yaml wrong`` must be refused.
 - ``console``: lines ``$ weft ...`` run in this process, with tiny sizes; lines below are what they print. ``console untrained``
   does not compare, since a model of tiny size has learnt nothing; ``console mistake`` must end with exit code 2. What is not
@@ -173,7 +173,7 @@ class Reader:
         file = self.folder / (name[1] if name else f"line-{snippet.line}.yaml")
         file.write_text(snippet.text, encoding="utf-8")
         if "fragment" in snippet.options:
-            whole = YAML(typ="safe", pure=True).load(RECIPES / "dates.yaml") | YAML(typ="safe", pure=True).load(snippet.text)
+            whole = YAML(typ="safe", pure=True).load(RECIPES / "dates-transformer.yaml") | YAML(typ="safe", pure=True).load(snippet.text)
             file.write_text(to_yaml(whole), encoding="utf-8")
         try:
             check(read_run(file.name))

@@ -81,7 +81,8 @@ class Learned(Embedder):
         self.length = field.length + len(Special.NAMES) if length is None else length
         self.offset = offset
         # Variance 1, as the tokens' vectors have: smaller positions are drowned by them and learned late.
-        self.weight = nn.Parameter(torch.randn(self.length + offset, dim))
+        self.weight = nn.Parameter(torch.empty(self.length + offset, dim))
+        nn.init.normal_(self.weight)
 
     def forward(self, x: Seq) -> Seq:
         if "position" not in x.marks and x.width > self.length:

@@ -37,7 +37,8 @@ class Token(Embedder):
     def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
         super().__init__(dim, field)
         self.scale = dim**0.5 if scale is None else scale
-        self.weight = nn.Parameter(torch.randn(field.vocab, dim) * dim**-0.5)
+        self.weight = nn.Parameter(torch.empty(field.vocab, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
 
     def forward(self, x: Seq) -> Seq:
         if x.data.is_floating_point():

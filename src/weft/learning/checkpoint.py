@@ -121,7 +121,7 @@ class Checkpoints:
             after = [_identity(path) for path in damaged]
             if after != before[: len(damaged)] or None in after:
                 continue
-            if found or not patience or not self._entries():
+            if found or not patience or not self.folder.exists():
                 return Latest(found, damaged)
             patience -= 1
             time.sleep(0.005)
