@@ -27,12 +27,14 @@ from weft.files import read_lines
 from weft.learning import digest
 
 ROOT = Path(__file__).parent.parent
-SMALL = ["seed=1", "device=cpu", "learning.steps=40", "learning.save_every=2", "learning.log_every=1", "evaluate.every=0"]
+SMALL = ["seed=1", "device=cpu", "learning.save_every=2", "learning.log_every=1", "evaluate.every=0"]
 RECIPES = {
-    "dates": ["dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch=500", *SMALL],
+    "dates": [
+        *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch=500"),
+        *("evaluate.search.length=12", *SMALL),
+    ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
 }
-STEPS = 40
 AIMED, INSIDE = 0.65, 0.4
 """Share of the kills that is aimed at a save, and the share that must fall inside one."""
 _GLANCE, _PATIENCE = 0.0005, 300.0
@@ -112,20 +114,21 @@ class Kills:
         recipe: A name of ``RECIPES``.
         folder: Where the runs go.
         start: How a process is started.
+        steps: Rounds of a run.
         seed: What the moments are drawn with.
     """
 
-    def __init__(self, recipe: str, folder: Path, start: Start = weft, seed: int = 1):
-        self.recipe, self.folder, self.start, self.random = recipe, folder, start, random.Random(seed)
+    def __init__(self, recipe: str, folder: Path, start: Start = weft, steps: int = 40, seed: int = 1):
+        self.recipe, self.folder, self.start, self.steps, self.random = recipe, folder, start, steps, random.Random(seed)
         self.saving = 0.0
-        process = self.train("undisturbed")
-        self.watch_saves(process, folder / "undisturbed")
-        self.end(process, "undisturbed")
+        self.watch_saves("undisturbed")
         self.expected = self.digests("undisturbed")
 
-    def train(self, name: str, resume: bool = False) -> Process:
-        more = ["--resume"] if resume else []
-        return self.start(["train", *RECIPES[self.recipe], "--run", str(self.folder / name), *more], self.messages(name))
+    def train(self, name: str) -> Process:
+        """Begin a run, or go on with it if it was begun."""
+        run = self.folder / name
+        more = [f"learning.steps={self.steps}", "--run", str(run), *(["--resume"] if run.exists() else [])]
+        return self.start(["train", *RECIPES[self.recipe], *more], self.messages(name))
 
     def messages(self, name: str) -> Path:
         return self.folder / f"{name}.txt"
@@ -145,34 +148,33 @@ class Kills:
         """So many runs, each killed once and resumed."""
         for number, moment in enumerate(self.moments(kills)):
             name = f"{self.recipe}-{number}"
-            death = self.kill(self.train(name), name, moment)
-            while death is None:  # it was faster than the hand: another run, another moment
-                name += "-again"
-                death = self.kill(self.train(name), name, self.moments(1)[0])
-            self.end(self.train(name, resume=True), name)
+            while (death := self.kill(name, moment)) is None:  # it was faster than the hand: another run, another moment
+                name, moment = f"{name}-again", self.moments(1)[0]
+            self.end(self.train(name), name)
             yield Outcome([death], self.digests(name) == self.expected)
 
     def all_on_one(self, kills: int) -> Outcome:
         """One run, killed so many times, resumed after each."""
         name, deaths = f"{self.recipe}-in-a-row", []
         for moment in sorted(self.moments(kills), key=lambda m: m.round):
-            if death := self.kill(self.train(name, resume=(self.folder / name).exists()), name, moment):
+            if death := self.kill(name, moment):
                 deaths.append(death)
-        self.end(self.train(name, resume=True), name)
+        self.end(self.train(name), name)
         return Outcome(deaths, self.digests(name) == self.expected)
 
     def moments(self, kills: int) -> list[Moment]:
         """Rounds without repetition as far as there are enough; the aimed ones are spread over all kills."""
-        rounds = [r for _ in range(kills // (STEPS - 3) + 1) for r in self.random.sample(range(1, STEPS - 2), STEPS - 3)]
+        possible = range(self.steps - 2)
+        rounds = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
         aimed = [i < round(AIMED * kills) for i in range(kills)]
         self.random.shuffle(aimed)
         longest = {True: self.saving, False: 3 * self.saving}
         return [Moment(r, a, self.random.uniform(0, longest[a])) for r, a in zip(rounds[:kills], aimed, strict=True)]
 
-    def kill(self, process: Process, name: str, moment: Moment) -> Death | None:
-        """Wait for the moment and kill. None if the process ended before that."""
-        log, lives, begun = self.folder / name / "log.jsonl", self.lives(name), time.monotonic()
-        while process.poll() is None and not self.has_come(moment, life(log, lives)):
+    def kill(self, name: str, moment: Moment) -> Death | None:
+        """Train, wait for the moment and kill. None if the process ended before that."""
+        log, process, begun = Log(self.folder / name / "log.jsonl"), self.train(name), time.monotonic()
+        while process.poll() is None and not has_come(moment, log.rows()):
             if time.monotonic() - begun > _PATIENCE:
                 process.send_signal(signal.SIGKILL)
                 raise RuntimeError(f"the moment {moment} never came:\n{self.messages(name).read_text()}")
@@ -183,38 +185,54 @@ class Kills:
             return None
         if code != -signal.SIGKILL:
             raise RuntimeError(f"{self.recipe} ended with code {code}:\n{self.messages(name).read_text()}")
-        rows = life(log, lives)
-        saves = [row["event"] for row in rows if row["event"] in ("saving", "saved")]
-        return Death(max((row["round"] for row in rows if "round" in row), default=0), bool(saves) and saves[-1] == "saving")
+        saves = [row["event"] for row in log.rows() if row["event"] in ("saving", "saved")]
+        return Death(max((row.get("round", 0) for row in log.rows()), default=0), saves[-1:] == ["saving"])
 
-    def lives(self, name: str) -> int:
-        return sum(row["event"] == "resumed" for row in read_lines(self.folder / name / "log.jsonl"))
-
-    @staticmethod
-    def has_come(moment: Moment, rows: list[dict[str, Any]]) -> bool:
-        if not moment.aimed:
-            return any(row["event"] == "update" and row["round"] >= moment.round for row in rows)
-        saves = [row for row in rows if row["event"] in ("saving", "saved")]
-        return bool(saves) and saves[-1]["event"] == "saving" and saves[-1]["round"] >= moment.round
-
-    def watch_saves(self, process: Process, folder: Path) -> None:
-        """Measure how long a save takes, to know how long after its beginning one can strike."""
+    def watch_saves(self, name: str) -> None:
+        """Train in peace, and measure how long a save takes, to know how long after its beginning one can strike."""
+        log, process = Log(self.folder / name / "log.jsonl"), self.train(name)
         seen: dict[tuple[str, int], float] = {}
         while process.poll() is None:
-            for row in life(folder / "log.jsonl", 0):
+            for row in log.rows():
                 seen.setdefault((row["event"], row.get("round", 0)), time.monotonic())
             time.sleep(_GLANCE)
         taken = [then - seen["saving", r] for (event, r), then in seen.items() if event == "saved"]
         self.saving = statistics.median(taken) if taken else 0.0
+        self.end(process, name)
 
 
-def life(log: Path, lives: int) -> list[dict[str, Any]]:
-    """The rows that a process has written since it was resumed (or begun); none if it has not come so far yet."""
-    rows = read_lines(log)
-    resumed = [i for i, row in enumerate(rows) if row["event"] == "resumed"]
-    if len(resumed) <= lives and lives:
-        return []
-    return rows[resumed[-1] if resumed else 0 :]
+class Log:
+    """The log of a run while it grows: the rows written since the process began, or was resumed."""
+
+    def __init__(self, path: Path):
+        self.path, self.known = path, (0, 0)
+        self.found: list[dict[str, Any]] = []
+        self.before = len(_beginnings(read_lines(path)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return []
+        if self.known != (stat.st_ino, stat.st_size):
+            self.known = (stat.st_ino, stat.st_size)
+            rows = read_lines(self.path)
+            lives = _beginnings(rows)
+            self.found = rows[lives[-1] :] if len(lives) > self.before else []
+        return self.found
+
+
+def _beginnings(rows: list[dict[str, Any]]) -> list[int]:
+    """Where a process took up its work: from a checkpoint, or by saving the untrained weights."""
+    first = ("saving", 0)
+    return [i for i, row in enumerate(rows) if row["event"] == "resumed" or (row["event"], row.get("round")) == first]
+
+
+def has_come(moment: Moment, rows: list[dict[str, Any]]) -> bool:
+    if not moment.aimed:
+        return any(row["event"] == "update" and row["round"] >= moment.round for row in rows)
+    saves = [row for row in rows if row["event"] in ("saving", "saved")]
+    return bool(saves) and saves[-1]["event"] == "saving" and saves[-1]["round"] >= moment.round
 
 
 # -------------------------------------------------------------------------------------------------------------- the figure
@@ -225,7 +243,8 @@ def figure(recipe: str, kills: int, seed: int = 1) -> Report:
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         killing = Kills(recipe, Path(folder), seed=seed)
         report = Report(recipe, killing.expected[0])
-        print(f"{recipe}: undisturbed, {STEPS} rounds, a save takes {1000 * killing.saving:.0f} ms\n  sha256 {report.digest}\n")
+        print(f"{recipe}: undisturbed, {killing.steps} rounds, a save takes {1000 * killing.saving:.0f} ms")
+        print(f"  sha256 {report.digest}\n")
         print("  kill  after round  inside a save  same sha256 at the end")
         for number, outcome in enumerate(killing.one_each(kills), 1):
             report.separate.append(outcome)

@@ -25,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,16 @@ KINDS = {
     "console": [set(), {"untrained"}, {"mistake"}],
 }
 
-DATES = ["data.train=200", "data.valid=20", "data.test=40", "structure.dim=16", "learning.batch=1000", "evaluate.search.length=12"]
+DATES = [
+    "data.train=200",
+    "data.valid=20",
+    "data.test=40",
+    "structure.dim=16",
+    "learning.batch=1000",
+    "evaluate.search.length=12",
+]
+ROWS = 3
+"""How many of these are about the data."""
 BEGUN, RESUMED = 4, 6
 """Steps of a run that a page begins, and of one that it goes on with."""
 
@@ -137,7 +147,8 @@ class Reader:
 
     def __init__(self, page: Path, folder: Path):
         self.page, self.folder = page, folder
-        self.space: dict[str, Any] = {"__name__": "__page__"}
+        module = sys.modules["__page__"] = types.ModuleType("__page__")
+        self.space: dict[str, Any] = vars(module)
         self.printed = ""
 
     def read(self) -> None:
@@ -173,7 +184,8 @@ class Reader:
         file = self.folder / (name[1] if name else f"line-{snippet.line}.yaml")
         file.write_text(snippet.text, encoding="utf-8")
         if "fragment" in snippet.options:
-            whole = YAML(typ="safe", pure=True).load(RECIPES / "dates-transformer.yaml") | YAML(typ="safe", pure=True).load(snippet.text)
+            read = YAML(typ="safe", pure=True).load
+            whole = read(RECIPES / "dates-transformer.yaml") | read(snippet.text)
             file.write_text(to_yaml(whole), encoding="utf-8")
         try:
             check(read_run(file.name))
@@ -206,6 +218,7 @@ class Reader:
             if trouble := missing(words):
                 snippet.fail(trouble, line)
             return
+        code: int | str = 0
         with captured(given) as output:
             try:
                 cli.main(small(words[1:]))
@@ -225,8 +238,11 @@ def small(arguments: list[str]) -> list[str]:
     arguments = [re.sub(r"^learning\.steps=\d+$", f"learning.steps={RESUMED}", a) for a in arguments]
     if arguments[0] not in ("train", "demo") or "--resume" in arguments:
         return arguments
-    named = set(arguments) & set(shipped_recipes()) or arguments[0] == "demo"
-    return [*arguments, *(DATES if named else []), f"learning.steps={BEGUN}"]
+    name = "dates" if arguments[0] == "demo" else arguments[1]
+    file = shipped_recipes().get(name, Path(name))
+    dates = re.search(r"^data:.*\bdates\b", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
+    other = any(a.startswith("data=") for a in arguments)
+    return [*arguments, *(DATES[other * ROWS :] if dates else []), f"learning.steps={BEGUN}"]
 
 
 def missing(words: list[str]) -> str | None:
@@ -263,7 +279,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if factory.__module__.partition(".")[0] != "weft":
             catalog.unregister(factory)
     for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+        if name == "__page__" or str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
 
 
@@ -275,7 +291,9 @@ def test_snippets(page: Path, clean: Path) -> None:
 # ------------------------------------------------------------------------------------------------- the reader is no rubber stamp
 
 
-MINIMAL = "data: dates\nstructure: seq2seq\nobjective: next-token\nlearning: {type: gradient, steps: 3}\n"
+MINIMAL = (
+    "data: dates\nstructure: {type: seq2seq, encoder: transformer}\nobjective: next-token\nlearning: {type: gradient, steps: 3}\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,19 +36,24 @@ def _file(value: Any, info: ValidationInfo) -> Any:
         if set(value) != {"path", "sha256"} or not all(isinstance(v, str) for v in value.values()):
             raise ValueError("a file is a path, or {path: ..., sha256: ...}")
         value, wanted = value["path"], value["sha256"]
-    if isinstance(value, Path):
-        value = str(value)
-    if not isinstance(value, str):
-        raise ValueError(f"a file is a path, not {value!r}")
-    path = Path((info.context or {}).get("folder", "."), value).resolve() if info.context else Path(value)
-    if info.context and not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    if wanted and (found := content_hash(path)) != wanted:
-        raise ValueError(f"{path} is not the file this recipe was run with (sha256 {found[:12]}..., then {wanted[:12]}...)")
+    if not isinstance(value, str | Path):
+        raise ValueError(f"must be the path of a file, not {json.dumps(value, default=str)}")
+    if not info.context:
+        return str(value)
+    try:
+        path = Path(info.context["folder"], value).resolve()
+        if not path.is_file():
+            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+        found = content_hash(path) if wanted else None
+    except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
+        raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if wanted and found and found != wanted.lower():
+        raise ValueError(f"{path} is not the file of this recipe: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
     return str(path)
 
 
 def content_hash(path: Path | str) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -118,7 +118,7 @@ def generate(
     temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)] = None,
-    length: Annotated[int, typer.Option(help="Most tokens to generate.", min=1)] = 200,
+    length: Annotated[int | None, typer.Option(help="Most tokens to generate [as the recipe's search, or 200].", min=1)] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -126,6 +126,7 @@ def generate(
     _plugins(imports)
     from functools import partial
 
+    from weft.catalog import options
     from weft.generate import Beam, Greedy, Sample
     from weft.run import load
 
@@ -135,14 +136,15 @@ def generate(
         raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
     trained = load(run)
     _needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
-    search: Any = None
+    most = {} if length is None else {"length": length}
+    search: Any = partial(options(trained.evaluate)["search"], **most)
     if beam > 1:
-        search = partial(Beam, width=beam, best=n_best, length=length)
+        search = partial(Beam, width=beam, best=n_best, **most)
     elif beam == 1:
-        search = partial(Greedy, length=length)
+        search = partial(Greedy, **most)
     elif temperature is not None or top_k is not None or top_p is not None:
-        chosen = {"temperature": temperature or 1.0, "top_k": top_k, "top_p": top_p}
-        search = partial(Sample, length=length, **{k: v for k, v in chosen.items() if v is not None})
+        chosen = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        search = partial(Sample, **{k: v for k, v in chosen.items() if v is not None}, **most)
     lines = _lines(file)
     for line, row in _streamed(trained, lines, search):
         answers = [{"text": trained.text_of(h), "score": h.score} for h in row[:n_best]]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
-from weft.batch import Hypothesis, Instance, collate
+from weft.batch import Batch, Hypothesis, Instance, collate
 from weft.build import build_network, choose_device, plans
 from weft.catalog import Build
 from weft.choices import Natural
@@ -22,7 +24,7 @@ from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
 from weft.learning import Stage, read_tensors
 from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, nearest, override, parse, read_file, resolve, to_yaml
-from weft.slots import Codec, Data, Learning, Objective, Search, Structure
+from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -108,45 +110,42 @@ class Run:
     def search_all(
         self, texts: Iterable[str], search: Search | Build[Search] | None = None, batch: int = 64
     ) -> Iterator[list[Hypothesis]]:
-        """The hypotheses for each text, best first, as they are found."""
+        """The hypotheses for each text, best first, as they are found. A language model goes on from the text."""
         codec = self._ready()
         searcher: Any = self.evaluate().search if search is None else search if isinstance(search, Search) else search()
-        given = [f for f in codec.info.texts() if f.name != codec.info.target]
-        number = 0
-        for group in _groups(texts, batch):
-            instances = [Instance(input=_ids(self, field=(given[0].name if given else codec.info.target), text=t)) for t in group]
-            keys = range(number, number + len(group))
-            number += len(group)
-            yield from self._search(searcher, instances, list(keys), bool(given))
+        target = codec.info[codec.info.target]
+        given = next((f for f in codec.info.texts() if f.name != target.name), None)
+        for first, group in _groups(texts, batch):
+            keys = list(range(first, first + len(group)))
+            if given is None:
+                ids = [[target.special.bos, *codec.encode(target.name, text)] for text in group]
+                prompt, memory = self._batch(input=ids)["input"], None
+            else:
+                ids = [[*codec.encode(given.name, text), given.special.eos] for text in group]
+                prompt, memory = None, self._batch(**{given.name: ids})
+            limits = [searcher.limit(len(i)) for i in ids]
+            with torch.inference_mode():
+                seen = None if memory is None else self.model.memory(memory)
+                yield from searcher(self.model, seen, prompt=prompt, limits=limits, keys=keys)
 
-    def _search(self, search: Any, instances: list[Instance], keys: list[int], paired: bool) -> list[list[Hypothesis]]:
-        codec = self._ready()
-        device = next(self.model.parameters()).device
-        lengths = [len(i["input"]) for i in instances]
-        with torch.inference_mode():
-            if not paired:  # a language model goes on from the text
-                special = codec.info[codec.info.target].special
-                prompts = [Instance(input=_insert(i["input"], special.bos)) for i in instances]
-                prompt = collate(prompts).to(device)["input"]
-                return search(self.model, None, prompt=prompt, limits=[search.limit(n) for n in lengths], keys=keys)
-            name = next(f for f in codec.info.texts() if f.name != codec.info.target)
-            batch = collate([Instance(**{name.name: _append(i["input"], name.special.eos)}) for i in instances]).to(device)
-            limits = [search.limit(n + 1) for n in lengths]
-            return search(self.model, self.model.memory(batch), limits=limits, keys=keys)
+    def _batch(self, **rows: list[list[int]]) -> Batch:
+        """Rows of ids by field, padded, where the model is."""
+        names, columns = list(rows), list(rows.values())
+        instances = [Instance(zip(names, map(np.array, row), strict=True)) for row in zip(*columns, strict=True)]
+        return collate(instances).to(next(self.model.parameters()).device)
 
-    def predict(self, texts: Iterable[str]) -> list[str]:
+    def predict(self, texts: Iterable[str], batch: int = 64) -> list[str]:
         """The class of each text."""
         codec = self._ready()
-        field, label = codec.info["text"], codec.info["label"]
-        device = next(self.model.parameters()).device
-        found: list[str] = []
-        with torch.inference_mode():
-            for group in _groups(texts, 64):
-                ids = [_append(codec.encode("text", t), field.special.eos) for t in group]
-                batch = collate([Instance(text=i) for i in ids]).to(device)
-                numbers = self.model.classifier(self.model.features(batch["text"])).argmax(-1).tolist()
-                found += [label.labels[n] if n < len(label.labels) else str(n) for n in numbers]
-        return found
+        if not isinstance(self.model, Classifies):
+            raise ValueError("this run's structure says no classes: use generate, or train a classifier")
+        names, end = codec.info["label"].labels, codec.info["text"].special.eos
+        found: list[int] = []
+        for _, group in _groups(texts, batch):
+            rows = self._batch(text=[[*codec.encode("text", text), end] for text in group])
+            with torch.inference_mode():
+                found += self.model.classifier(self.model.features(rows["text"])).argmax(-1).tolist()
+        return [names[n] if n < len(names) else str(n) for n in found]
 
     def judge(self, split: str = "test", data: Build[Data] | None = None) -> Judged:
         """Evaluate on a split of the run's data, or of other data of the same kind."""
@@ -167,31 +166,12 @@ class Run:
         return self.codec
 
 
-def _groups(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    group: list[str] = []
-    for text in texts:
-        group.append(text)
-        if len(group) == size:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def _ids(run: Run, field: str, text: str) -> Any:
-    return run._ready().encode(field, text)
-
-
-def _append(ids: Any, end: int) -> Any:
-    import numpy as np
-
-    return np.append(ids, end).astype(np.int64)
-
-
-def _insert(ids: Any, begin: int) -> Any:
-    import numpy as np
-
-    return np.insert(ids, 0, begin).astype(np.int64)
+def _groups(texts: Iterable[str], size: int) -> Iterator[tuple[int, list[str]]]:
+    """The texts in groups, each with the number of its first."""
+    rest, first = iter(texts), 0
+    while group := list(itertools.islice(rest, size)):
+        yield first, group
+        first += len(group)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

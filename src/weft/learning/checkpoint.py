@@ -153,6 +153,8 @@ class Checkpoints:
         """Bring to an end what a crash left undone. For the process that owns the run, before it reads."""
         for path in [p for p in self._entries() if p.name.startswith((".tmp-", ".old-"))]:
             shutil.rmtree(path)
+        for path in self.folder.glob(f".{BEST}.tmp-*"):
+            path.unlink()
         for path in [p for p in self._entries() if p.name.endswith(".new") and _NAME.fullmatch(p.name)]:
             if problems(path):
                 self._remove(path)

@@ -1,7 +1,11 @@
 """YAML <-> constructors: read, check, write, schema."""
 
-from weft.recipe.read import Part, Reader
-from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest, override, parse, read_file, resolve
+from weft.recipe.override import override
+from weft.recipe.part import Part
+from weft.recipe.read import Reader
+from weft.recipe.reference import resolve
+from weft.recipe.text import parse, read_file
+from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest
 from weft.recipe.write import dump, dump_options, to_yaml
 
 __all__ = [

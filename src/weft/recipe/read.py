@@ -10,7 +10,6 @@ import fnmatch
 import functools
 import inspect
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,46 +18,11 @@ from typing import Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, wiring
-from weft.recipe.tree import Node, Problem, RecipeError, nearest
+from weft.recipe.part import Part, part, walk
+from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
+from weft.recipe.words import allowed, entry, literals
 
 _MISSING = inspect.Parameter.empty
-
-
-class Part(functools.partial):
-    """A factory that knows where it was written. What its constructor refuses becomes a located RecipeError."""
-
-    where: str = ""
-    path: str = ""
-
-    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        try:
-            return super().__call__(*args, **keywords)
-        except RecipeError:
-            raise
-        except ValueError as error:
-            raise RecipeError([Problem(self.where, self.path, str(error))]) from error
-
-
-def part(factory: Callable[..., Any], where: str, path: str) -> Part:
-    """The factory as Parts all the way down, its defaults included: each with a place and a path."""
-    given = factory.keywords if isinstance(factory, functools.partial) else {}
-    base = base_of(factory) or (factory.func if isinstance(factory, functools.partial) else factory)
-    filled = {name: _located(value, where, f"{path}.{name}") for name, value in options(factory).items() if value is not _MISSING}
-    result = Part(base, **{**given, **filled})
-    result.where, result.path = where, path
-    return result
-
-
-def _located(value: Any, where: str, path: str) -> Any:
-    if isinstance(value, Part):
-        return value
-    if base_of(value) is not None:
-        return part(value, where, path)
-    if isinstance(value, list):
-        return [_located(v, where, f"{path}.{i}") for i, v in enumerate(value)]
-    if isinstance(value, dict):
-        return {k: _located(v, where, f"{path}.{k}") for k, v in value.items()}
-    return value
 
 
 @dataclass
@@ -67,6 +31,7 @@ class Reader:
 
     Args:
         folder: What paths of files are relative to.
+        problems: Where they are collected.
     """
 
     folder: Path = Path()
@@ -76,7 +41,8 @@ class Reader:
         self.problems.append(Problem(where, path, text))
 
     def root(self, factory: Callable[..., Any], node: Node) -> Part:
-        """The whole recipe as options of ``factory``. Raises RecipeError with every mistake."""
+        """The whole recipe as options of ``factory``. Raises RecipeError with every mistake, those of form included."""
+        self.problems += node.problems
         given = self.options(factory, "a recipe", node, "", ())
         if self.problems:
             raise RecipeError(self.problems)
@@ -86,70 +52,77 @@ class Reader:
 
     def read(self, annotation: Any, node: Node, path: str, default: Any = None) -> Any:
         """A part, a list or dict of parts, or a checked plain value."""
+        if node.value is BROKEN:
+            return None
         members = alternatives(annotation)
         if node.value is None and type(None) in members:
             return None
-        members = tuple(m for m in members if m is not type(None))
-        chosen = self.choose(members, node)
-        if chosen is None:
+        forms = _forms(members)
+        if not forms:
             return self.leaf(annotation, node, path)
-        kind, shape = chosen
-        if shape == "list" and isinstance(node.value, list):
+        kind = next(iter(forms.values()))
+        title = kind.__name__
+        if isinstance(node.value, list) and "list" in forms:
             if not node.value:
-                self.say(node.where, path, f"an empty list; at least one {kind.__name__} is needed")
-            return [self.part(kind, item, f"{path}.{i}") for i, item in enumerate(node.value)]
-        if shape == "dict" and isinstance(node.value, dict):
-            if not node.value:
-                self.say(node.where, path, f"an empty mapping; at least one {kind.__name__} is needed")
-            return {name: self.part(kind, item, f"{path}.{name}") for name, item in node.value.items()}
-        if shape in ("list", "dict"):
-            wanted = "a list" if shape == "list" else "a mapping by name"
-            return self.say(node.where, path, f"must be {wanted} of {kind.__name__}, not {_show(node)}")
-        return self.part(kind, node, path, default)
+                self.say(node.where, path, f"an empty list; at least one {title} is needed")
+            return [self.part(kind, item, join(path, i)) for i, item in enumerate(node.value)]
+        if isinstance(node.value, dict) and "dict" in forms and ("one" not in forms or "type" not in node.value):
+            return self.named(kind, node, path, alone="one" in forms)
+        if "one" in forms:
+            return self.part(kind, node, path, default)
+        wanted = f"a list of {title}" if "list" in forms else f"a mapping of names to {title}"
+        return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}")
 
-    def choose(self, members: tuple[Any, ...], node: Node) -> tuple[type, str] | None:
-        """Which of the forms Build[S], list[Build[S]], dict[str, Build[S]] the value is written in."""
-        forms: dict[str, type] = {}
-        for member in members:
-            inner = get_args(member)
-            if (kind := slot_of(member)) is not None:
-                forms["one"] = kind
-            elif get_origin(member) is list and (kind := slot_of(inner[0])) is not None:
-                forms["list"] = kind
-            elif get_origin(member) is dict and (kind := slot_of(inner[1])) is not None:
-                forms["dict"] = kind
-        if "list" in forms and (isinstance(node.value, list) or len(forms) == 1):
-            return forms["list"], "list"
-        if "dict" in forms and ("one" not in forms or (isinstance(node.value, dict) and "type" not in node.value)):
-            return forms["dict"], "dict"
-        return (forms["one"], "one") if "one" in forms else None
+    def named(self, kind: type, node: Node, path: str, alone: bool) -> dict[str, Any]:
+        """Several parts by name. ``alone``: a single part may stand there too, so it may be one whose ``type`` is missing."""
+        title = kind.__name__
+        if not node.value:
+            self.say(node.place(), path, f"an empty mapping; at least one {title} is needed")
+        found: dict[str, Any] = {}
+        for name, item in node.value.items():
+            if alone and nearest(name, ["type"]):
+                self.say(item.where, join(path, name), f"{name!r} is too close to a type; did you mean 'type'?")
+            elif alone and not isinstance(item.value, str | dict) and item.value is not BROKEN:
+                text = f"without a type, these are several {title}s by name: {name!r} must be one, not {_show(item)}"
+                self.say(item.place(), join(path, name), text)
+            else:
+                found[name] = self.part(kind, item, join(path, name))
+        return found
 
     # -------------------------------------------------------------------------------------------------------- a leaf
 
     def leaf(self, annotation: Any, node: Node, path: str) -> Any:
+        if node.broken():
+            return None
         try:
-            text = json.dumps(node.plain())
-            return _adapter(annotation).validate_json(text, strict=True, context={"folder": str(self.folder)})
+            value = _adapter(annotation).validate_json(
+                json.dumps(node.plain()), strict=True, context={"folder": str(self.folder)}
+            )
         except ValidationError as error:
-            for text, where, inner in dict.fromkeys(self.explain(e, node, path) for e in error.errors()):
-                self.say(where, inner, text)
-        except ValueError as error:
-            self.say(node.where, path, str(error))
-        return None
+            found = [(self.explain(e, annotation, node, path), len(e["loc"])) for e in error.errors()]
+            if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
+                # every member of a union complains: the one that came furthest is the one that was meant
+                found = [f for f in found if f[1] == max(depth for _, depth in found)]
+            self.problems += dict.fromkeys(problem for problem, _ in found)
+            return None
+        if isinstance(value, bool | float) and (known := literals(annotation)) and type(value) not in map(type, known):
+            return self.say(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
+        return value
 
-    def explain(self, error: Any, node: Node, path: str) -> tuple[str, str, str]:
-        found = node
+    def explain(self, error: Any, annotation: Any, node: Node, path: str) -> Problem:
+        key, parent = None, annotation
         for step in error["loc"]:  # pydantic also puts the names of union members here: follow what exists
-            inner = found.value
+            inner = node.value
             there = step in inner if isinstance(inner, dict) else isinstance(inner, list) and step in range(len(inner))
-            if there:
-                found, path = inner[step], f"{path}.{step}"
-        message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        allowed = [a.strip("'") for a in re.findall(r"'[^']*'", error.get("ctx", {}).get("expected", ""))]
-        hint = nearest(found.value, allowed) if isinstance(found.value, str) else ""
+            if there and (below := entry(annotation, step)) is not None:
+                key, parent = step, annotation
+                node, path, annotation = inner[step], join(path, step), below
+        if error["loc"][-1:] == ("[key]",) and key is not None:
+            known = literals(parent)
+            return Problem(node.where, path, f"no key {key!r} here{nearest(key, known)} (known: {', '.join(known)})")
         if error["type"] == "value_error":
-            return message, found.where, path
-        return f"{_show(found)}: {message[0].lower()}{message[1:]}{hint}", found.where, path
+            return Problem(node.place(), path, error["msg"].removeprefix("Value error, "))
+        return Problem(node.place(), path, _must(annotation, node))
 
     # -------------------------------------------------------------------------------------------------------- a part
 
@@ -157,28 +130,30 @@ class Reader:
         """``name``, ``{type: name, ...}``, or ``{options}`` of the default."""
         known = CATALOG[kind]
         value = node.value
+        if value is BROKEN:
+            return None
         if isinstance(value, str):
-            value = {"type": Node(value, node.where, node.start)}
+            value = {"type": Node(value, node.where)}
         if not isinstance(value, dict):
-            return self.say(node.where, path, f"a {kind.__name__} is a name or {{type: name, ...}}, not {_show(node)}")
+            return self.say(node.where, path, f"must be {_a(kind)}, a name or {{type: name, ...}}, not {_show(node)}")
         if "type" in value:
             name = value["type"]
+            if name.value is BROKEN:
+                return None
             factory = known.get(name.value) if isinstance(name.value, str) else None
             if factory is None:
-                hint = nearest(name.value, known)
-                text = f"no {kind.__name__} named {name.value!r}{hint} (known: {', '.join(known)})"
-                return self.say(name.where, f"{path}.type" if isinstance(node.value, dict) else path, text)
-        elif default is not None and default is not _MISSING:
+                place = join(path, "type") if isinstance(node.value, dict) else path
+                return self.say(name.where, place, _no_such(kind, name))
+        elif base_of(default) is not None:
             factory = default
         elif len(known) == 1:
             factory = next(iter(known.values()))
         else:
-            return self.say(node.where, path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
+            return self.say(node.place(), path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
         before = len(self.problems)
-        given = self.options(factory, _title(factory), Node(value, node.where, node.start), path, wiring(kind))
+        given = self.options(factory, _title(factory), Node(value, node.where), path, wiring(kind))
         if len(self.problems) > before:
             return None
-        grafts = value.get("with")
         tree = functools.partial(base_of(factory) or factory, **given)
         if is_composition(factory):
             try:
@@ -186,7 +161,7 @@ class Reader:
             except ValueError as error:
                 return self.say(node.where, path, str(error))
         result = part(tree, node.where, path)
-        return self.graft(result, grafts, path) if grafts is not None else result
+        return self.graft(result, value["with"], path) if "with" in value else result
 
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
         """The choices written in a mapping, checked, over those that the factory already has."""
@@ -194,19 +169,22 @@ class Reader:
         known = choices(base)
         already = {k: v for k, v in options(factory).items() if v is not _MISSING}
         given = dict(factory.keywords) if isinstance(factory, functools.partial) else {}
+        meant = ""
         for name, inner in node.value.items():
             if name in ("type", "with") and path:
                 continue
-            sub = f"{path}.{name}" if path else name
+            sub = join(path, name)
             if name in wires:
-                self.say(inner.where, sub, f"{name!r} is given by the part above, not by the recipe")
+                self.say(inner.place(), sub, f"{name!r} is given by the part above, not by the recipe")
             elif name not in known:
+                hint = nearest(name, known)
+                meant += hint
                 listed = f"options: {', '.join(known)}" if known else "it has none"
-                self.say(inner.where, sub, f"{title} has no option {name!r}{nearest(name, known)} ({listed})")
+                self.say(inner.place(), sub, f"{title} has no option {name!r}{hint or _deeper(name, factory)} ({listed})")
             else:
                 given[name] = self.read(known[name].annotation, inner, sub, already.get(name))
         for name, parameter in known.items():
-            if parameter.default is _MISSING and name not in node.value and name not in given:
+            if parameter.default is _MISSING and name not in node.value and name not in given and repr(name) not in meant:
                 self.say(node.where, path, f"{title} needs {name!r}")
         return given
 
@@ -214,50 +192,52 @@ class Reader:
 
     def graft(self, tree: Part, grafts: Node, path: str) -> Any:
         """Replace parts or options of a tree by glob: ``with: {encoder.layer.mixer: linear}``."""
+        if grafts.value is BROKEN:
+            return None
         if not isinstance(grafts.value, dict):
-            return self.say(grafts.where, f"{path}.with", "a mapping of paths to new parts")
+            return self.say(grafts.where, join(path, "with"), f"must be a mapping of paths to new parts, not {_show(grafts)}")
         for glob, node in grafts.value.items():
             inner = f"{path}.with.{glob}"
             paths = [p for p, _ in walk(tree)]
             hits = [p for p in paths if fnmatch.fnmatchcase(p, glob)]
             if not hits:
-                self.say(node.where, inner, f"matches nothing{nearest(glob, paths)} (e.g. {', '.join(paths[:6])})")
+                some = ", ".join(sorted(paths, key=lambda p: p.count("."))[:8])
+                self.say(node.place(), inner, f"matches nothing{nearest(glob, paths)} (there is: {some}, ...)")
+            before = len(self.problems)
             for hit in hits:
-                if hit in [p for p, _ in walk(tree)]:  # an earlier hit may have replaced the part that held this one
+                if len(self.problems) == before and hit in [p for p, _ in walk(tree)]:  # an earlier hit may have replaced it
                     tree = self.put(tree, hit.split("."), node, inner)
         return tree
 
     def put(self, tree: Part, steps: list[str], node: Node, path: str) -> Part:
+        """The tree with what stands at ``steps`` replaced by what is read from the node."""
         name, rest = steps[0], steps[1:]
-        annotation = choices(tree.func)[name].annotation
-        old = tree.keywords.get(name)
-        if not rest:
-            new = self.read(annotation, node, path, old)
-        elif isinstance(old, list):
-            i = int(rest[0])
-            element = next(get_args(a)[0] for a in alternatives(annotation) if get_origin(a) is list)
-            item = self.read(element, node, path, old[i]) if not rest[1:] else self.put(old[i], rest[1:], node, path)
-            new = [*old[:i], item, *old[i + 1 :]]
+        annotation, old = choices(tree.func)[name].annotation, tree.keywords.get(name)
+        if rest and isinstance(old, list | dict):
+            at: Any = int(rest[0]) if isinstance(old, list) else rest[0]
+            members = alternatives(annotation)
+            element = next(get_args(a)[-1] for a in members if get_origin(a) is type(old))
+            item = self.read(element, node, path, old[at]) if not rest[1:] else self.put(old[at], rest[1:], node, path)
+            new: Any = list(old) if isinstance(old, list) else dict(old)
+            new[at] = item
+        elif rest:
+            new = self.put(old, rest, node, path)  # pyright: ignore[reportArgumentType]
         else:
-            new = self.put(old, rest, node, path)
+            new = self.read(annotation, node, path, old)
         result = Part(tree.func, **{**tree.keywords, name: new})
         result.where, result.path = tree.where, tree.path
         return result
 
 
-def walk(tree: Part, path: str = "") -> list[tuple[str, Any]]:
-    """Every option below a tree with its path: ``encoder.layer.0.mixer.heads``."""
-    found: list[tuple[str, Any]] = []
-    for name, value in tree.keywords.items():
-        here = f"{path}.{name}" if path else name
-        found.append((here, value))
-        for i, item in enumerate(value) if isinstance(value, list) else ():
-            if isinstance(item, Part):
-                found.append((f"{here}.{i}", item))
-                found.extend(walk(item, f"{here}.{i}"))
-        if isinstance(value, Part):
-            found.extend(walk(value, here))
-    return found
+def _forms(members: tuple[Any, ...]) -> dict[str, type]:
+    """In which forms a slot takes parts: ``one`` Build[S], a ``list`` or a ``dict`` of them."""
+    forms: dict[str, type] = {}
+    for member in members:
+        if (kind := slot_of(member)) is not None:
+            forms["one"] = kind
+        elif get_origin(member) in (list, dict) and (kind := slot_of(get_args(member)[-1])) is not None:
+            forms[get_origin(member).__name__] = kind
+    return forms
 
 
 @functools.lru_cache(None)
@@ -272,11 +252,46 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
         return TypeAdapter(annotation)
 
 
+# ------------------------------------------------------------------------------------------------------------- messages
+
+
+def _must(annotation: Any, node: Node) -> str:
+    hint = ""
+    if isinstance(node.value, str):
+        hint = nearest(node.value, [v for v in literals(annotation) if isinstance(v, str)])
+    elif isinstance(node.value, int | float) and str in alternatives(annotation):
+        hint = ": put it in quotes"
+    return f"must be {allowed(annotation)}, not {_show(node)}{hint}"
+
+
+def _no_such(kind: type, name: Node) -> str:
+    known = CATALOG[kind]
+    shown = repr(shorten(name.value)) if isinstance(name.value, str) else _show(name)
+    hint = nearest(name.value, known)
+    others = [k for k, entries in CATALOG.items() if isinstance(name.value, str) and name.value in entries]
+    if not hint and others:
+        hint = f": that is {_a(others[0])}"
+    return f"no {kind.__name__} named {shown}{hint} (known: {', '.join(known)})"
+
+
+def _deeper(name: str, factory: Any) -> str:
+    """``; did you mean 'layer.mixer.heads'?`` if a part below has such an option."""
+    if is_composition(factory) or base_of(factory) is None:
+        return ""
+    below = [p for p, _ in walk(part(factory, "", "")) if p.endswith(f".{name}")]
+    return f"; did you mean {min(below, key=len)!r}?" if below else ""
+
+
 def _title(factory: Any) -> str:
     base = base_of(factory) or factory
     return getattr(base, "__name__", str(base))
 
 
+def _a(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
+
+
 def _show(node: Node) -> str:
-    text = "nothing" if node.value is None else json.dumps(node.plain(), ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if node.value is None:
+        return "nothing"
+    return shorten(json.dumps(node.plain(), ensure_ascii=False, default=str))

@@ -4,46 +4,76 @@ from __future__ import annotations
 
 import functools
 import io
+import numbers
 from pathlib import Path
 from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
-from weft.catalog import base_of, choices, is_composition, name_of, options
+from weft.catalog import base_of, choices, is_composition, name_of, options, wiring
 from weft.choices import IsFile, content_hash
+from weft.recipe.tree import nearest
 
 
 def dump(value: Any, *, annotation: Any = None, hashes: bool = False) -> Any:
     """A factory, or a tree of them, as dicts, lists and scalars. ``hashes`` writes files absolute, with their SHA-256.
 
-    A named model is written as what it is composed of: the result says everything.
+    A named model is written as what it is composed of: the result says everything. Raises ValueError for what no recipe can say.
     """
     if base_of(value) is not None:
-        if is_composition(value):
-            return dump(value(), hashes=hashes)
-        return {"type": name_of(value), **dump_options(value, hashes=hashes)}
-    if isinstance(value, functools.partial) or callable(value):
-        name_of(value)  # raises: it is not in the catalog
+        given = dump_options(value, hashes=hashes)  # also of a named model: what it is not asked for must not pass
+        return dump(value(), hashes=hashes) if is_composition(value) else {"type": name_of(value), **given}
     if isinstance(value, list | tuple):
         return [dump(v, annotation=annotation, hashes=hashes) for v in value]
     if isinstance(value, dict):
-        return {str(k): dump(v, annotation=annotation, hashes=hashes) for k, v in value.items()}
-    if isinstance(value, Path):
-        value = str(value)
-    if isinstance(value, str) and _names_file(annotation):
-        absolute = str(Path(value).resolve())
+        if odd := [key for key in value if not isinstance(key, str)]:
+            raise ValueError(f"the key {odd[0]!r} cannot be written in a recipe: keys are texts")
+        return {key: dump(v, annotation=annotation, hashes=hashes) for key, v in value.items()}
+    if isinstance(value, str | Path) and _names_file(annotation):
+        absolute = str(Path(_text(str(value))).resolve())
         return {"path": absolute, "sha256": content_hash(absolute)} if hashes else absolute
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str | Path):
+        return _text(str(value))
+    if isinstance(value, numbers.Integral):  # numpy's numbers are written as what they are
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if callable(value):
+        name_of(value)  # raises: it is not in the catalog
+    raise ValueError(f"{value!r} cannot be written in a recipe: it is a {type(value).__name__}")
+
+
+def _text(value: str) -> str:
+    if "${" in value:
+        raise ValueError(f"{value!r} cannot be written in a recipe: ${{ begins a reference there")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{value!r} cannot be written in a recipe: it is not valid Unicode") from None
     return value
 
 
 def dump_options(factory: Any, *, hashes: bool = False) -> dict[str, Any]:
     """Every option of a factory with its value."""
     base = factory.func if isinstance(factory, functools.partial) else factory
-    known = choices(base)
+    known, name = choices(base), getattr(base, "__name__", str(base))
+    if isinstance(factory, functools.partial):
+        if factory.args:
+            raise ValueError(f"{name}: {factory.args[0]!r} is given without a name; in a recipe every option is named")
+        for odd in (key for key in factory.keywords if key not in known):
+            if odd in wiring(base):
+                raise ValueError(f"{name}: {odd!r} is given by the part above, not by the recipe")
+            raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
-        name: dump(value, annotation=known[name].annotation, hashes=hashes)
-        for name, value in options(factory).items()
-        if value is not known[name].empty
+        option: dump(value, annotation=known[option].annotation, hashes=hashes)
+        for option, value in options(factory).items()
+        if value is not known[option].empty
     }
 
 

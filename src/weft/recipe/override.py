@@ -1,0 +1,77 @@
+"""``path=value`` on the command line."""
+
+from __future__ import annotations
+
+from weft.recipe.text import parse_value
+from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, shorten
+
+
+def override(root: Node, assignment: str) -> None:
+    """Apply ``path=value`` to a tree. Changing a ``type`` drops the options that the old one has in the file.
+
+    A mistake is noted in ``root.problems``.
+    """
+    path, equals, text = assignment.partition("=")
+    path = path.strip()
+    steps = path.split(".")
+    try:
+        if not equals or not all(steps):
+            raise RecipeError([Problem(COMMAND_LINE, shorten(assignment), "an override is path=value, as in learning.steps=100")])
+        value = parse_value(text, path)
+        node = root
+        for i, step in enumerate(steps[:-1]):
+            node = _child(node, step, steps[:i])
+        _assign(node, steps, value)
+    except RecipeError as error:
+        root.problems += error.problems
+
+
+def _child(node: Node, step: str, above: list[str]) -> Node:
+    _open(node, above)
+    if isinstance(node.value, list):
+        return node.value[_index(node, step, above)]
+    if not isinstance(node.value, dict):
+        return Node({}, COMMAND_LINE)
+    return node.value.setdefault(step, Node({}, COMMAND_LINE))
+
+
+def _assign(node: Node, steps: list[str], value: Node) -> None:
+    step = steps[-1]
+    _open(node, steps[:-1])
+    if isinstance(node.value, list):
+        node.value[_index(node, step, steps[:-1])] = value
+    elif isinstance(node.value, dict) and step == "type":
+        old = node.value.get("type")
+        kept = node.value if old is not None and old.value == value.value else _said_here(node).value
+        node.value = {**kept, "type": value}
+    elif isinstance(node.value, dict):
+        node.value[step] = value
+
+
+def _said_here(node: Node) -> Node:
+    """What the command line itself says of a mapping: of two overrides, either may come first."""
+    if not isinstance(node.value, dict):
+        return node
+    inner = {k: _said_here(v) for k, v in node.value.items() if v.where == COMMAND_LINE or isinstance(v.value, dict)}
+    return Node({k: v for k, v in inner.items() if v.where == COMMAND_LINE or v.value}, node.where)
+
+
+def _open(node: Node, steps: list[str]) -> None:
+    """A bare name becomes ``{type: name}``, so that options can be set on it."""
+    if isinstance(node.value, str) and "${" in node.value:
+        text = f"this is the reference {node.value}: change what it refers to, or give this a value of its own first"
+        raise RecipeError([Problem(COMMAND_LINE, ".".join(steps), text)])
+    if isinstance(node.value, str):
+        node.value = {"type": Node(node.value, node.where)}
+    elif node.value is None:
+        node.value = {}
+    elif node.value is not BROKEN and not isinstance(node.value, dict | list):
+        raise RecipeError([Problem(COMMAND_LINE, ".".join(steps), f"nothing can be set below the plain value {node.value!r}")])
+
+
+def _index(node: Node, step: str, above: list[str]) -> int:
+    if not (step.isascii() and step.isdigit() and int(step) < len(node.value)):
+        there = f"0 to {len(node.value) - 1}" if len(node.value) > 1 else "0" if node.value else "none"
+        text = f"{step!r} is no place in this list (there is: {there})"
+        raise RecipeError([Problem(COMMAND_LINE, ".".join([*above, step]), text)])
+    return int(step)

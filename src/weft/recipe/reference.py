@@ -1,0 +1,94 @@
+"""``${a.b}``: a copy of what the recipe writes at ``a.b``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, nearest, shorten
+
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+
+
+def resolve(root: Node) -> Node:
+    """The tree with every ``${a.b}`` replaced by a copy of what stands there; what cannot be is noted in ``problems``."""
+    try:
+        return _Resolver(root).walk(root, "", (), 0)
+    except RecipeError as error:
+        raise RecipeError([*root.problems, *error.problems]) from None
+
+
+@dataclass
+class _Resolver:
+    root: Node
+    nodes: int = 0
+
+    def walk(self, node: Node, path: str, seen: tuple[str, ...], depth: int) -> Node:
+        """A copy of a node; ``seen`` are the references that led here."""
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise self.lost(node, path, f"more than {MOST_NODES:,} values once references are written out")
+        if depth > MOST_DEPTH or len(seen) > MOST_DEPTH:
+            raise self.lost(node, path, f"nested more than {MOST_DEPTH} levels deep once references are written out")
+        if isinstance(node.value, dict):
+            return replace(node, value={k: self.walk(v, join(path, k), seen, depth + 1) for k, v in node.value.items()})
+        if isinstance(node.value, list):
+            return replace(node, value=[self.walk(v, join(path, i), seen, depth + 1) for i, v in enumerate(node.value)])
+        if not _refers(node.value):
+            return node
+        try:
+            target, found = self.find(node, path, seen)
+        except RecipeError as error:
+            self.root.problems += error.problems
+            return replace(node, value=BROKEN)
+        return _moved(self.walk(found, target, (*seen, target), depth), node.where)
+
+    def find(self, node: Node, path: str, seen: tuple[str, ...]) -> tuple[str, Node]:
+        """Where a reference leads, and what is there."""
+        match = _REFERENCE.fullmatch(node.value)
+        if not match:
+            text = f"{shorten(node.value)!r}: a reference stands alone, as in ${{structure.dim}}; nothing computes"
+            raise self.lost(node, path, text)
+        target = match[1].strip()
+        if not target:
+            raise self.lost(node, path, f"{node.value} says not what it refers to, as ${{structure.dim}} does")
+        if target in seen:
+            raise self.lost(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
+        if len(seen) > MOST_DEPTH:
+            raise self.lost(node, path, f"a chain of more than {MOST_DEPTH} references")
+        found, steps = self.root, target.split(".")
+        for i, step in enumerate(steps):
+            above = ".".join(steps[:i])
+            if _refers(found.value):
+                _, found = self.find(found, above, (*seen, target))
+            inner = found.value
+            if isinstance(inner, dict) and step in inner:
+                found = inner[step]
+            elif isinstance(inner, list) and step.isascii() and step.isdigit() and int(step) < len(inner):
+                found = inner[int(step)]
+            elif isinstance(inner, str) and step == "type":  # a bare name is {type: name}
+                found = Node(inner, found.where)
+            elif inner is BROKEN:
+                return target, found
+            else:
+                known = [join(above, k) for k in inner] if isinstance(inner, dict) else []
+                hint = nearest(join(above, step), known)
+                raise self.lost(node, path, f"{shorten(node.value)}: nothing is written at {target!r} in this recipe{hint}")
+        return target, found
+
+    def lost(self, node: Node, path: str, text: str) -> RecipeError:
+        return RecipeError([Problem(node.where, shorten(path, 200), text)])
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
+
+
+def _moved(node: Node, where: str) -> Node:
+    """A copy stands where the reference does."""
+    if isinstance(node.value, dict):
+        return Node({k: _moved(v, where) for k, v in node.value.items()}, where)
+    if isinstance(node.value, list):
+        return Node([_moved(v, where) for v in node.value], where)
+    return Node(node.value, where)

@@ -1,0 +1,231 @@
+"""YAML text -> a tree of nodes. Nothing is executed, and every mistake of form is noted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+from weft.recipe.tree import BROKEN, COMMAND_LINE, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
+
+MOST_BYTES = 300_000
+MOST_KEY = 100
+_PREFIX = "tag:yaml.org,2002:"
+_BOOLS = {"true": True, "false": False}
+_NULLS = ("", "~", "null")
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+def read_file(file: Path, shown: str | None = None) -> str:
+    """The text of a recipe file, or a RecipeError that says why not."""
+    shown = shown or str(file)
+    try:
+        if file.is_dir():
+            raise RecipeError([Problem(shown, "", "is a folder, not a recipe file")])
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise RecipeError([Problem(shown, "", "there is no such file")]) from None
+    except OSError as error:
+        raise RecipeError([Problem(shown, "", f"cannot be read: {error.strerror}")]) from None
+    if len(data) > MOST_BYTES:
+        raise RecipeError([Problem(shown, "", f"is too large: a recipe has at most {MOST_BYTES:,} bytes")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise RecipeError([Problem(f"{shown}:{line}", "", f"is not UTF-8 text (byte {error.start})")]) from None
+
+
+def parse(text: str, file: str) -> Node:
+    """The tree of a recipe's text, its mistakes of form noted in ``problems``. Raises RecipeError where it is no YAML at all."""
+    found = _compose(text, file)
+    if found is None:
+        raise RecipeError([Problem(f"{file}:1", "", "the recipe is empty")])
+    builder = _Builder(file)
+    root = builder.build(found, f"{file}:1", "")
+    if not isinstance(root.value, dict):
+        raise RecipeError([Problem(f"{file}:1", "", "a recipe is a mapping: `key: value` lines at its top level")])
+    root.problems = builder.problems
+    return root
+
+
+def parse_value(text: str, path: str) -> Node:
+    """One value from the command line, to stand at a path. Raises RecipeError."""
+    try:
+        found = _compose(text, COMMAND_LINE)
+    except RecipeError as error:
+        said = f"{error.problems[0].text}; does it need quotes?"
+        raise RecipeError([Problem(COMMAND_LINE, path, said)]) from None
+    if found is None:
+        if text.strip():
+            raise RecipeError([Problem(COMMAND_LINE, path, f"{shorten(text)!r} is only a comment; does it need quotes?")])
+        return Node(None, COMMAND_LINE)
+    builder = _Builder(COMMAND_LINE)
+    node = builder.build(found, COMMAND_LINE, path)
+    if builder.problems:
+        raise RecipeError(builder.problems)
+    return node
+
+
+def _compose(text: str, file: str) -> Any:
+    """ruamel's node graph of the only document; None when there is none."""
+
+    def refuse(line: int | None, said: str) -> RecipeError:
+        return RecipeError([Problem(_place(file, line), "", said)])
+
+    if version := re.search(r"(?m)^%YAML[ \t]+(?!1\.2\b)(\S+)", text):
+        raise refuse(_line_at(text, version.start()), f"a recipe is YAML 1.2, not {shorten(version[1])}")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.max_depth = MOST_DEPTH + 2  # key and value, so that the limit below is met first where it can be
+    yaml.composer.warn_double_anchors = False
+    try:
+        documents = list(yaml.compose_all(text))
+    except MarkedYAMLError as error:
+        if type(error).__name__ == "MaxDepthExceededError":
+            mark = error.problem_mark
+            raise refuse(mark.line + 1 if mark else None, f"nested more than {MOST_DEPTH} levels deep") from None
+        raise RecipeError(_syntax(error, text, file)) from None
+    except YAMLError as error:
+        position = getattr(error, "position", None)
+        character = getattr(error, "character", None)
+        if isinstance(position, int) and isinstance(character, int):
+            said = f"not valid YAML: the character #x{character:04x} cannot stand in a text file"
+            raise refuse(_line_at(text, position), said) from None
+        raise refuse(None, f"not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise refuse(None, f"nested more than {MOST_DEPTH} levels deep") from None
+    except (ValueError, OverflowError) as error:  # an escape such as "\Uffffffff"
+        raise refuse(None, f"not valid YAML: {error}") from None
+    if len(documents) > 1:
+        raise refuse(documents[1].start_mark.line + 1, "a recipe is one YAML document; here a second one begins")
+    return documents[0] if documents else None
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None or file == COMMAND_LINE else f"{file}:{line}"
+
+
+def _line_at(text: str, position: int) -> int:
+    return len(_BREAK.findall(text, 0, position)) + 1
+
+
+def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
+    """What is wrong with the YAML, at the line where the mistake was made rather than the one where it was noticed."""
+    lines = _BREAK.split(text)
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    tabs = [i for i, content in enumerate(lines, 1) if re.match(r" *\t", content) and content.strip()]
+    if line in tabs or line - 1 in tabs:
+        return [Problem(_place(file, n), "", "a tab in the indentation: YAML wants spaces") for n in tabs]
+    said = " ".join(str(error.problem or error.context or "something is wrong here").split()).replace("\\t", "tab")
+    context, begun = str(error.context or ""), error.context_mark.line + 1 if error.context_mark else line
+    if "quoted scalar" in context and "end of stream" in said:
+        line, said = begun, "the quote that opens here is not closed"
+    elif "simple key" in context and "expected ':'" in said:
+        line, said = begun, "a `key: value` has no colon"
+    elif "flow" in context and begun != line and _indent(lines, line) <= _indent(lines, begun):
+        line, said = begun, f"the {'{' if 'mapping' in context else '['} that opens here is not closed"
+    elif context and begun != line:
+        said = f"{said} ({context}, begun in line {begun})"
+    return [Problem(_place(file, line), "", f"not valid YAML: {said}")]
+
+
+def _indent(lines: list[str], line: int) -> int:
+    content = lines[line - 1] if line <= len(lines) else ""
+    return len(content) - len(content.lstrip(" "))
+
+
+@dataclass
+class _Builder:
+    """Walks ruamel's node graph once; aliases are copied, so their number is bounded."""
+
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+    nodes: int = 0
+
+    def at(self, node: Any) -> str:
+        return _place(self.file, node.start_mark.line + 1)
+
+    def say(self, where: str, path: str, text: str) -> None:
+        self.problems.append(Problem(where, path, text))
+
+    def build(self, node: Any, where: str, path: str, above: tuple[int, ...] = ()) -> Node:
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise RecipeError([Problem(where, shorten(path), f"more than {MOST_NODES:,} values once anchors are written out")])
+        if id(node) in above:
+            raise RecipeError([Problem(where, shorten(path), "an anchor that contains itself")])
+        if len(above) >= MOST_DEPTH:
+            raise RecipeError([Problem(where, shorten(path), f"nested more than {MOST_DEPTH} levels deep")])
+        above = (*above, id(node))
+        if isinstance(node, ScalarNode):
+            return Node(self.scalar(node, where, path), where)
+        if str(node.tag) not in (_PREFIX + "map", _PREFIX + "seq"):
+            self.say(where, path, f"the tag {_tag(node)} means nothing here; a recipe has plain values only")
+            return Node(BROKEN, where)
+        if isinstance(node, SequenceNode):
+            return Node([self.build(item, self.at(item), join(path, i), above) for i, item in enumerate(node.value)], where)
+        return Node(self.mapping(node, path, above), where)
+
+    def mapping(self, node: MappingNode, path: str, above: tuple[int, ...]) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        for key, value in node.value:
+            at, name = self.at(key), self.key(key, path)
+            if name is None:
+                continue
+            inner = self.build(value, at, join(path, name), above)
+            if name in found:
+                self.say(at, join(path, name), f"the key {name!r} is there twice (first: {found[name].where})")
+            else:
+                found[name] = inner
+        return found
+
+    def key(self, node: Any, path: str) -> str | None:
+        at = self.at(node)
+        if not isinstance(node, ScalarNode):
+            return self.say(at, path, "a key must be a word")
+        name = str(node.value)
+        if str(node.tag) == _PREFIX + "merge":
+            return self.say(at, join(path, name), "merging (<<) is not part of a recipe; ${a.b} copies what stands at a.b")
+        if not name:
+            return self.say(at, path, "there is nothing before the colon")
+        if len(name) > MOST_KEY or not name.isprintable():
+            shown = ascii(shorten(name))
+            return self.say(at, path, f"{shown} is no key: a key has at most {MOST_KEY} characters, all of them printable")
+        if self.scalar(node, at, join(path, name)) is BROKEN:
+            return None
+        return name
+
+    def scalar(self, node: ScalarNode, where: str, path: str) -> Any:
+        text = str(node.value)
+        try:
+            text.encode()
+            match str(node.tag).removeprefix(_PREFIX):
+                case "null" if text.lower() in _NULLS:
+                    return None
+                case "bool" if text.lower() in _BOOLS:
+                    return _BOOLS[text.lower()]
+                case "int":
+                    digits = text.replace("_", "")
+                    return int(digits, 10 if re.fullmatch(r"[-+]?\d+", digits) else 0)
+                case "float":
+                    return float(re.sub(r"\.(inf|nan)$", r"\1", text.replace("_", "").lower()))
+                case "str" | "timestamp" | "value" | "merge":
+                    return text
+            said = f"cannot read {shorten(text)!r} as {_tag(node)}; a recipe has plain values only"
+        except UnicodeEncodeError:
+            said = f"{shorten(text)!a} is no text: half of a surrogate pair"
+        except ValueError:
+            said = f"cannot read {shorten(text)!r} as {_tag(node)}"
+        self.say(where, path, said)
+        return BROKEN
+
+
+def _tag(node: Any) -> str:
+    return shorten(str(node.tag).replace(_PREFIX, "!!"))
