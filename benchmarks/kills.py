@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.kills [--kills 20] [--recipe dates|gan]``
 
-Every kill hits a real ``python -m weft train`` at a random moment of its training; more than half are aimed at a save. A run
+Every kill hits a real ``python -m weft train`` at a random moment of its training; most are aimed at a save. A run
 writes "saving" into its log before it touches a checkpoint and "saved" afterwards: if the last of the two is "saving" when the
 process is dead, the kill fell inside a save. First every kill has a run of its own, then one run takes all of them.
 """
@@ -35,7 +35,7 @@ RECIPES = {
     ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
 }
-AIMED, INSIDE = 0.65, 0.4
+AIMED, INSIDE = 0.75, 0.4
 """Share of the kills that is aimed at a save, and the share that must fall inside one."""
 _GLANCE, _PATIENCE = 0.0005, 300.0
 
@@ -164,11 +164,11 @@ class Kills:
 
     def moments(self, kills: int) -> list[Moment]:
         """Rounds without repetition as far as there are enough; the aimed ones are spread over all kills."""
-        possible = range(self.steps - 2)
+        possible = range(self.steps - 6)  # the last ones might end before they are struck
         rounds = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
         aimed = [i < round(AIMED * kills) for i in range(kills)]
         self.random.shuffle(aimed)
-        longest = {True: self.saving, False: 3 * self.saving}
+        longest = {True: 0.8 * self.saving, False: 2 * self.saving}
         return [Moment(r, a, self.random.uniform(0, longest[a])) for r, a in zip(rounds[:kills], aimed, strict=True)]
 
     def kill(self, name: str, moment: Moment) -> Death | None:

@@ -144,9 +144,7 @@ class _Descriptor:
         self.number = state["there"].detach()
 
 
-def _run(
-    arguments: list[str], out: _Descriptor, err: _Descriptor, given: bytes, folder: Path | None, path: Path | None
-) -> None:
+def _run(arguments: list[str], out: _Descriptor, err: _Descriptor, given: bytes, folder: Path | None, path: Path | None) -> None:
     import torch
 
     torch.set_num_threads(1)

@@ -95,6 +95,8 @@ def _register(kind: type, name: str, factory: Callable[..., Any]) -> None:
     bare = [p.name for p in _parameters(factory) if p.kind is p.KEYWORD_ONLY and p.annotation is p.empty]
     if bare:
         raise TypeError(f"{factory.__name__}: option {bare[0]!r} has no type")
+    if taken := [p.name for p in _parameters(factory) if p.name in ("type", "with")]:
+        raise TypeError(f"{factory.__name__}: an option cannot be called {taken[0]!r}: the word has a meaning in recipes")
     CATALOG[kind][name] = factory
     _NAMES[factory] = (kind, name)
 

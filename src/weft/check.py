@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,20 +55,55 @@ class Report:
 
 
 def check(run: Run) -> list[Report]:
-    """Check every stage of a run. Raises RecipeError, located, for what does not fit."""
-    reports = []
+    """Check every stage of a run. Raises RecipeError, located, for what does not fit: of every part that can be built alone."""
+    problems: list[Problem] = []
+    reports: list[Report] = []
+
+    def attempt(build: Callable[..., Any], part: Any, *given: Any) -> Any:
+        try:
+            return build(*given)
+        except RecipeError as error:
+            problems.extend(error.problems)
+        except ValueError as error:
+            problems.extend(_located(part, error).problems)
+        return None
+
+    attempt(run.evaluate, run.evaluate)
     for plan in plans(run):
-        run.evaluate()
-        info = plan.data().declare()
-        network = build_network(plan, info, run.seed, "meta")
-        reports.append(_report(plan, info, network, run))
+        learning = attempt(plan.learning, plan.learning)
+        info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
+        network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+        if not problems:
+            reports += [attempt(_report, plan.structure, plan, learning, info, network)]
+    if problems:
+        raise RecipeError(problems)
     return reports
 
 
-def _report(plan: Plan, info: Info, network: Network, run: Run) -> Report:
-    learning = plan.learning()
+def _loop(plan: Plan, learning: Any, network: Network) -> Loop:
+    """The loop that would train; what it refuses in a phase is said of that phase."""
+
+    def build(some: Any) -> Loop:
+        return Loop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device("meta"), precision="fp32")
+
+    try:
+        return build(learning)
+    except ValueError as error:
+        parts = getattr(plan.learning, "keywords", {}).get("phases") or []
+        problems: list[Problem] = []
+        for part, phase in zip(parts, learning.phases, strict=False):
+            alone = copy.copy(learning)
+            alone.phases = [phase]
+            try:
+                build(alone)
+            except ValueError as wrong:
+                problems += _located(part, wrong).problems
+        raise RecipeError(problems or _located(plan.learning, error).problems) from error
+
+
+def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
     learning.compile = False  # what is only looked at need not be compiled
-    loop = Loop(network, learning, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device("meta"), precision="fp32")
+    loop = _loop(plan, learning, network)
     parameters = network.parameters()
     activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
@@ -88,7 +125,7 @@ def _report(plan: Plan, info: Info, network: Network, run: Run) -> Report:
             except RecipeError:
                 raise
             except ValueError as error:
-                raise _located(plan, error) from error
+                raise _located(plan.structure, error) from error
         for name in phase.parameters:
             if parameters[name].grad is not None:
                 idle.pop(name, None)
@@ -193,7 +230,6 @@ class _Nobody:
         return True
 
 
-def _located(plan: Plan, error: ValueError) -> RecipeError:
-    part = plan.structure
-    where, path = (part.where, part.path) if isinstance(part, Part) else ("", "structure")
+def _located(part: Any, error: ValueError) -> RecipeError:
+    where, path = (part.where, part.path) if isinstance(part, Part) else ("", "")
     return RecipeError([Problem(where, path, str(error))])

@@ -113,7 +113,7 @@ def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports =
 def generate(
     run: RunDir,
     file: Annotated[Path | None, typer.Argument(help="Lines to answer [standard input].")] = None,
-    beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy.", min=1, max=1000)] = 0,
+    beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy, 0 = as the recipe says.", min=0, max=1000)] = 0,
     n_best: Annotated[int, typer.Option(help="Answers per line, each with its score.", min=1, max=1000)] = 1,
     temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,

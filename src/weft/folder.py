@@ -153,8 +153,8 @@ class RunFolder:
 
     def plugins(self) -> list[str]:
         try:
-            return list(read_json(self.environment).get("plugins", []))
-        except (OSError, ValueError):
+            return [str(name) for name in read_json(self.environment)["plugins"]]
+        except (OSError, ValueError, KeyError, TypeError):  # it only helps to explain: a damaged one explains nothing
             return []
 
 

@@ -97,7 +97,7 @@ def _inline(value: Any) -> str:
 
 
 def _kebab(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def _table(header: list[str], rows: Iterable[list[str]]) -> None:

@@ -192,7 +192,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(shape, generator=generator(seed), dtype=torch.float64).to(dtype)
 
 
 def vectors(

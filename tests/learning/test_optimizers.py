@@ -157,6 +157,7 @@ def test_goes_on_bit_for_bit(tmp_path, name, stop):
     restore_state(inner, names_of(second), read_tensors(tmp_path / "o.safetensors"), rest)
     again, more = flatten_state(inner, names_of(second))
     assert json.loads(json.dumps(more)) == rest
+    assert all(isinstance(group["betas"], tuple) for group in inner.param_groups if "betas" in group)
     assert again.keys() == tensors.keys() and all(
         torch.equal(again[k], tensors[k]) and again[k].dtype == tensors[k].dtype for k in tensors
     )

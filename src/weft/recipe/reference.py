@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, nearest, shorten
+from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
@@ -52,7 +53,7 @@ class _Resolver:
             raise self.lost(node, path, text)
         target = match[1].strip()
         if not target:
-            raise self.lost(node, path, f"{node.value} says not what it refers to, as ${{structure.dim}} does")
+            raise self.lost(node, path, f"{node.value} names nothing; write for instance ${{structure.dim}}")
         if target in seen:
             raise self.lost(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
         if len(seen) > MOST_DEPTH:
@@ -72,8 +73,8 @@ class _Resolver:
             elif inner is BROKEN:
                 return target, found
             else:
-                known = [join(above, k) for k in inner] if isinstance(inner, dict) else []
-                hint = nearest(join(above, step), known)
+                close = difflib.get_close_matches(step, list(inner) if isinstance(inner, dict) else [], 1)
+                hint = f"; did you mean {join(above, close[0])!r}?" if close else ""
                 raise self.lost(node, path, f"{shorten(node.value)}: nothing is written at {target!r} in this recipe{hint}")
         return target, found
 

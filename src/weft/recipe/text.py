@@ -13,7 +13,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from weft.recipe.tree import BROKEN, COMMAND_LINE, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
 
-MOST_BYTES = 300_000
+MOST_BYTES = 200_000
 MOST_KEY = 100
 _PREFIX = "tag:yaml.org,2002:"
 _BOOLS = {"true": True, "false": False}
@@ -58,10 +58,9 @@ def parse(text: str, file: str) -> Node:
 def parse_value(text: str, path: str) -> Node:
     """One value from the command line, to stand at a path. Raises RecipeError."""
     try:
-        found = _compose(text, COMMAND_LINE)
+        found = _compose(text.strip(), COMMAND_LINE)
     except RecipeError as error:
-        said = f"{error.problems[0].text}; does it need quotes?"
-        raise RecipeError([Problem(COMMAND_LINE, path, said)]) from None
+        raise RecipeError([Problem(COMMAND_LINE, path, problem.text) for problem in error.problems]) from None
     if found is None:
         if text.strip():
             raise RecipeError([Problem(COMMAND_LINE, path, f"{shorten(text)!r} is only a comment; does it need quotes?")])
@@ -123,13 +122,18 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
     tabs = [i for i, content in enumerate(lines, 1) if re.match(r" *\t", content) and content.strip()]
     if line in tabs or line - 1 in tabs:
         return [Problem(_place(file, n), "", "a tab in the indentation: YAML wants spaces") for n in tabs]
-    said = " ".join(str(error.problem or error.context or "something is wrong here").split()).replace("\\t", "tab")
+    said = " ".join(str(error.problem or error.context or "something is wrong here").split())
     context, begun = str(error.context or ""), error.context_mark.line + 1 if error.context_mark else line
-    if "quoted scalar" in context and "end of stream" in said:
+    if said.endswith("cannot start any token"):
+        character = lines[line - 1][mark.column : mark.column + 1] if mark and line <= len(lines) else ""
+        said = (
+            "a tab where YAML wants spaces" if character == "\t" else f"a value cannot begin with {character}; put it in quotes"
+        )
+    elif "quoted scalar" in context and "end of stream" in said:
         line, said = begun, "the quote that opens here is not closed"
     elif "simple key" in context and "expected ':'" in said:
         line, said = begun, "a `key: value` has no colon"
-    elif "flow" in context and begun != line and _indent(lines, line) <= _indent(lines, begun):
+    elif "flow" in context and ("stream end" in said or (begun != line and _indent(lines, line) <= _indent(lines, begun))):
         line, said = begun, f"the {'{' if 'mapping' in context else '['} that opens here is not closed"
     elif context and begun != line:
         said = f"{said} ({context}, begun in line {begun})"

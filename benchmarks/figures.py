@@ -1,0 +1,33 @@
+"""``make experiments``: every figure that the documentation quotes, one after another (about half an hour on two idle cores)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+COMMANDS = (
+    ("start-up times", ["benchmarks.startup"]),
+    ("500 mutated recipes", ["benchmarks.mutations"]),
+    ("every encoder x decoder x objective", ["benchmarks.combinations"]),
+    ("20 kills of one phase", ["benchmarks.kills", "--recipe", "dates"]),
+    ("20 kills of two alternating phases", ["benchmarks.kills", "--recipe", "gan"]),
+    ("the demo", ["weft", "demo", "--run", "runs/figures-dates-{now}"]),
+    ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
+)
+
+
+def main() -> None:
+    failed = []
+    for title, (module, *arguments) in COMMANDS:
+        print(f"== {title}", flush=True)
+        started = time.perf_counter()
+        filled = [a.format(now=int(time.time())) for a in arguments]
+        code = subprocess.run([sys.executable, "-m", module, *filled]).returncode
+        print(f"== {title}: {'ok' if code == 0 else f'exit code {code}'}, {time.perf_counter() - started:.0f} s\n", flush=True)
+        failed += [title] if code else []
+    raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
