@@ -45,9 +45,9 @@ class Answer:
 def weft(*arguments: str | Path, given: bytes = b"") -> Answer:
     """Run a command here. No command ever shows a traceback."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), standard_input(given):
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
+    heard = (contextlib.redirect_stdout(out), contextlib.redirect_stderr(err))
+    with heard[0], heard[1], standard_input(given), pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments])
     code = ended.value.code
     assert code is None or isinstance(code, int), code
     assert "Traceback" not in err.getvalue()

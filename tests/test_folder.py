@@ -145,7 +145,7 @@ def test_one_process_at_a_time(tmp_path):
 
 def test_a_second_run_and_a_missing_one_are_refused(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(FolderError, match="no folder .*run to go on with"):
+    with pytest.raises(FolderError, match=r"no folder .*run to go on with"):
         folder.open()
     folder.create(RECIPE, [])
     folder.close()

@@ -278,7 +278,7 @@ def _plugins(modules: list[str] | None) -> list[str]:
     for module in found:
         try:
             importlib.import_module(module.partition(":")[0])
-        except Exception as error:  # a plug-in is somebody else's code: anything can be wrong with it
+        except (Exception, SystemExit) as error:  # a plug-in is somebody else's code: anything can be wrong with it
             raise ValueError(f"the plug-in {module} cannot be imported: {type(error).__name__}: {error}") from error
     return found
 

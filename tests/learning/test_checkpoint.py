@@ -91,6 +91,15 @@ def test_reading_changes_nothing(tmp_path):
     assert names(tmp_path) == [".tmp-00000002-abc", "update-00000001"]
 
 
+def test_saving_cleans_up_after_a_crash(tmp_path):
+    saved(tmp_path, 1)
+    for name in (".tmp-00000002-abc", ".old-update-00000000-abc"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".best.json.tmp-abc").touch()
+    saved(tmp_path, 2)
+    assert names(tmp_path) == ["update-00000001", "update-00000002"]
+
+
 def test_the_newest_is_the_latest_by_number(tmp_path):
     checkpoints = saved(tmp_path, 9, 100_000_000, 10, keep=5)
     assert checkpoints.latest().path == tmp_path / "update-100000000"
@@ -413,6 +422,7 @@ def test_a_crash_at_every_single_moment(tmp_path, monkeypatch, update):
         # a reader that changes nothing sees a whole one
         latest = Checkpoints(folder).latest()
         assert latest.damaged == {} and latest.path is not None
+        assert not [path for path in folder.glob("update-*") if problems(path)]  # nor is half of an old one left to be seen
         seen = value_of(latest.path)
         outcomes.add(seen)
         # the owner comes back

@@ -69,8 +69,9 @@ class Reader:
         if isinstance(node.value, dict) and "dict" in forms and ("one" not in forms or "type" not in node.value):
             return self.named(kind, node, path, alone="one" in forms)
         if "one" in forms:
-            return self.part(kind, node, path, default)
+            return self.part(kind, node, path, default, or_null=type(None) in members)
         wanted = f"a list of {title}" if "list" in forms else f"a mapping of names to {title}"
+        wanted += " or null" if type(None) in members else ""
         return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}")
 
     def named(self, kind: type, node: Node, path: str, alone: bool) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class Reader:
 
     # -------------------------------------------------------------------------------------------------------- a part
 
-    def part(self, kind: type, node: Node, path: str, default: Any = None) -> Any:
+    def part(self, kind: type, node: Node, path: str, default: Any = None, or_null: bool = False) -> Any:
         """``name``, ``{type: name, ...}``, or ``{options}`` of the default."""
         known = CATALOG[kind]
         value = node.value
@@ -135,7 +136,8 @@ class Reader:
         if isinstance(value, str):
             value = {"type": Node(value, node.where)}
         if not isinstance(value, dict):
-            return self.say(node.where, path, f"must be {_a(kind)}, a name or {{type: name, ...}}, not {_show(node)}")
+            wanted = f"{_a(kind)}, a name or {{type: name, ...}}{' or null' if or_null else ''}"
+            return self.say(node.where, path, f"must be {wanted}, not {_show(node)}")
         if "type" in value:
             name = value["type"]
             if name.value is BROKEN:
@@ -144,6 +146,8 @@ class Reader:
             if factory is None:
                 place = join(path, "type") if isinstance(node.value, dict) else path
                 return self.say(name.where, place, _no_such(kind, name))
+        elif odd := next((k for k in value if nearest(k, ["type"]) and k not in _options_of(default)), None):
+            return self.say(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
         elif base_of(default) is not None:
             factory = default
         elif len(known) == 1:
@@ -177,7 +181,7 @@ class Reader:
             if name in wires:
                 self.say(inner.place(), sub, f"{name!r} is given by the part above, not by the recipe")
             elif name not in known:
-                hint = nearest(name, known)
+                hint = nearest(name, [*known, *(["with"] if path else [])])
                 meant += hint
                 listed = f"options: {', '.join(known)}" if known else "it has none"
                 self.say(inner.place(), sub, f"{title} has no option {name!r}{hint or _deeper(name, factory)} ({listed})")
@@ -280,6 +284,10 @@ def _deeper(name: str, factory: Any) -> str:
         return ""
     below = [p for p, _ in walk(part(factory, "", "")) if p.endswith(f".{name}")]
     return f"; did you mean {min(below, key=len)!r}?" if below else ""
+
+
+def _options_of(factory: Any) -> dict[str, Any]:
+    return options(factory) if base_of(factory) is not None else {}
 
 
 def _title(factory: Any) -> str:

@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of
 from weft.recipe.write import dump
 
-_REFERENCE = {"type": "string", "pattern": r"^\$\{[^{}]+\}$"}
+_REFERENCE = {"$ref": "#/$defs/reference"}
 
 
 def schema(root: Callable[..., Any]) -> dict[str, Any]:
     """The schema of a recipe whose top-level keys are the options of ``root``."""
-    defs: dict[str, Any] = {}
+    defs: dict[str, Any] = {"reference": {"type": "string", "pattern": r"^\$\{[^${}]*[^${}\s][^${}]*\}$"}}
     top = _options(root, defs)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -42,7 +42,7 @@ def _options(factory: Any, defs: dict[str, Any], name: str | None = None) -> dic
             value["default"] = dump(default)
         properties[option] = value
     if name is not None:
-        properties = {"type": {"const": name}, "with": {"type": "object"}, **properties}
+        properties = {"type": {"const": name}, "with": {"anyOf": [{"type": "object"}, _REFERENCE]}, **properties}
     required = [n for n, p in known.items() if p.default is p.empty and n not in given]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -63,8 +63,19 @@ def _value(annotation: Any, defs: dict[str, Any], default: Any = None) -> dict[s
             forms.append({"type": "null"})
         else:
             plain.append(member)
-    forms.extend(TypeAdapter(member).json_schema() for member in plain)
+    forms.extend(_open(TypeAdapter(member).json_schema()) for member in plain)
     return {"anyOf": [*forms, _REFERENCE]}
+
+
+def _open(leaf: dict[str, Any]) -> dict[str, Any]:
+    """A leaf's schema in which a reference may stand for each of its entries."""
+    opened = dict(leaf)
+    for key in ("items", "additionalProperties"):
+        if isinstance(leaf.get(key), dict):
+            opened[key] = {"anyOf": [_open(leaf[key]), _REFERENCE]}
+    if "prefixItems" in leaf:
+        opened["prefixItems"] = [{"anyOf": [_open(item), _REFERENCE]} for item in leaf["prefixItems"]]
+    return opened
 
 
 def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
@@ -98,5 +109,6 @@ def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
         "anyOf": [
             {"$ref": f"#/$defs/{kind.__name__}-name"},
             {"type": "object", "if": {"required": ["type"]}, "then": {"$ref": f"#/$defs/{kind.__name__}"}, "else": untyped},
+            _REFERENCE,
         ]
     }

@@ -135,14 +135,23 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
         line, said = begun, "a `key: value` has no colon"
     elif "flow" in context and ("stream end" in said or (begun != line and _indent(lines, line) <= _indent(lines, begun))):
         line, said = begun, f"the {'{' if 'mapping' in context else '['} that opens here is not closed"
+    elif "mapping values are not allowed" in said:
+        before = max((n for n in range(1, line) if lines[n - 1].split("#")[0].strip()), default=line)
+        if ":" not in lines[before - 1] and _indent(lines, before) == _indent(lines, line):
+            line, said = before, "a `key: value` has no colon"
+        else:
+            said = "a colon where none can be, or a line that is indented too far"
+    elif "expected <block end>" in said:
+        said = f"this line is indented unlike the others of its block, which begins in line {begun}"
     elif context and begun != line:
         said = f"{said} ({context}, begun in line {begun})"
     return [Problem(_place(file, line), "", f"not valid YAML: {said}")]
 
 
 def _indent(lines: list[str], line: int) -> int:
-    content = lines[line - 1] if line <= len(lines) else ""
-    return len(content) - len(content.lstrip(" "))
+    """The column in which a line's content begins; the dash of a list's entry is none."""
+    found = re.match(r" *(- +)*", lines[line - 1] if line <= len(lines) else "")
+    return found.end() if found else 0
 
 
 @dataclass

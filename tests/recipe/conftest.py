@@ -1,0 +1,56 @@
+"""A small recipe, and what is said about a spoilt one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from weft.recipe import RecipeError
+from weft.run import Run, read_run_text
+
+SMALL = """\
+seed: 1
+data: {type: dates, train: 100}
+structure:
+  type: seq2seq
+  dim: 16
+  encoder: {type: transformer, layers: 1}
+  decoder: transformer
+objective: next-token
+learning:
+  type: gradient
+  steps: 3
+  optimizer: {type: adam, lr: 0.01}
+"""
+
+Read = Callable[..., Run]
+Mistakes = Callable[..., list[str]]
+
+
+@pytest.fixture
+def small() -> str:
+    return SMALL
+
+
+@pytest.fixture
+def read() -> Read:
+    """Reads the text of a recipe called r.yaml, with overrides."""
+
+    def run(text: str, overrides: Sequence[str] = (), folder: Path = Path()) -> Run:
+        return read_run_text(text, "r.yaml", folder, overrides)
+
+    return run
+
+
+@pytest.fixture
+def mistakes(read: Read) -> Mistakes:
+    """The lines that are said about a recipe; it must be refused."""
+
+    def refused(text: str, overrides: Sequence[str] = (), folder: Path = Path()) -> list[str]:
+        with pytest.raises(RecipeError) as caught:
+            read(text, overrides, folder)
+        return str(caught.value).splitlines()
+
+    return refused

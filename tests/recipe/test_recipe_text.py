@@ -1,0 +1,242 @@
+"""Text that is no recipe: bad YAML, hostile YAML, odd files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from weft.recipe import RecipeError, parse, read_file
+from weft.recipe.text import MOST_BYTES
+from weft.recipe.tree import MOST_DEPTH, MOST_NODES, MOST_PROBLEMS
+from weft.run import read_run
+
+
+def said(text: str) -> list[str]:
+    """What is said about the form of a text."""
+    try:
+        return [str(p) for p in parse(text, "r.yaml").problems]
+    except RecipeError as error:
+        return str(error).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "r.yaml:1: the recipe is empty"),
+        ("# nothing\n\n", "r.yaml:1: the recipe is empty"),
+        ("dates", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
+        ("- a\n- b\n", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
+        ("null", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
+        ("a: 1\n---\nb: 2\n", "r.yaml:3: a recipe is one YAML document; here a second one begins"),
+        ("a:\n\tb: 1\n", "r.yaml:2: a tab in the indentation: YAML wants spaces"),
+        ("a:\n  b: 1\n  \tc: 1\n", "r.yaml:3: a tab in the indentation: YAML wants spaces"),
+        ("a: 1\nb:\t2\nc: `x`", "r.yaml:2: not valid YAML: a tab where YAML wants spaces"),
+        ("a: 1\nb 2\nc: 3\n", "r.yaml:2: not valid YAML: a `key: value` has no colon"),
+        ("a:\n  - b 1\n    c: 2\n", "r.yaml:2: not valid YAML: a `key: value` has no colon"),
+        ("a: 1\n   b: 2\n", "r.yaml:2: not valid YAML: a colon where none can be, or a line that is indented too far"),
+        (
+            "a:\n    b: 1\n  c: 2\n",
+            "r.yaml:3: not valid YAML: this line is indented unlike the others of its block, which begins in line 1",
+        ),
+        ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
+        ("a: 1\nb: {x: 1\nc: 3\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
+        ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
+        ("a: @b\n", "r.yaml:1: not valid YAML: a value cannot begin with @; put it in quotes"),
+        ("a: 1\nb: *c\n", "r.yaml:2: not valid YAML: found undefined alias 'c'"),
+        ("a: 1\nb: \x01\n", "r.yaml:2: not valid YAML: the character #x0001 cannot stand in a text file"),
+        ("%YAML 1.1\n---\na: yes\n", "r.yaml:1: a recipe is YAML 1.2, not 1.1"),
+        ("a: 1\na: 2\n", "r.yaml:2: a: the key 'a' is there twice (first: r.yaml:1)"),
+        ("a: {b: 1, b: 2}\n", "r.yaml:1: a.b: the key 'b' is there twice (first: r.yaml:1)"),
+        ("a: 1\n: 2\n", "r.yaml:2: there is nothing before the colon"),
+        ("a: {[x]: 2}\n", "r.yaml:1: a: a key must be a word"),
+        ("? {x: 1}\n: 2\n", "r.yaml:1: a key must be a word"),
+        (
+            "a: &a {x: 1}\nb: {<<: *a}\n",
+            "r.yaml:2: b.<<: merging (<<) is not part of a recipe; ${a.b} copies what stands at a.b",
+        ),
+        ("a: !foo 1\n", "r.yaml:1: a: cannot read '1' as !foo; a recipe has plain values only"),
+        ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int"),
+        ("a: !!bool maybe\n", "r.yaml:1: a: cannot read 'maybe' as !!bool; a recipe has plain values only"),
+        ("a: !!null x\n", "r.yaml:1: a: cannot read 'x' as !!null; a recipe has plain values only"),
+        ("a: !!set {x}\n", "r.yaml:1: a: the tag !!set means nothing here; a recipe has plain values only"),
+        ('a: "\\ud800"\n', "r.yaml:1: a: '\\ud800' is no text: half of a surrogate pair"),
+        ("a: &a [*a]\n", "r.yaml:1: a.0: an anchor that contains itself"),
+        ("a: &a {b: {c: *a}}\n", "r.yaml:1: a.b.c: an anchor that contains itself"),
+    ],
+)
+def test_mistakes_of_form(text: str, message: str) -> None:
+    assert said(text) == [message]
+
+
+def test_every_tab_is_named() -> None:
+    assert [line.split(": ")[0] for line in said("a:\n\tb: 1\n\tc: 2\n")] == ["r.yaml:2", "r.yaml:3"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!python/object/apply:os.system ['touch hacked']",
+        "!!python/object/new:subprocess.Popen [[touch, hacked]]",
+        "!!python/name:os.system",
+        "!!python/module:antigravity",
+        "!!python/tuple [1, 2]",
+        "!!binary aGk=",
+        "!!js/function 'x'",
+    ],
+)
+def test_tags_run_nothing(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (line,) = said(f"a: 1\nb:\n  c: {value}\n")
+    assert line.startswith("r.yaml:3: b.c: ")
+    assert "a recipe has plain values only" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_tagged_keys_are_refused() -> None:
+    assert said("!!python/name:os.system a: 1\n")[0].startswith("r.yaml:1: a: cannot read 'a' as !!python/name:os.system")
+
+
+def test_explosions() -> None:
+    names = "abcdefghi"
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+    for before, name in zip(names, names[1:], strict=False):
+        bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    (line,) = said(bomb)
+    assert line.endswith(f"more than {MOST_NODES:,} values once anchors are written out")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 500 + "]" * 500,
+        "a: " + "[" * 1000,
+        "a: " + "{b: " * 3000 + "1" + "}" * 3000,
+        "a:\n  " + "- " * 3000 + "b",
+        "".join("  " * i + "a:\n" for i in range(300)),
+        "a: &x0 1\n" + "".join(f"b{i}: &x{i + 1} [*x{i}]\n" for i in range(100)),
+    ],
+)
+def test_too_deep(text: str) -> None:
+    (line,) = said(text)
+    assert line.endswith(f"nested more than {MOST_DEPTH} levels deep")
+
+
+def test_depth_that_is_allowed() -> None:
+    depth = MOST_DEPTH - 1
+    assert parse("a: " + "[" * (depth - 1) + "]" * (depth - 1), "r.yaml").problems == []
+
+
+def test_long_things_are_cut_in_messages(mistakes, small: str) -> None:
+    assert all(len(line) < 400 for line in said("? " + "k" * 10_000 + "\n: 1\n"))
+    assert all(len(line) < 400 for line in said("seed: " + "9" * 10_000 + "\n"))
+    assert all(len(line) < 400 for line in mistakes(small.replace("seed: 1", "seed: " + "x" * 10_000)))
+    assert all(len(line) < 400 for line in mistakes(small.replace("type: seq2seq", "type: " + "x" * 10_000)))
+
+
+def test_there_is_an_end_to_messages(mistakes, small: str) -> None:
+    lines = mistakes(small + "".join(f"strange-{i}: 1\n" for i in range(500)))
+    assert len(lines) == MOST_PROBLEMS + 1
+    assert lines[-1] == f"and {500 - MOST_PROBLEMS} more"
+
+
+def test_anchors(read, small: str) -> None:
+    text = small.replace("{type: transformer, layers: 1}", "&t {type: transformer, layers: 1}").replace(
+        "decoder: transformer", "decoder: *t"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(text).dump()["structure"]["decoder"]["layers"] == 1
+        read(text.replace("dim: 16", "dim: &t 16"))  # an anchor may be set again
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12", 12),
+        ("+12", 12),
+        ("-1_000", -1000),
+        ("012", 12),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("1e3", 1000.0),
+        ("1.5e-3", 0.0015),
+        (".5", 0.5),
+        ("-.inf", float("-inf")),
+        (".INF", float("inf")),
+        ("true", True),
+        ("False", False),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("2020-01-01", "2020-01-01"),
+        ("12:30", "12:30"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("'12'", "12"),
+        ('"true"', "true"),
+        ("!!str 12", "12"),
+        ("1.2.3", "1.2.3"),
+        ("höhe", "höhe"),
+        ('"\\u0000"', "\0"),
+    ],
+)
+def test_scalars(text: str, value: object) -> None:
+    found = parse(f"a: {text}\n", "r.yaml").value["a"].value
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_keys_are_words_whatever_they_look_like() -> None:
+    assert list(parse("1: a\ntrue: b\nnull: c\n1.5: d\n'e f': g\n", "r.yaml").value) == ["1", "true", "null", "1.5", "e f"]
+
+
+def test_keys_that_look_different_but_are_the_same() -> None:
+    assert said('1: a\n"1": b\n') == ["r.yaml:2: 1: the key '1' is there twice (first: r.yaml:1)"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(RecipeError) as caught:
+        read_file(file, "r.yaml")
+    return str(caught.value)
+
+
+def test_odd_files(tmp_path: Path) -> None:
+    assert refused(tmp_path / "none.yaml") == "r.yaml: there is no such file"
+    assert refused(tmp_path) == "r.yaml: is a folder, not a recipe file"
+    (tmp_path / "latin").write_bytes(b"a: 1\nb: \xfc\n")
+    assert refused(tmp_path / "latin") == "r.yaml:2: is not UTF-8 text (byte 8)"
+    (tmp_path / "wide").write_bytes("a: 1\n".encode("utf-16"))
+    assert refused(tmp_path / "wide") == "r.yaml:1: is not UTF-8 text (byte 0)"
+    (tmp_path / "huge").write_bytes(b"#" * (MOST_BYTES + 1))
+    assert refused(tmp_path / "huge") == f"r.yaml: is too large: a recipe has at most {MOST_BYTES:,} bytes"
+    assert "cannot be read" in refused(tmp_path / ("x" * 300))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_file_without_end() -> None:
+    assert "too large" in refused(Path("/dev/zero"))
+
+
+def test_byte_order_mark_and_line_ends(tmp_path: Path, small: str, mistakes) -> None:
+    (tmp_path / "r.yaml").write_bytes(b"\xef\xbb\xbf" + small.replace("\n", "\r\n").encode())
+    assert read_run(tmp_path / "r.yaml").dump()["structure"]["dim"] == 16
+    for end in ("\r\n", "\r"):
+        spoilt = small.replace("dim: 16", "dmi: 16").replace("\n", end)
+        assert mistakes(spoilt)[0].startswith("r.yaml:5: structure.dmi: ")
+
+
+def test_the_name_that_was_given_is_shown(tmp_path: Path, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yaml").write_text(small.replace("dim", "dmi"), encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"^bad.yaml:5: structure.dmi: "):
+        read_run("bad.yaml")
+    with pytest.raises(RecipeError, match=r"^none.yaml: there is no such file$"):
+        read_run("none.yaml")
+    with pytest.raises(RecipeError, match=r"^there is no file or shipped recipe 'date'; did you mean 'dates'\? \(shipped: "):
+        read_run("date")

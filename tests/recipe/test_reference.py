@@ -1,0 +1,98 @@
+"""${a.b} in recipes."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.recipe.tree import MOST_DEPTH, MOST_NODES
+
+
+def test_scalars_and_parts(read, small: str) -> None:
+    text = small.replace("decoder: transformer", 'decoder: "${structure.encoder}"').replace("steps: 3", 'steps: "${ data.train }"')
+    run = read(text).dump()
+    assert run["structure"]["decoder"]["layers"] == 1
+    assert run["learning"]["steps"] == 100
+
+
+def test_forward_and_through_others(read, small: str) -> None:
+    text = small.replace("seed: 1", 'seed: "${structure.dim}"').replace("dim: 16", 'dim: "${learning.steps}"')
+    text = text.replace("decoder: transformer", 'decoder: "${structure.encoder}"')
+    text = text.replace("steps: 3", 'steps: "${structure.decoder.layers}"')
+    assert read(text).dump()["seed"] == 1
+
+
+def test_type_of_a_bare_name(read, small: str) -> None:
+    text = small.replace("{type: transformer, layers: 1}", '"${structure.decoder.type}"')
+    assert read(text).dump()["structure"]["encoder"]["type"] == "transformer"
+
+
+def test_entries_of_lists(read, small: str) -> None:
+    text = small.replace("train: 100", 'train: 100, languages: [de, "${data.languages.0}"]')
+    assert read(text).dump()["data"]["languages"] == ["de", "de"]
+
+
+def test_a_copy_is_read_in_its_new_place(mistakes, small: str) -> None:
+    text = small.replace("decoder: transformer", 'decoder: {type: attention-lstm}\n  head: "${structure.decoder}"')
+    assert mistakes(text) == [
+        "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder (known: tied, untied, classifier)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("${sead}", "${sead}: nothing is written at 'sead' in this recipe; did you mean 'seed'?"),
+        (
+            "${learning.stesp}",
+            "${learning.stesp}: nothing is written at 'learning.stesp' in this recipe; did you mean 'learning.steps'?",
+        ),
+        ("${learning.clip}", "${learning.clip}: nothing is written at 'learning.clip' in this recipe"),
+        ("${seed.x}", "${seed.x}: nothing is written at 'seed.x' in this recipe"),
+        ("${data.languages.0}", "${data.languages.0}: nothing is written at 'data.languages.0' in this recipe"),
+        ("${}", "${} names nothing; write for instance ${structure.dim}"),
+        ("${ }", "${ } names nothing; write for instance ${structure.dim}"),
+        ("${structure.dim}", "${structure.dim} refers to itself (structure.dim -> structure.dim)"),
+        ("${structure}", "${structure} refers to itself (structure -> structure)"),
+        ("2${seed}", "'2${seed}': a reference stands alone, as in ${structure.dim}; nothing computes"),
+        ("${seed}${seed}", "'${seed}${seed}': a reference stands alone, as in ${structure.dim}; nothing computes"),
+        ("${seed", "'${seed': a reference stands alone, as in ${structure.dim}; nothing computes"),
+        ("${${seed}}", "'${${seed}}': a reference stands alone, as in ${structure.dim}; nothing computes"),
+    ],
+)
+def test_mistakes(mistakes, small: str, written: str, message: str) -> None:
+    assert mistakes(small.replace("dim: 16", f'dim: "{written}"')) == [f"r.yaml:5: structure.dim: {message}"]
+
+
+def test_cycles_are_said_once_each(mistakes, small: str) -> None:
+    text = small.replace("seed: 1", 'seed: "${structure.dim}"').replace("dim: 16", 'dim: "${seed}"')
+    text = text.replace("steps: 3", 'steps: "${seed}"')
+    assert mistakes(text) == [
+        "r.yaml:1: seed: ${structure.dim} refers to itself (structure.dim -> seed -> structure.dim)",
+        "r.yaml:5: structure.dim: ${seed} refers to itself (seed -> structure.dim -> seed)",
+    ]
+
+
+def test_a_cycle_through_a_part_of_itself(mistakes, small: str) -> None:
+    assert mistakes(small.replace("dim: 16", 'dim: "${structure.dim.x}"')) == [
+        "r.yaml:5: structure.dim: ${structure.dim.x} refers to itself (structure.dim.x -> structure.dim.x)"
+    ]
+
+
+def test_what_leads_to_a_mistake_is_not_one(mistakes, small: str) -> None:
+    text = small.replace("seed: 1", 'seed: "${learning.steps}"').replace("steps: 3", 'steps: "${nope}"')
+    assert mistakes(text) == ["r.yaml:11: learning.steps: ${nope}: nothing is written at 'nope' in this recipe"]
+
+
+def test_too_many(mistakes) -> None:
+    text = "a: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    for before, name in zip("abcdefg", "bcdefgh", strict=True):
+        text += f"{name}: [{', '.join([chr(34) + '${' + before + '}' + chr(34)] * 10)}]\n"
+    (line,) = mistakes(text)
+    assert line.endswith(f"more than {MOST_NODES:,} values once references are written out")
+
+
+@pytest.mark.parametrize("inner", ['"${k%d}"', '{x: "${k%d}"}', '["${k%d.0}"]'])
+def test_too_deep(mistakes, inner: str) -> None:
+    text = "".join(f"k{i}: {inner % (i + 1)}\n" for i in range(400)) + "k400: 1\n"
+    lines = mistakes(text)
+    assert any(f"{MOST_DEPTH}" in line for line in lines)
