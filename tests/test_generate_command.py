@@ -85,7 +85,8 @@ def test_a_file_and_standard_input_are_the_same(home, tmp_path):
     ids=["Windows line ends", "no last line end", "byte-order mark"],
 )
 def test_other_editors_line_ends(data, home):
-    assert weft("generate", home / "dates", given=data) == weft("generate", home / "dates", given=given(LINES))
+    words = ["generate", home / "dates", "--json"]
+    assert weft(*words, given=data) == weft(*words, given=given(LINES))
 
 
 def test_only_a_line_feed_ends_a_line(home):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_tagged_keys_are_refused() -> None:
 def test_explosions() -> None:
     names = "abcdefghi"
     bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-    for before, name in zip(names, names[1:], strict=False):
+    for before, name in itertools.pairwise(names):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     (line,) = said(bomb)
     assert line.endswith(f"more than {MOST_NODES:,} values once anchors are written out")
@@ -195,6 +196,12 @@ def test_keys_are_words_whatever_they_look_like() -> None:
 
 def test_keys_that_look_different_but_are_the_same() -> None:
     assert said('1: a\n"1": b\n') == ["r.yaml:2: 1: the key '1' is there twice (first: r.yaml:1)"]
+
+
+def test_a_value_in_the_line_after_its_key(mistakes, small: str) -> None:
+    assert mistakes(small.replace("decoder: transformer", "decoder:\n    type transformer"))[0].startswith(
+        "r.yaml:8: structure.decoder: no Decoder named 'type transformer'"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------- files

@@ -8,7 +8,9 @@ from weft.recipe.tree import MOST_DEPTH, MOST_NODES
 
 
 def test_scalars_and_parts(read, small: str) -> None:
-    text = small.replace("decoder: transformer", 'decoder: "${structure.encoder}"').replace("steps: 3", 'steps: "${ data.train }"')
+    text = small.replace("decoder: transformer", 'decoder: "${structure.encoder}"').replace(
+        "steps: 3", 'steps: "${ data.train }"'
+    )
     run = read(text).dump()
     assert run["structure"]["decoder"]["layers"] == 1
     assert run["learning"]["steps"] == 100

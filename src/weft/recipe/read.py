@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -106,7 +106,8 @@ class Reader:
                 found = [f for f in found if f[1] == max(depth for _, depth in found)]
             self.problems += dict.fromkeys(problem for problem, _ in found)
             return None
-        if isinstance(value, bool | float) and (known := literals(annotation)) and type(value) not in map(type, known):
+        members = [m for m in alternatives(annotation) if m is not type(None)]
+        if all(get_origin(m) is Literal for m in members) and type(node.value) not in map(type, literals(annotation)):
             return self.say(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
         return value
 
@@ -181,10 +182,12 @@ class Reader:
             if name in wires:
                 self.say(inner.place(), sub, f"{name!r} is given by the part above, not by the recipe")
             elif name not in known:
-                hint = nearest(name, [*known, *(["with"] if path else [])])
+                words = [*known, "with"] if path and isinstance(inner.value, dict) else known
+                hint = nearest(name, words)
                 meant += hint
+                hint = hint or _deeper(name, factory) or _beside(name, base)
                 listed = f"options: {', '.join(known)}" if known else "it has none"
-                self.say(inner.place(), sub, f"{title} has no option {name!r}{hint or _deeper(name, factory)} ({listed})")
+                self.say(inner.place(), sub, f"{title} has no option {name!r}{hint} ({listed})")
             else:
                 given[name] = self.read(known[name].annotation, inner, sub, already.get(name))
         for name, parameter in known.items():
@@ -284,6 +287,13 @@ def _deeper(name: str, factory: Any) -> str:
         return ""
     below = [p for p, _ in walk(part(factory, "", "")) if p.endswith(f".{name}")]
     return f"; did you mean {min(below, key=len)!r}?" if below else ""
+
+
+def _beside(name: str, base: Any) -> str:
+    """``; 'beam' has one`` if another entry of the same slot has such an option."""
+    entries = next((e for e in CATALOG.values() if base in e.values()), {})
+    found = next((other for other, factory in entries.items() if name in choices(factory)), None)
+    return f"; {found!r} has one" if found else ""
 
 
 def _options_of(factory: Any) -> dict[str, Any]:

@@ -192,7 +192,9 @@ class _Builder:
             at, name = self.at(key), self.key(key, path)
             if name is None:
                 continue
-            inner = self.build(value, at, join(path, name), above)
+            # a scalar may stand in the line after its key; an alias has the marks of what it stands for
+            below = isinstance(value, ScalarNode) and value.value and value.anchor is None
+            inner = self.build(value, self.at(value) if below else at, join(path, name), above)
             if name in found:
                 self.say(at, join(path, name), f"the key {name!r} is there twice (first: {found[name].where})")
             else:

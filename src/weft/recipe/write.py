@@ -92,10 +92,16 @@ def to_yaml(tree: Any) -> str:
     yaml.sort_base_mapping_type_on_output = False  # pyright: ignore[reportAttributeAccessIssue]
     yaml.width = 120
     yaml.representer.add_representer(float, _float)
+    yaml.representer.add_representer(str, _str)
     yaml.representer.ignore_aliases = lambda *_: True
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
+
+
+def _str(representer: Any, value: str) -> Any:
+    """In double quotes where a character is not seen: other styles fold some that end a line."""
+    return representer.represent_scalar("tag:yaml.org,2002:str", value, style=None if value.isprintable() else '"')
 
 
 def _float(representer: Any, value: float) -> Any:

@@ -1,0 +1,123 @@
+"""``with:`` changes a named model by path."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = "data: dates\nobjective: next-token\nlearning: {type: gradient, steps: 3}\n"
+
+
+def structure(grafts: str, kind: str = "transformer-base") -> str:
+    return f"{HEAD}structure:\n  type: {kind}\n  with:\n    {grafts}\n"
+
+
+def test_a_part_is_replaced(read) -> None:
+    found = read(structure("encoder.layer.mixer: alignment")).dump()["structure"]
+    assert found["encoder"]["layer"]["mixer"]["type"] == "alignment"
+    assert found["decoder"]["layer"]["mixer"]["type"] == "multihead"
+    assert found["type"] == "seq2seq"
+
+
+def test_options_are_set_on_what_stands_there(read) -> None:
+    found = read(structure("encoder.layer.mixer: {bias: false}")).dump()["structure"]
+    assert found["encoder"]["layer"]["mixer"]["heads"] == 8  # as transformer-base has it
+    assert found["encoder"]["layer"]["mixer"]["bias"] is False
+    assert found["decoder"]["layer"]["mixer"]["bias"] is True
+
+
+def test_a_leaf(read) -> None:
+    assert read(structure("encoder.layers: 3")).dump()["structure"]["encoder"]["layers"] == 3
+
+
+def test_globs(read) -> None:
+    found = read(structure('"*.dropout": 0.5')).dump()["structure"]
+    assert found["embedder"]["dropout"] == 0.5
+    assert found["encoder"]["layer"]["mixer"]["dropout"] == 0.5
+    assert found["decoder"]["layer"]["residual"]["dropout"] == 0.5
+
+
+def test_in_order(read) -> None:
+    text = structure("'*.mixer': {type: multihead, heads: 2}\n    encoder.layer.mixer.heads: 4\n    decoder: attention-gru")
+    found = read(text).dump()["structure"]
+    assert found["encoder"]["layer"]["mixer"]["heads"] == 4
+    assert found["decoder"]["type"] == "attention-gru"
+
+
+def test_entries_of_lists(read) -> None:
+    found = read(structure("embedder.parts.1: {type: learned, length: 7}")).dump()["structure"]["embedder"]["parts"]
+    assert [p["type"] for p in found] == ["token", "learned"]
+    assert found[1]["length"] == 7
+    found = read(structure("embedder.parts.1.base: 5.0")).dump()["structure"]["embedder"]["parts"]
+    assert found[1]["base"] == 5.0
+    found = read(structure("embedder.parts: [token]")).dump()["structure"]["embedder"]["parts"]
+    assert len(found) == 1
+
+
+def test_a_list_for_one(read) -> None:
+    text = structure("encoder.layer: [transformer-layer, {mixer: {heads: 2}}]\n    encoder.layer.1.mixer.bias: false")
+    layers = read(text).dump()["structure"]["encoder"]["layer"]
+    assert [layer["mixer"]["heads"] for layer in layers] == [4, 2]
+    assert [layer["mixer"]["bias"] for layer in layers] == [True, False]
+
+
+def test_entries_of_mappings(read) -> None:
+    text = """\
+data: dates
+structure: seq2seq
+objective: {type: weighted, parts: {a: next-token, b: next-token}, with: {parts.b.label_smoothing: 0.2}}
+learning: {type: gradient, steps: 3}
+"""
+    parts = read(text).dump()["objective"]["parts"]
+    assert (parts["a"]["label_smoothing"], parts["b"]["label_smoothing"]) == (0.0, 0.2)
+
+
+def test_any_part_can_be_grafted(read) -> None:
+    found = read(structure("'*.mixer.heads': 2\n  encoder: transformer", "seq2seq")).dump()["structure"]
+    assert found["encoder"]["layer"]["mixer"]["heads"] == 2
+
+
+def test_nothing_to_graft(read) -> None:
+    assert read(f"{HEAD}structure: {{type: transformer-base, with: {{}}}}\n").dump()["structure"]["dim"] == 512
+
+
+@pytest.mark.parametrize(
+    ("grafts", "message"),
+    [
+        (
+            "encoder.layer.mixr: alignment",
+            "7: structure.with.encoder.layer.mixr: matches nothing; did you mean 'encoder.layer.mixer'? "
+            "(there is: dim, embedder, encoder, decoder, head, target_embedder, pooler, embedder.parts, ...)",
+        ),
+        (
+            "encoder.layer.mixer: alignmnt",
+            "7: structure.with.encoder.layer.mixer: no Attention named 'alignmnt'; did you mean 'alignment'? "
+            "(known: alignment, multihead)",
+        ),
+        (
+            "encoder.layer.mixer: {haeds: 3}",
+            "7: structure.with.encoder.layer.mixer.haeds: MultiHead has no option 'haeds'; did you mean 'heads'? "
+            "(options: heads, head_dim, score, bias, dropout)",
+        ),
+        ("'*.dropout': 2", "7: structure.with.*.dropout: must be a number from 0 to below 1, not 2"),
+        ("encoder.layers: 0", "7: structure.with.encoder.layers: must be a whole number from 1 to 1,000, not 0"),
+        ("encoder.layer: [a]", "7: structure.with.encoder.layer.0: no Layer named 'a' (known: transformer-layer)"),
+    ],
+)
+def test_mistakes(mistakes, grafts: str, message: str) -> None:
+    assert mistakes(structure(grafts)) == [f"r.yaml:{message}"]
+
+
+@pytest.mark.parametrize("written", ["3", "[a]", "alignment", "null"])
+def test_no_mapping(mistakes, written: str) -> None:
+    (line,) = mistakes(f"{HEAD}structure: {{type: transformer-base, with: {written}}}\n")
+    assert line.startswith("r.yaml:4: structure.with: must be a mapping of paths to new parts, not ")
+
+
+def test_what_a_grafted_constructor_refuses(read) -> None:
+    from weft.batch import Field, Info
+    from weft.recipe import RecipeError
+
+    info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
+    run = read(structure("encoder.layers: 1\n    encoder.layer.mixer: {heads: 7}"))
+    with pytest.raises(RecipeError, match=r"^r.yaml:8: structure.with.encoder.layer.mixer: dim 512 cannot be divided among 7"):
+        run.structure(info)

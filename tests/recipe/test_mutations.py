@@ -1,0 +1,86 @@
+"""The figure on mutated recipes: a part of it, and that it would notice a fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from benchmarks.mutations import KINDS, Mutant, judge, mutants, recipes, spots
+
+from weft.recipe import Problem, RecipeError, parse
+
+
+def test_every_key_is_found() -> None:
+    def paths(node, path: str):
+        for step, inner in node.value.items() if isinstance(node.value, dict) else enumerate(node.value):
+            here = f"{path}.{step}" if path else str(step)
+            yield here, inner.where
+            if isinstance(inner.value, dict | list):
+                yield from paths(inner, here)
+
+    for name, text in recipes().items():
+        assert {s.path: f"{name}:{s.line}" for s in spots(text)} == dict(paths(parse(text, name), ""))
+
+
+def test_every_key_and_kind_is_mutated() -> None:
+    made = mutants(500, seed=1)
+    assert len(made) == len({(m.recipe, m.text) for m in made}) == 500
+    assert {m.kind for m in made} == set(KINDS)
+    assert len(KINDS) >= 10
+    assert max(Counter(m.kind for m in made).values()) < 50
+    assert mutants(500, seed=1) == made
+    assert mutants(500, seed=2) != made
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("7, which divides little", "10^12", "zero", "key deleted")])
+def test_mistakes_are_located(kind: str) -> None:
+    """Three of each kind; those that mostly stay valid are built in full, and left to the benchmark."""
+    chosen = [m for m in mutants(500, seed=5) if m.kind == kind and m.recipe != "dates-filled.yaml"][:3]
+    assert chosen
+    for mutant in chosen:
+        outcome, said = judge(mutant)
+        assert outcome in ("located", "felt", "valid"), said
+
+
+def spoilt(path: str | None, lines: tuple[int, ...], text: str) -> Mutant:
+    return Mutant("planted", "r.yaml", text, path, lines)
+
+
+@pytest.mark.parametrize(
+    ("where", "path", "outcome"),
+    [
+        ("r.yaml:5", "structure.dim", "located"),
+        ("r.yaml:5", "structure.dim.x", "located"),
+        ("r.yaml:6", "structure.dim", "wrong"),
+        ("r.yaml", "structure.dim", "wrong"),
+        ("r.yaml:6", "structure.encoder.layer.mixer", "felt"),
+        ("r.yaml:5", "structure.encoder.layer.mixer", "wrong"),
+        ("r.yaml:3", "structure", "felt"),
+        ("r.yaml:8", "objective", "felt"),
+        ("r.yaml:2", "data", "wrong"),
+        ("r.yaml:2", "data.train", "wrong"),
+        ("r.yaml:5", "learning.steps", "wrong"),
+        ("r.yaml:5", "", "wrong"),
+    ],
+)
+def test_a_message_elsewhere_is_noticed(small: str, monkeypatch: pytest.MonkeyPatch, where: str, path: str, outcome: str) -> None:
+    def refuse(*_: object) -> None:
+        raise RecipeError([Problem(where, path, "planted")])
+
+    monkeypatch.setattr("benchmarks.mutations.read_run_text", refuse)
+    assert judge(spoilt("structure.dim", (5,), small))[0] == outcome
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(KeyError("x"), "traceback"), (ValueError("x"), "wrong")])
+def test_other_errors_are_noticed(small: str, monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: str) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("benchmarks.mutations.read_run_text", fail)
+    assert judge(spoilt("structure.dim", (5,), small))[0] == outcome
+
+
+def test_lines_alone_where_the_text_is_no_yaml(small: str) -> None:
+    text = small.replace("  dim: 16", "\tdim: 16")
+    assert judge(spoilt(None, (5,), text))[0] == "located"
+    assert judge(spoilt(None, (4,), text))[0] == "wrong"

@@ -1,0 +1,156 @@
+"""The JSON Schema says what the reader says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.mutations import BROAD, mutants, recipes
+from compositions import runs
+from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
+
+from weft.catalog import CATALOG, choices
+from weft.recipe import RecipeError, parse
+from weft.recipe.schema import schema
+from weft.run import Run, read_run, read_run_text, shipped_recipes
+
+STRUCTURAL = [
+    "text for a number",
+    "number for a text",
+    "number for a part or list",
+    "text for true or false",
+    "negative number",
+    "zero",
+    "10^12",
+    "10^30",
+    "true for a number",
+    "null",
+    "a list",
+    "a mapping",
+    "empty text",
+    "name from another slot",
+    "misspelt key",
+    "misspelt name",
+    "unknown key",
+    "key deleted",
+]
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(schema(Run))
+
+
+def accepts(validator: Draft202012Validator, text: str) -> bool:
+    return validator.is_valid(parse(text, "r.yaml").plain())
+
+
+def test_it_is_a_schema(validator: Draft202012Validator) -> None:
+    Draft202012Validator.check_schema(validator.schema)
+    assert json.loads(json.dumps(validator.schema, allow_nan=False)) == validator.schema
+    assert validator.schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_every_reference_leads_somewhere(validator: Draft202012Validator) -> None:
+    text = json.dumps(validator.schema)
+    for name in {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}:
+        assert name in validator.schema["$defs"], name
+
+
+def test_everything_of_the_catalog_is_there(validator: Draft202012Validator) -> None:
+    reachable = validator.schema["$defs"]
+    for kind, entries in CATALOG.items():
+        if kind.__name__ not in reachable:
+            continue
+        for name, factory in entries.items():
+            entry = reachable[f"{kind.__name__}.{name}"]
+            assert set(entry["properties"]) == {"type", "with", *choices(factory)}
+            assert set(entry["required"]) == {n for n, p in choices(factory).items() if p.default is p.empty}
+    assert {"Data", "Structure", "Objective", "Learning", "Encoder", "Norm", "Metric", "Phase"} <= set(reachable)
+
+
+def test_descriptions_and_defaults(validator: Draft202012Validator) -> None:
+    entry = validator.schema["$defs"]["Attention.multihead"]
+    assert entry["properties"]["heads"]["default"] == 4
+    assert entry["properties"]["heads"]["description"]
+    assert entry["description"]
+    assert validator.schema["$defs"]["Structure.seq2seq"]["properties"]["encoder"]["default"]["bidirectional"] is True
+
+
+@pytest.mark.parametrize("name", list(shipped_recipes()))
+def test_shipped_recipes(validator: Draft202012Validator, name: str) -> None:
+    assert list(validator.iter_errors(parse(shipped_recipes()[name].read_text(encoding="utf-8"), name).plain())) == []
+    run = read_run(name)
+    assert list(validator.iter_errors(run.dump())) == []
+    assert list(validator.iter_errors(run.dump(hashes=True))) == []
+
+
+def test_the_broad_recipe(validator: Draft202012Validator) -> None:
+    assert list(validator.iter_errors(parse(BROAD, "broad.yaml").plain())) == []
+    assert list(validator.iter_errors(read_run_text(BROAD, "broad.yaml", Path()).dump())) == []
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(runs())
+def test_random_compositions(validator: Draft202012Validator, run: Run) -> None:
+    assert list(validator.iter_errors(json.loads(json.dumps(run.dump())))) == []
+
+
+def test_what_the_reader_refuses(validator: Draft202012Validator) -> None:
+    """Of mutated recipes, the schema refuses those whose form is wrong, and no other."""
+    made = [m for m in mutants(500, seed=3) if m.kind in STRUCTURAL and "with" not in (m.path or "")]
+    refused = 0
+    for mutant in [m for kind in STRUCTURAL for m in [m for m in made if m.kind == kind][:6]]:
+        try:
+            read_run_text(mutant.text, mutant.recipe, Path())
+        except RecipeError as error:
+            if "too close to a type" in str(error):
+                continue  # a name that the schema cannot know to be a misspelt word
+            refused += 1
+            assert not accepts(validator, mutant.text), f"{mutant.kind} at {mutant.path}: {error}"
+        else:
+            assert accepts(validator, mutant.text), f"{mutant.kind} at {mutant.path} is valid"
+    assert refused > 50
+    assert len(recipes()) >= 5
+
+
+HEAD = "data: dates\nobjective: next-token\nlearning: {type: gradient, steps: 3}\n"
+
+
+@pytest.mark.parametrize(
+    ("structure", "valid"),
+    [
+        ("seq2seq", True),
+        ("seq3seq", False),
+        ("{type: seq2seq, encoder: {layers: 2}}", True),
+        ("{type: seq2seq, encoder: {layers: 2, bidirectional: false}}", True),
+        ("{type: seq2seq, encoder: {layer: 2}}", False),
+        ("{type: seq2seq, encoder: {type: transformer, layer: [transformer-layer, {mixer: {heads: 2}}]}}", True),
+        ("{type: seq2seq, encoder: {type: transformer, layer: []}}", False),
+        ("{type: seq2seq, encoder: {type: transformer, layer: [{mixer: {haeds: 2}}]}}", False),
+        ('{type: seq2seq, encoder: "${structure.decoder}", dim: "${seed}"}', True),
+        ('{type: seq2seq, encoder: "${}"}', False),
+        ('{type: seq2seq, encoder: {type: transformer, layer: ["${a}"]}}', True),
+        ("{type: seq2seq, target_embedder: null}", True),
+        ("{type: seq2seq, encoder: null}", False),
+        ("{type: transformer-base, with: {encoder.layer.mixer: alignment}}", True),
+        ("{type: transformer-base, with: [a]}", False),
+        ("{type: seq2seq, info: 3}", False),
+        ("{dim: 3}", False),
+        ("{}", False),
+        ("3", False),
+    ],
+)
+def test_forms(validator: Draft202012Validator, structure: str, valid: bool) -> None:
+    text = f"{HEAD}structure: {structure}\n"
+    assert accepts(validator, text) is valid
+    if "${" not in text:
+        try:
+            read_run_text(text, "r.yaml", Path())
+            read: Any = True
+        except RecipeError:
+            read = False
+        assert read is valid
