@@ -300,10 +300,12 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     run = tmp_path / "my run"
     process = Forked(["train", str(home / "tiny.yaml"), *LONG, "--run", str(run)], tmp_path / "said.txt")
     wait_for_round(process, run, 5)
+    process.send_signal(signal.SIGSTOP)  # it shall not come to its end meanwhile
     refused = weft_train(home / "tiny.yaml", run, *LONG, "--resume")
     assert refused.code == 2 and "another process is training into" in refused.err
     assert "already holds a run" in weft_train(home / "tiny.yaml", run, *LONG).err
     process.send_signal(sign)
+    process.send_signal(signal.SIGCONT)
     assert process.wait() == 130
     said = (tmp_path / "said.txt").read_text()
     assert "Traceback" not in said and "stopping after this round" in said

@@ -78,6 +78,18 @@ def _check_fit(model: Any, objective: Objective, structure: Any, factory: Any) -
         )
 
 
+def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
+    """Raises ValueError where learning waits for evaluations that never come, or a metric for a field that is not there."""
+    if not evaluation.every and (learning.patience or learning.final == "best"):
+        what = "patience" if learning.patience else "final: best"
+        raise ValueError(f"{what} needs evaluations during training: set evaluate.every to a number of rounds")
+    for metric in evaluation.metrics:
+        wanted = getattr(metric, "field", "label" if metric.wants == "label" else None)
+        if wanted is not None and wanted not in info:
+            name, there = name_of(type(metric)), ", ".join(info.fields)
+            raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}")
+
+
 def _name(factory: Any, built: Any) -> str:
     return name_of(factory) if base_of(factory) is not None else type(built).__name__
 

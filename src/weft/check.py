@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from weft.batch import Batch, Clock, Info, Instance, collate
-from weft.build import Plan, build_network, plans
+from weft.build import Plan, build_network, check_evaluation, plans
 from weft.learning import Loop, Network
 from weft.learning.nonfinite import tensors_in
 from weft.recipe import Part, Problem, RecipeError
@@ -68,10 +68,12 @@ def check(run: Run) -> list[Report]:
             problems.extend(_located(part, error).problems)
         return None
 
-    attempt(run.evaluate, run.evaluate)
+    evaluation = attempt(run.evaluate, run.evaluate)
     for plan in plans(run):
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
+        if learning is not None and info is not None and evaluation is not None:
+            attempt(check_evaluation, run.evaluate, learning, evaluation, info)
         network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if not problems:
             reports += [attempt(_report, plan.structure, plan, learning, info, network)]

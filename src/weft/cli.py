@@ -58,7 +58,7 @@ MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 def train(
     recipe: Recipe,
     overrides: Overrides = None,
-    run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="The run's folder [runs/<recipe>-<n>].")] = None,
+    run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="Its folder (default: runs/<recipe>-<n>).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     imports: Imports = None,
@@ -68,21 +68,30 @@ def train(
     from weft.check import check, enough_memory
     from weft.display import Display, Terminal
     from weft.folder import RunFolder, newest_folder, next_folder
-    from weft.learning import Interrupted, NonFinite
     from weft.run import find_recipe
     from weft.train import train as run_training
 
-    if resume and run is None and RunFolder(recipe).is_run():
-        run = Path(recipe)
+    own = Path(recipe).parent if Path(recipe).name == "recipe.yaml" else Path(recipe)
+    if resume and run is None and RunFolder(own).is_run():
+        run = own
     composed = _read(recipe, overrides)
     folder = run or (newest_folder(composed.name) if resume else next_folder(composed.name))
     if not resume:
         for report in check(composed):
             if trouble := enough_memory(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
+    with _told(folder, imports):
+        run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
+
+
+@contextlib.contextmanager
+def _told(folder: Path, imports: list[str] | None = None) -> Iterator[None]:
+    """While training: however it ends, say how to go on."""
+    from weft.learning import Interrupted, NonFinite
+
     again = shlex.join(["weft", "train", str(folder), "--resume", *(f"--import={module}" for module in imports or [])])
     try:
-        run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
+        yield
     except Interrupted:
         _say(f"stopped; everything so far is in {folder}. Go on with: {again}")
         raise typer.Exit(INTERRUPTED) from None
@@ -112,13 +121,13 @@ def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports =
 @app.command()
 def generate(
     run: RunDir,
-    file: Annotated[Path | None, typer.Argument(help="Lines to answer [standard input].")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Lines to answer (default: standard input).")] = None,
     beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy, 0 = as the recipe says.", min=0, max=1000)] = 0,
     n_best: Annotated[int, typer.Option(help="Answers per line, each with its score.", min=1, max=1000)] = 1,
     temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)] = None,
-    length: Annotated[int | None, typer.Option(help="Most tokens to generate [as the recipe's search, or 200].", min=1)] = None,
+    length: Annotated[int | None, typer.Option(help="Most tokens to generate (default: as the recipe).", min=1)] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -169,7 +178,7 @@ def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str
 @app.command()
 def predict(
     run: RunDir,
-    file: Annotated[Path | None, typer.Argument(help="Lines to classify [standard input].")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Lines to classify (default: standard input).")] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -188,7 +197,7 @@ def predict(
 @app.command()
 def evaluate(
     run: RunDir,
-    split: Annotated[str, typer.Option(help="Which split of the data.")] = "test",
+    split: Annotated[str | None, typer.Option(help="Which split of the data (default: test, or valid without one).")] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -200,7 +209,8 @@ def evaluate(
     from weft.run import load
 
     trained = load(run)
-    figures = trained.judge(split).figures
+    judged = trained.judge(split)
+    figures, split = judged.figures, judged.split
     write_json(run / f"metrics-{split}.json", {"format": FORMAT, "split": split, **figures})
     print(json.dumps(figures, indent=2) if as_json else show_figures(figures))
 
@@ -237,13 +247,9 @@ def demo(
 ) -> None:
     """Train a small recipe and show what it learnt: examples, learning curve, attention page."""
     from weft.demo import demo as show
-    from weft.learning import Interrupted
 
-    try:
+    with _told(run):
         show(recipe, run, overrides or [])
-    except Interrupted:
-        _say(f"stopped; everything so far is in {run}. Go on with: weft train {run} --resume")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()
@@ -275,6 +281,8 @@ def _plugins(modules: list[str] | None) -> list[str]:
     if found and "" not in sys.path:
         sys.path.insert(0, "")
     found += [e.value for e in entry_points(group="weft.plugins") if e.value not in found]
+    if found:
+        importlib.import_module("weft.run")  # weft's own parts come first: a plug-in that takes one of their names is at fault
     for module in found:
         try:
             importlib.import_module(module.partition(":")[0])
@@ -327,7 +335,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.exit(command(args=arguments, standalone_mode=True))
     except ValueError as mistake:
-        _say(_with_word(str(mistake)))
+        located = any(problem.where for problem in getattr(mistake, "problems", ()))  # of a recipe
+        _say(str(mistake) if located else _with_word(str(mistake)))
         sys.exit(MISTAKE)
     except OSError as error:
         _say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")

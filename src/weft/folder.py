@@ -142,7 +142,7 @@ class RunFolder:
     def forget_after(self, stage: int, round_: int) -> None:
         """Take out of the log what a resumed run will do again. Events of saving and resuming stay: they happened."""
         if self.log.exists():
-            redone = ("update", "valid")
+            redone = ("update", "valid", "skip")
             truncate_lines(
                 self.log,
                 lambda r: r.get("event") not in redone or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),

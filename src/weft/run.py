@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from weft.learning import Stage, read_tensors
 from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, nearest, override, parse, read_file, resolve, to_yaml
 from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
 
+MOST_TOKENS = 16_384
 RECIPES = Path(__file__).parent / "recipes"
 
 
@@ -115,18 +116,19 @@ class Run:
         searcher: Any = self.evaluate().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
         given = next((f for f in codec.info.texts() if f.name != target.name), None)
-        for first, group in _groups(texts, batch):
-            keys = list(range(first, first + len(group)))
-            if given is None:
-                ids = [[target.special.bos, *codec.encode(target.name, text)] for text in group]
-                prompt, memory = self._batch(input=ids)["input"], None
-            else:
-                ids = [[*codec.encode(given.name, text), given.special.eos] for text in group]
-                prompt, memory = None, self._batch(**{given.name: ids})
-            limits = [searcher.limit(len(i)) for i in ids]
-            with torch.inference_mode():
-                seen = None if memory is None else self.model.memory(memory)
-                yield from searcher(self.model, seen, prompt=prompt, limits=limits, keys=keys)
+        field, begin, end = (target, [target.special.bos], []) if given is None else (given, [], [given.special.eos])
+        encoded = ([*begin, *codec.encode(field.name, text), *end] for text in texts)
+        for first, ids in _groups(encoded, batch):
+            limits, keys = [searcher.limit(len(i)) for i in ids], list(range(first, first + len(ids)))
+            rows = self._batch(**{field.name: ids})
+            try:
+                with torch.inference_mode():
+                    memory = None if given is None else self.model.memory(rows)
+                    prompt = rows[field.name] if given is None else None
+                    found = searcher(self.model, memory, prompt=prompt, limits=limits, keys=keys)
+            except ValueError as error:
+                raise ValueError(f"lines {first + 1} to {first + len(ids)}: {error}") from None
+            yield from found
 
     def _batch(self, **rows: list[list[int]]) -> Batch:
         """Rows of ids by field, padded, where the model is."""
@@ -141,21 +143,23 @@ class Run:
             raise ValueError("this run's structure says no classes: use generate, or train a classifier")
         names, end = codec.info["label"].labels, codec.info["text"].special.eos
         found: list[int] = []
-        for _, group in _groups(texts, batch):
-            rows = self._batch(text=[[*codec.encode("text", text), end] for text in group])
+        for _, ids in _groups(([*codec.encode("text", text), end] for text in texts), batch):
+            rows = self._batch(text=ids)
             with torch.inference_mode():
                 found += self.model.classifier(self.model.features(rows["text"])).argmax(-1).tolist()
         return [names[n] if n < len(names) else str(n) for n in found]
 
-    def judge(self, split: str = "test", data: Build[Data] | None = None) -> Judged:
-        """Evaluate on a split of the run's data, or of other data of the same kind."""
+    def judge(self, split: str | None = None, data: Build[Data] | None = None) -> Judged:
+        """Evaluate on a split of the run's data, or of other data of the same kind; by default on test, or valid without one."""
         codec = self._ready()
         corpus = (data or plans(self)[-1].data)().open(codec)
+        split = split or ("test" if "test" in corpus.splits else "valid")
         if split not in corpus.splits:
             raise ValueError(f"there is no split {split!r} in the data (there is: {', '.join(corpus.splits)})")
         objective = next(iter(self.objectives.values()))
         device = next(self.model.parameters()).device
-        return self.evaluate().judge(self.model, objective, corpus.splits[split], codec, device)
+        judged = self.evaluate().judge(self.model, objective, corpus.splits[split], codec, device)
+        return replace(judged, split=split)
 
     def text_of(self, prediction: Any) -> str:
         return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready())
@@ -166,12 +170,21 @@ class Run:
         return self.codec
 
 
-def _groups(texts: Iterable[str], size: int) -> Iterator[tuple[int, list[str]]]:
-    """The texts in groups, each with the number of its first."""
-    rest, first = iter(texts), 0
-    while group := list(itertools.islice(rest, size)):
+def _groups(rows: Iterable[list[int]], most: int) -> Iterator[tuple[int, list[list[int]]]]:
+    """Rows in groups, each with the number of its first: at most ``most`` rows, and no padding beyond ``MOST_TOKENS``."""
+    group: list[list[int]] = []
+    first = width = 0
+    for row in rows:
+        if group and (len(group) + 1) * max(width, len(row)) > MOST_TOKENS:
+            yield first, group
+            first, group, width = first + len(group), [], 0
+        group.append(row)
+        width = max(width, len(row))
+        if len(group) == most:  # at once: a person may be waiting for the answer before typing the next line
+            yield first, group
+            first, group, width = first + len(group), [], 0
+    if group:
         yield first, group
-        first += len(group)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from weft.build import Plan, build_network, choose_device, plans
+from weft.build import Plan, build_network, check_evaluation, choose_device, plans
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display
 from weft.evaluate import Judged
 from weft.files import read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
 from weft.learning import (
+    Checkpoint,
     Checkpoints,
     Loop,
     Progress,
@@ -122,6 +123,9 @@ class Training:
             return read_tensors(final)
         corpus = self.open_data(plan)
         self.plan, self.learning = plan, plan.learning()
+        check_evaluation(self.learning, self.evaluation, corpus.codec.info)
+        if self.evaluation.every and self.evaluation.split not in corpus.splits:
+            raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(corpus.splits)}")
         self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu")
         if before:
             taken = take_weights(self.network, before, plan.start)
@@ -182,11 +186,25 @@ class Training:
     def final_weights(self) -> dict[str, Tensor]:
         """The last weights, their moving average, the mean of the last checkpoints, or the best."""
         if self.learning.average:
-            paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)]
-            return average([load_checkpoint(p).tensors["model.safetensors"] for p in paths[-self.learning.average :]])
+            return average([c.tensors["model.safetensors"] for c in self.last_checkpoints(self.learning.average)])
         if self.learning.final == "best" and (best := self.checkpoints.best()):
             return load_checkpoint(best).tensors["model.safetensors"]
         return {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
+
+    def last_checkpoints(self, number: int) -> list[Checkpoint]:
+        """The last planned checkpoints, as many as asked for or as a short run has. Raises FolderError if one is not whole."""
+        paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)][-number:]
+        every = self.learning.save_every or self.learning.steps
+        planned = min(number, 1 - (-self.loop.progress.round // every))
+        try:
+            if len(paths) < planned:
+                raise FolderError(f"{len(paths)} of {planned} are there")
+            return [load_checkpoint(p) for p in paths]
+        except ValueError as trouble:
+            raise FolderError(
+                f"the mean of the last {number} checkpoints cannot be made: {trouble}. "
+                f"The last weights are whole in {paths[-1]}; for the mean, start a new run"
+            ) from None
 
     def finish(self) -> Judged:
         """Evaluate the final weights and write the last files."""
@@ -206,9 +224,9 @@ class Training:
         padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
-        write_json(
-            self.folder.ledger, ledger | {"skipped_updates": self.loop.progress.skips, "left_out": self.loop.progress.left_out}
-        )
+        progress = self.loop.progress
+        bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}
+        write_json(self.folder.ledger, ledger | bad)
         self.draw_curve()
         self.network.model.eval()
         self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path

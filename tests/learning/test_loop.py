@@ -216,7 +216,99 @@ def test_an_unknown_objective_of_a_phase_is_refused():
         gan_loop([Phase(objective="rec")])
 
 
+def test_what_collect_draws_does_not_depend_on_what_was_drawn_before():
+    class Collects(TwoTerms):
+        """Draws in collect, as a rollout does."""
+
+        def collect(self, model: Any, batch: Batch) -> Batch:
+            noise = torch.rand(len(batch), 3)
+            return Batch({**batch.fields, "x": batch["x"] + noise}, len(batch), batch.rows)
+
+    def weights(draws_before: int) -> torch.Tensor:
+        loop = loop_over(rows([4, 3]), Collects, steps=2)
+        torch.rand(draws_before)
+        loop.run(resume=False)
+        return loop.network.model.map.weight.detach()
+
+    assert torch.equal(weights(0), weights(7))
+
+
+def test_collect_leaves_the_buffers_of_what_is_not_trained_alone(monkeypatch):
+    def collect(self: Any, model: Any, batch: Batch) -> Batch:
+        model.sample(8)  # in training mode: moves the generator's batch statistics
+        return batch
+
+    monkeypatch.setattr(Fool, "collect", collect)
+    monkeypatch.setattr(
+        Fool, "forward", lambda self, model, batch, clock: Loss.of(model.critic(batch["point"]).sum(), len(batch))
+    )
+    loop = gan_loop([Phase(objective="fool", train=["critic.*"])])
+    before = {n: t.clone() for n, t in loop.network.buffers().items()}
+    loop.run(resume=False)
+    assert all(torch.equal(t, before[n]) for n, t in loop.network.buffers().items() if n.startswith("generator"))
+
+
+@pytest.mark.parametrize("when", [{}, {"epochs": 1, "rounds": 2}])
+def test_odd_whens_are_refused(when):
+    with pytest.raises(ValueError, match=r"start is a number of rounds or \{epochs: n\}"):
+        Phase(start=when)
+
+
+def test_a_phase_that_never_runs_or_moves_nothing_is_refused():
+    with pytest.raises(ValueError, match="never runs: it starts in round 9, and there are 3"):
+        gan_loop([Phase(objective="judge", train=["critic.*"], start=9)])
+    with pytest.raises(ValueError, match="empty list"):
+        Phase(train=[])
+    with pytest.raises(ValueError, match="several objectives"):
+        gan_loop([Phase()])
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", ".hidden"])
+def test_a_stage_name_cannot_leave_the_folder(name):
+    with pytest.raises(ValueError, match="the name of a stage"):
+        Stage(name=name, learning=partial(Gradient, steps=1))
+
+
 # ------------------------------------------------------------------------------------------------- what is not finite
+
+
+def test_a_bad_update_leaves_the_batch_statistics_as_they_were(monkeypatch):
+    loop = gan_loop([Phase(objective="judge", train=["critic.*"])])
+    before = {n: t.clone() for n, t in loop.network.tensors().items()}
+    forward = Judge.forward
+
+    def explode(self: Any, model: Any, batch: Batch, clock: Clock) -> Loss:
+        loss = forward(self, model, batch, clock)
+        return Loss({"loss": Term(loss["loss"].total * float("nan"), loss["loss"].count)})
+
+    monkeypatch.setattr(Judge, "forward", explode)
+    with pytest.raises(NonFinite):
+        loop.run(resume=False)
+    # the search for the first bad module runs the network once more: that must leave no trace either
+    assert all(torch.equal(t, before[n]) for n, t in loop.network.tensors().items())
+
+
+def test_training_that_could_make_no_update_says_so():
+    class Always(Explodes):
+        def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+            loss = TwoTerms.forward(self, model, batch, clock)
+            return Loss({**loss, "all": Term(loss["all"].total * float("nan"), loss["all"].count)})
+
+    for policy in ("skip", "rollback"):
+        with pytest.raises(ValueError, match="nothing was learnt: in 3 rounds not one update"):
+            loop_over(rows([5, 2, 3]), Always, steps=3, on_nonfinite=policy).run(resume=False)
+
+
+def test_a_figure_that_is_not_a_number_is_never_the_best():
+    class Odd(Quiet):
+        figures = iter([float("nan"), 0.1, float("nan")])
+
+        def evaluate(self, progress: Any, last: bool) -> float | None:
+            return next(self.figures)
+
+    loop = loop_over(rows([4]), watcher=Odd(), steps=3)
+    loop.run(resume=False)
+    assert (loop.progress.best, loop.progress.best_round) == (0.1, 2)
 
 
 class Explodes(TwoTerms):

@@ -25,6 +25,7 @@ class Judged:
 
     figures: dict[str, float]
     predictions: dict[int, str] = field(default_factory=dict)
+    split: str = ""
 
 
 @block("evaluation")

@@ -1,7 +1,7 @@
 """LEARNING: how the weights move."""
 
 from weft.learning.averaging import EMA, average
-from weft.learning.checkpoint import CheckpointError, Checkpoints, digest, read_tensors, write_tensors
+from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_tensors, write_tensors
 from weft.learning.checkpoint import load as load_checkpoint
 from weft.learning.constraints import ClipWeights
 from weft.learning.gradient import Gradient
@@ -19,6 +19,7 @@ __all__ = [
     "SGD",
     "Adam",
     "AdamW",
+    "Checkpoint",
     "CheckpointError",
     "Checkpoints",
     "ClipWeights",

@@ -35,6 +35,9 @@ class Active:
         self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
         self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
 
+        if self.total == 0:
+            raise ValueError(f"phase {name} never runs: it starts in round {self.start}, and there are {learning.steps}")
+
     @cached_property
     def optimizer(self) -> torch.optim.Optimizer:
         """Built when it is first asked for: who only looks at a phase need not wait for it."""

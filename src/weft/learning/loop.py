@@ -7,6 +7,7 @@ run that is resumed from a checkpoint does what it would have done.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -26,6 +27,8 @@ from weft.learning.phase import Phase
 from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.sync import Alone
 from weft.slots import Feed, Objective
+
+_NAME = re.compile(r"[\w-]+")
 
 
 class Loop:
@@ -69,6 +72,12 @@ class Loop:
         known = self.network.objectives
         if phase.objective is None and len(known) == 1:
             return next(iter(known.values()))
+        if phase.objective is None:
+            raise ValueError(
+                f"the recipe has several objectives ({', '.join(known)}): say in learning.phases which one is trained when"
+            )
+        if not _NAME.fullmatch(phase.objective):
+            raise ValueError(f"the name of an objective is letters, digits, - and _, not {phase.objective!r}")
         if phase.objective not in known:
             raise ValueError(f"a phase names the objective {phase.objective!r}; the recipe has: {', '.join(map(repr, known))}")
         return known[phase.objective]
@@ -91,7 +100,10 @@ class Loop:
             except NonFinite as trouble:
                 if not self.recover(trouble):
                     raise
-                continue
+                if self.learning.on_nonfinite == "rollback":
+                    started, tokens = time.perf_counter(), self.progress.tokens
+                    continue
+                row = {}  # skip: the other phases of this round are left out as well, they would build on it
             self.progress.round += 1
             if self.ema:
                 self.ema.update(self.network.tensors())
@@ -109,6 +121,12 @@ class Loop:
                 self.save()
             if stop and not last:
                 raise Interrupted
+        if not any(self.progress.updates.values()):
+            left_out = sum(map(len, self.progress.left_out.values()))
+            raise ValueError(
+                f"nothing was learnt: in {self.progress.round} rounds not one update could be made "
+                f"({self.progress.skips} were not finite, {left_out} rows are left out)"
+            )
 
     def run_phase(self, phase: Active) -> dict[str, Any]:
         """All updates of a phase in one round."""
@@ -130,8 +148,17 @@ class Loop:
         if batch is None:
             return None
         self.progress.tokens += batch.tokens()
+        buffers = {name: self.network.buffers()[name].clone() for name in phase.frozen}
+        self.reseed(phase, "collect", self.progress.drawn[phase.name])
         with torch.no_grad(), self.autocast():
-            return phase.objective.collect(self.network.model, batch.to(self.device))
+            collected = phase.objective.collect(self.network.model, batch.to(self.device))
+        self.put_back(buffers, phase.frozen)
+        return collected
+
+    def reseed(self, phase: Active, *place: int | str) -> None:
+        """Seed the generators by where training stands: there is no state to store, and resuming changes nothing."""
+        about = (self.seed, self.progress.stage, self.progress.round, phase.name)
+        torch.manual_seed(key(*about, *place, self.sync.rank))
 
     def update(self, phase: Active, micros: list[Batch], repeat: int, again: int) -> dict[str, Any]:
         """One step of the optimiser: sum_k weight_k total_k / N_k over the micro-batches, N_k counted over all of them."""
@@ -146,9 +173,7 @@ class Loop:
         phase.optimizer.zero_grad(set_to_none=True)
         total, means = 0.0, dict.fromkeys(counts, 0.0)
         for i, batch in enumerate(micros):
-            torch.manual_seed(
-                key(self.seed, self.progress.stage, self.progress.round, phase.name, repeat, again, i, self.sync.rank)
-            )
+            self.reseed(phase, repeat, again, i)
             with contextlib.nullcontext() if i == len(micros) - 1 else self.sync.hold():
                 with self.autocast():
                     terms = phase.step(batch, clock)
@@ -163,11 +188,12 @@ class Loop:
         self.sync.finish()
         norm = nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf")).item() if finite(total) else total
         if not finite(norm):
-            self.put_back(buffers, set(buffers))
             what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
-            raise NonFinite(
-                done, phase.name, [r for b in micros for r in b.rows], what, self.find(phase, micros, repeat, again, clock)
-            )
+            module = self.find(phase, micros, repeat, again, clock)
+            what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
+            module = self.find(phase, micros, repeat, again, clock)
+            self.put_back(buffers, set(buffers))
+            raise NonFinite(done, phase.name, [r for b in micros for r in b.rows], what, module)
         factor = phase.schedule.factor(done, phase.total)
         for group in phase.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
@@ -192,7 +218,7 @@ class Loop:
             figure = self.watcher.evaluate(p, last)
         if figure is None:
             return False
-        if p.best is None or figure > p.best:
+        if finite(figure) and (p.best is None or figure > p.best):
             p.best, p.best_round, p.stale = figure, p.round, 0
             return True
         p.stale += 1
@@ -206,13 +232,13 @@ class Loop:
         p, policy = self.progress, self.learning.on_nonfinite
         if policy == "stop" or p.skips >= self.learning.most_skips:
             return False
-        self.watcher.logged({"event": policy, "round": p.round, "problem": str(trouble), "rows": trouble.rows})
+        self.watcher.logged({"event": policy, "round": p.round + 1, "problem": str(trouble), "rows": trouble.rows})
+        data = next(a.phase.data for a in self.phases if a.name == trouble.phase)
         if policy == "skip":
             p.skips += 1
-            p.round += 1  # the other phases of this round are left out as well: they would build on it
+            p.skipped.setdefault(data, []).extend(trouble.rows)
             return True
         left_out, skips = p.left_out, p.skips
-        data = next(a.phase.data for a in self.phases if a.name == trouble.phase)
         left_out[data] = sorted({*left_out.get(data, []), *trouble.rows})
         self.restore()
         self.progress.left_out, self.progress.skips = left_out, skips + 1
@@ -223,9 +249,7 @@ class Loop:
         if bad := bad_parameter(self.network.parameters(), "data"):
             return f"the weights themselves ({bad})"
         for i, batch in enumerate(micros):
-            torch.manual_seed(
-                key(self.seed, self.progress.stage, self.progress.round, phase.name, repeat, again, i, self.sync.rank)
-            )
+            self.reseed(phase, repeat, again, i)
             with torch.no_grad(), self.autocast(), watching(Step(self.network.model, phase.objective)) as found:
                 phase.objective(self.network.model, batch, clock)
             if found:

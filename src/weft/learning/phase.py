@@ -61,5 +61,10 @@ class Phase:
         self.optimizer, self.schedule, self.clip, self.accumulate = optimizer, schedule, clip, accumulate
         self.repeat, self.every, self.start, self.reuse = repeat, every, start, reuse
         self.constrain = [build() for build in constrain or []]
+        for option, when in (("every", every), ("start", start)):
+            if isinstance(when, dict) and set(when) != {"epochs"}:
+                raise ValueError(f"{option} is a number of rounds or {{epochs: n}}, not {when}")
+        if not train:
+            raise ValueError("train is an empty list: the phase would move nothing; give globs such as encoder.*")
         if every == 0 or every == {"epochs": 0}:
             raise ValueError("every is 0: the phase would never run; leave it out, or give 1 or more")

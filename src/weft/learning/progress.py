@@ -18,6 +18,7 @@ class Progress:
     drawn: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, list[int]] = field(default_factory=dict)
     skips: int = 0
+    skipped: dict[str, list[int]] = field(default_factory=dict)
     tokens: int = 0
     best: float | None = None
     best_round: int | None = None

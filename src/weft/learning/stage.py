@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from weft.catalog import Build, block, slot
 from weft.slots import Data, Learning, Objective, Structure
 
@@ -39,5 +41,7 @@ class Stage:
         objective: Build[Objective] | dict[str, Build[Objective]] | None = None,
         start: dict[str, str] = {"*": "*"},
     ):
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise ValueError(f"the name of a stage is letters, digits, -, _ and ., as it names files; not {name!r}")
         self.name, self.learning, self.structure, self.data, self.objective = name, learning, structure, data, objective
         self.start = start

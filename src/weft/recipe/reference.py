@@ -30,7 +30,7 @@ class _Resolver:
         self.nodes += 1
         if self.nodes > MOST_NODES:
             raise self.lost(node, path, f"more than {MOST_NODES:,} values once references are written out")
-        if depth > MOST_DEPTH or len(seen) > MOST_DEPTH:
+        if depth > MOST_DEPTH:
             raise self.lost(node, path, f"nested more than {MOST_DEPTH} levels deep once references are written out")
         if isinstance(node.value, dict):
             return replace(node, value={k: self.walk(v, join(path, k), seen, depth + 1) for k, v in node.value.items()})
