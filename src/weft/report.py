@@ -44,7 +44,8 @@ def reports_as_json(reports: list[Report]) -> dict[str, Any]:
 
 def print_catalog(slot: str | None, name: str | None) -> None:
     """Every slot and entry a line each; one slot; or all about one entry."""
-    slots = {_kebab(kind.__name__): kind for kind in CATALOG if CATALOG[kind]}
+    contracts = sorted(CATALOG, key=lambda kind: kind.__module__ != "weft.slots")  # whatever was imported first
+    slots = {_kebab(kind.__name__): kind for kind in contracts if CATALOG[kind]}
     if slot is None:
         for title, kind in slots.items():
             print(f"{title}  {document(kind).summary}")
