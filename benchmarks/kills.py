@@ -168,7 +168,7 @@ class Kills:
         rounds = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
         aimed = [i < round(AIMED * kills) for i in range(kills)]
         self.random.shuffle(aimed)
-        longest = {True: 0.8 * self.saving, False: 2 * self.saving}
+        longest = {True: 0.6 * self.saving, False: 2 * self.saving}
         return [Moment(r, a, self.random.uniform(0, longest[a])) for r, a in zip(rounds[:kills], aimed, strict=True)]
 
     def kill(self, name: str, moment: Moment) -> Death | None:

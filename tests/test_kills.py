@@ -120,7 +120,7 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
 def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, tmp_path, monkeypatch):
     figures = {1: 1.0, 2: 2.0, 3: 9.0}
     monkeypatch.setattr(Training, "evaluate", lambda self, progress, last: figures.get(progress.round, 0.0))
-    choices = ["learning.steps=6", "learning.final=best", "learning.keep=1", "learning.save_every=1"]
+    choices = ["learning.steps=6", "learning.final=best", "learning.keep=1", "learning.save_every=1", "evaluate.every=1"]
     train(recipe, tmp_path / "whole", *choices)
     real = Checkpoints.mark_best
 
