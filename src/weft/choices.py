@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
+
+from weft.files import sha256
 
 Count = Annotated[int, Ge(1), Le(10**12)]
 """How many of something: steps, rows, tokens."""
@@ -44,18 +45,12 @@ def _file(value: Any, info: ValidationInfo) -> Any:
         path = Path(info.context["folder"], value).resolve()
         if not path.is_file():
             raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
-        found = content_hash(path) if wanted else None
+        found = sha256(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if wanted and found and found != wanted.lower():
         raise ValueError(f"{path} is not the file of this recipe: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
     return str(path)
-
-
-def content_hash(path: Path | str) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 _FILE_SCHEMA = {

@@ -11,7 +11,8 @@ from typing import Any, get_args
 from ruamel.yaml import YAML
 
 from weft.catalog import base_of, choices, is_composition, name_of, options, wiring
-from weft.choices import IsFile, content_hash
+from weft.choices import IsFile
+from weft.files import sha256
 from weft.recipe.tree import nearest
 
 
@@ -31,7 +32,7 @@ def dump(value: Any, *, annotation: Any = None, hashes: bool = False) -> Any:
         return {key: dump(v, annotation=annotation, hashes=hashes) for key, v in value.items()}
     if isinstance(value, str | Path) and _names_file(annotation):
         absolute = str(Path(_text(str(value))).resolve())
-        return {"path": absolute, "sha256": content_hash(absolute)} if hashes else absolute
+        return {"path": absolute, "sha256": sha256(absolute)} if hashes else absolute
     return _scalar(value)
 
 
