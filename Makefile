@@ -29,7 +29,6 @@ $(VENV)/.dev: $(VENV)/.core
 	touch $@
 
 demo: setup
-	rm -rf $(RUN)
 	$(BIN)/weft demo --recipe $(RECIPE) --run $(RUN)
 
 test: lint types tests

@@ -11,7 +11,7 @@ import torch
 from tests.commands import TINY, Forked, weft
 
 from weft import load
-from weft.learning import read_tensors, write_tensors
+from weft.learning import read_weights, write_weights
 from weft.train import Training
 
 LINES = ["3 March 1999", "", "1.2.2003", "   ", "§§§ ☃ nothing like a date", "2001-02-03", "May the 4th, 1977"]
@@ -50,9 +50,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")
             assert answer.code == 0, answer.err
     # Weights that have hardly been trained answer the same to everything; random ones of some size do not.
-    weights = read_tensors(home / "dates" / "model.safetensors")
+    weights = read_weights(home / "dates" / "model.safetensors")
     torch.manual_seed(2)
-    write_tensors(home / "dates" / "model.safetensors", {name: 2 * torch.randn(tensor.shape) for name, tensor in weights.items()})
+    write_weights(home / "dates" / "model.safetensors", {name: 2 * torch.randn(tensor.shape) for name, tensor in weights.items()})
     return home
 
 
@@ -109,6 +109,14 @@ def test_what_is_not_utf8_is_refused_with_its_place(name, command, home, tmp_pat
     assert answer.code == 2 and f"{tmp_path / 'in.txt'}:2: is not UTF-8 text" in answer.err
     answer = weft(command, home / name, given=data)
     assert answer.code == 2 and "standard input:2: is not UTF-8 text" in answer.err
+
+
+@pytest.mark.parametrize(("name", "command"), [("dates", "generate"), ("lm", "generate"), ("cls", "predict")])
+def test_lines_before_one_that_is_not_utf8_are_answered(name, command, home):
+    whole = weft(command, home / name, given=given(LINES[2:5]))
+    answer = weft(command, home / name, given=given(LINES[2:5]) + b"b\xe4d\n" + given(LINES))
+    assert answer.code == 2 and "standard input:4: is not UTF-8 text" in answer.err
+    assert answer.out == whole.out and whole.code == 0
 
 
 def test_json(home):

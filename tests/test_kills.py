@@ -80,7 +80,7 @@ def final(run: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", ["folder.write_recipe", "save_codec", "mkdir", "_fill", "_place", "_prune", "write_tensors"])
+@pytest.mark.parametrize("step", ["folder.write_recipe", "save_codec", "mkdir", "_fill", "_place", "_prune", "write_weights"])
 def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, monkeypatch):
     """Every step of making a folder, of the third save, and of the end."""
     places = {
@@ -90,7 +90,7 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
         "_fill": (weft.learning.checkpoint, "_fill", 3),
         "_place": (Checkpoints, "_place", 3),
         "_prune": (Checkpoints, "_prune", 3),
-        "write_tensors": (weft.train, "write_tensors", 1),
+        "write_weights": (weft.train, "write_weights", 1),
     }
     owner, name, turn = places[step]
     real, calls = getattr(owner, name), []

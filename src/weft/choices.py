@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,10 @@ Positive = Annotated[float, Gt(0), Le(1e12)]
 NonNegative = Annotated[float, Ge(0), Le(1e12)]
 
 
+WEFT_DATA = "WEFT_DATA"
+"""The environment variable with the folder where data is looked for that is not beside its recipe."""
+
+
 class IsFile:
     """Marks an annotation whose strings are paths, so that a filled recipe writes them absolute, with the file's hash."""
 
@@ -42,15 +47,33 @@ def _file(value: Any, info: ValidationInfo) -> Any:
     if not info.context:
         return str(value)
     try:
-        path = Path(info.context["folder"], value).resolve()
+        path = find_file(Path(info.context["folder"]), value)
+        if not info.context["files"]:
+            return str(path)
         if not path.is_file():
-            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else _not_there(path, value))
         found = sha256(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if wanted and found and found != wanted.lower():
         raise ValueError(f"{path} is not the file of this recipe: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
     return str(path)
+
+
+def find_file(folder: Path, name: str | Path) -> Path:
+    """A path beside the recipe or, where there is none, under the folder that the environment variable WEFT_DATA names."""
+    path, elsewhere = Path(folder, name).resolve(), os.environ.get(WEFT_DATA)
+    if elsewhere and not path.exists() and (found := Path(elsewhere, name).resolve()).exists():
+        return found
+    return path
+
+
+def _not_there(path: Path, name: str | Path) -> str:
+    if Path(name).is_absolute():
+        return f"there is no file {path}"
+    elsewhere = os.environ.get(WEFT_DATA)
+    second = f", nor {Path(elsewhere, name).resolve()}" if elsewhere else f" ({WEFT_DATA}, a second place to look, is not set)"
+    return f"there is no file {path}{second}"
 
 
 _FILE_SCHEMA = {
@@ -65,4 +88,4 @@ _FILE_SCHEMA = {
     ]
 }
 File = Annotated[str, BeforeValidator(_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
-"""A file that must exist. In a recipe, a path relative to the recipe's own folder."""
+"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from weft.display import Terminal
 from weft.evaluate import Judged
+from weft.folder import RunFolder
 from weft.inspect import attention_page
 from weft.inspect.alignment import alignments
 from weft.run import Run, read_run
@@ -17,6 +18,7 @@ _SHOWN = 12
 def demo(recipe: str, folder: Path, overrides: list[str]) -> Judged:
     """Train, then print and draw some rows of the test split, one of each group that the metrics know."""
     run = read_run(recipe, overrides)
+    RunFolder(folder).discard_if_made_by("demo")
     display = Terminal()
     judged = train(run, folder, display=display)
     show_examples(run, folder)
@@ -34,7 +36,7 @@ def show_examples(run: Run, folder: Path) -> None:
         answer = run.text_of(best)
         print(f"  {text:{width}}  ->  {answer}" + ("" if answer == reference else f"   (should be {reference})"))
     page = folder / "attention.html"
-    looked = alignments(run.model, run.codec, texts, [b.ids for b in found], references)
+    looked = alignments(run.model, run.codec, texts, found, references)
     attention_page(looked, page, f"Where the decoder looked: {run.name}")
     print(f"\nlearning curve  {folder / 'curve.png'}\nattention page  {page}\nfigures         {folder / 'metrics.json'}")
 

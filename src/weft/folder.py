@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -102,6 +103,13 @@ class RunFolder:
             with contextlib.suppress(OSError):  # somebody put a file there
                 self.path.rmdir()
 
+    def discard_if_made_by(self, command: str) -> None:
+        """Remove a whole run that this command of weft made earlier, so that it can start afresh. Others stay."""
+        if self.is_run() and self._about("command")[1:2] == [command]:
+            self.lock()
+            shutil.rmtree(self.path)
+            self.close()
+
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         head = f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n"
         write_text(self.recipe, head + to_yaml(recipe))
@@ -152,8 +160,12 @@ class RunFolder:
         return read_lines(self.log) if self.log.exists() else []
 
     def plugins(self) -> list[str]:
+        return self._about("plugins")
+
+    def _about(self, what: str) -> list[str]:
+        """A list of words in environment.json."""
         try:
-            return [str(name) for name in read_json(self.environment)["plugins"]]
+            return [str(word) for word in read_json(self.environment)[what]]
         except (OSError, ValueError, KeyError, TypeError):  # it only helps to explain: a damaged one explains nothing
             return []
 

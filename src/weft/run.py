@@ -22,7 +22,7 @@ from weft.data import load_codec
 from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
-from weft.learning import Stage, read_tensors
+from weft.learning import Stage, read_weights
 from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, nearest, override, parse, read_file, resolve, to_yaml
 from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
 
@@ -152,6 +152,8 @@ class Run:
     def judge(self, split: str | None = None, data: Build[Data] | None = None) -> Judged:
         """Evaluate on a split of the run's data, or of other data of the same kind; by default on test, or valid without one."""
         codec = self._ready()
+        if data is None and self.folder is not None:  # to be judged by its own data, that must still be there and the same
+            data = plans(read_run(RunFolder(self.folder).recipe))[-1].data
         corpus = (data or plans(self)[-1].data)().open(codec)
         split = split or ("test" if "test" in corpus.splits else "valid")
         if split not in corpus.splits:
@@ -190,30 +192,30 @@ def _groups(rows: Iterable[list[int]], most: int) -> Iterator[tuple[int, list[li
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_run(file: str | Path, overrides: Sequence[str] = ()) -> Run:
-    """A run from a recipe: a file, or the name of a shipped one. Raises RecipeError with every mistake."""
+def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = True) -> Run:
+    """A run from a recipe: a file, or the name of a shipped one. Raises RecipeError with every mistake.
+
+    Args:
+        file: The recipe.
+        overrides: Assignments ``path=value`` as on the command line.
+        files: Whether the files that it names must be there.
+    """
     path = find_recipe(file)
     shown = str(file) if path == Path(file) else path.name
-    run = read_run_text(read_file(path, shown), shown, path.parent, overrides)
+    run = read_run_text(read_file(path, shown), shown, path.parent, overrides, files=files)
     run.name = path.stem if path.stem != "recipe" else path.parent.name
     return run
 
 
-def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] = ()) -> Run:
+def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] = (), *, files: bool = True) -> Run:
     root = parse(text, shown)
-    problems: list[Problem] = []
     for assignment in overrides:
-        try:
-            override(root, assignment)
-        except RecipeError as error:
-            problems += error.problems
-    if problems:
-        raise RecipeError(problems)
-    return read_tree(resolve(root), folder)
+        override(root, assignment)
+    return read_tree(resolve(root), folder, files=files)
 
 
-def read_tree(root: Node, folder: Path = Path()) -> Run:
-    return Reader(folder).root(Run, root)()
+def read_tree(root: Node, folder: Path = Path(), *, files: bool = True) -> Run:
+    return Reader(folder, files).root(Run, root)()
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -244,7 +246,7 @@ def load(folder: str | Path, device: str = "auto") -> Run:
     if not place.is_run():
         raise ValueError(f"{place.path} is not a run's folder (it has no recipe.yaml)")
     try:
-        run = read_run(place.recipe)
+        run = read_run(place.recipe, files=False)
     except RecipeError as error:
         if plugins := place.plugins():
             raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(plugins)}") from None
@@ -255,7 +257,7 @@ def load(folder: str | Path, device: str = "auto") -> Run:
     at = max(p.index for p in stages if p.new_data)
     codec = load_codec(stages[at].data(), place.path if at == 0 else place.path / stages[at].name)
     network = build_network(stages[-1], codec.info, run.seed)
-    network.load(read_tensors(place.model))
+    network.load(read_weights(place.model))
     network.to(choose_device(device)).train(False)
     run.model, run.codec, run.objectives, run.folder = network.model, codec, network.objectives, place.path
     return run

@@ -23,9 +23,9 @@ from weft.learning import (
     Progress,
     average,
     load_checkpoint,
-    read_tensors,
+    read_weights,
     take_weights,
-    write_tensors,
+    write_weights,
 )
 from weft.slots import Corpus, Objective
 
@@ -120,7 +120,7 @@ class Training:
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
         if resume and not last and final.exists():
-            return read_tensors(final)
+            return read_weights(final)
         corpus = self.open_data(plan)
         self.plan, self.learning = plan, plan.learning()
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
@@ -155,7 +155,7 @@ class Training:
         finally:
             self.display.end()
         weights = self.final_weights()
-        write_tensors_atomically(final, weights)
+        write_weights(final, weights)
         self.network.load(weights)
         return weights
 
@@ -358,8 +358,3 @@ class _asking:
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
-
-def write_tensors_atomically(path: Path, tensors: dict[str, Tensor]) -> None:
-    new = path.with_name(path.name + ".new")
-    write_tensors(new, tensors)
-    new.replace(path)

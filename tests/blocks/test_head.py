@@ -103,13 +103,13 @@ def test_loss_of_a_low_precision_head_is_computed_in_single_precision():
 
 def test_tied_head_shares_and_does_not_own_the_table():
     token = Token(4, FIELD)
-    head = Tied(4, FIELD, token)
+    head = Tied(4, FIELD, token, scale=3.0)
     assert list(head.state_dict()) == ["bias"]
     x = torch.randn(2, 4)
-    torch.testing.assert_close(head(x), x @ token.weight.T)
+    torch.testing.assert_close(head(x), 3 * x @ token.weight.T)
     with torch.no_grad():
         token.weight.mul_(2)
-    torch.testing.assert_close(head(x), x @ token.weight.T)
+    torch.testing.assert_close(head(x), 3 * x @ token.weight.T)
 
 
 def test_a_copied_pair_stays_tied_to_its_own_table():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
@@ -51,3 +52,15 @@ def test_takes_the_text_or_what_is_to_be_generated():
 def test_a_decoder_that_must_look_is_refused():
     with pytest.raises(ValueError, match=r"needs something to look at.*use lstm"):
         LanguageModel(BOTH, dim=8, decoder=partial(AttentionLSTM, layers=2))
+
+
+@pytest.mark.parametrize("dim", [64, 512])
+@pytest.mark.parametrize("decoder", [LSTMDecoder, TransformerDecoder])
+def test_begins_at_chance_however_wide(dim, decoder):
+    torch.manual_seed(0)
+    model = LanguageModel(Info({"text": Field("text", 2000)}), dim=dim, decoder=decoder)
+    ids = torch.randint(7, 2000, (4, 33))
+    with torch.no_grad():
+        hidden = model.decode(Seq(ids[:, :-1]), None).hidden.data
+        loss = model.head.nll(hidden.flatten(0, 1), ids[:, 1:].flatten()).mean().item()
+    assert abs(loss - math.log(2000)) < 0.2

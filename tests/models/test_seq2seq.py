@@ -139,7 +139,7 @@ def test_a_deep_copy_is_independent():
             p.add_(1)
     hidden = torch.randn(2, 8)
     assert not torch.allclose(twin.head(hidden), model.head(hidden))
-    torch.testing.assert_close(twin.head(hidden), F.linear(hidden, twin.embedder.table(), twin.head.bias))
+    torch.testing.assert_close(twin.head(hidden), F.linear(twin.head.scale * hidden, twin.embedder.table(), twin.head.bias))
 
 
 def test_protocols_and_missing_fields():

@@ -57,7 +57,7 @@ def attend(
         dropout: Share of the weights that training zeroes.
         training: Whether to drop.
     """
-    recorders = _RECORDERS.get()
+    recorders = () if torch.compiler.is_compiling() else _RECORDERS.get()  # a context variable breaks the graph
     fused = score.scale is not None and not recorders
     if causal and (bias is not None or not fused):
         shape = query_BHTK.shape[-2], key_BHSK.shape[-2]

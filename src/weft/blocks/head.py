@@ -11,7 +11,7 @@ from weft.blocks.activation import Tanh
 from weft.blocks.linear import Linear
 from weft.blocks.nll import nll
 from weft.catalog import Build, block
-from weft.choices import Dropout, Width
+from weft.choices import Dropout, Positive, Width
 from weft.slots import Activation, Embedder, Head
 
 
@@ -19,11 +19,16 @@ from weft.slots import Activation, Embedder, Head
 class Tied(Head):
     """Compares a hidden state with every token's own vector.
 
-    logits = E h + b
+    logits = scale E h + b
 
-    Press and Wolf 2017, https://arxiv.org/abs/1608.05859
+    Before training, a hidden state is mostly the vector of the token it came from, and so is most like that token itself: with
+    scale 1 its logit is sqrt(dim), and the wider the network, the worse its first guess. T5's scale of dim^(-1/2) mends that but
+    learns slower; the default is between them, and starts at chance.
+
+    Press and Wolf 2017, https://arxiv.org/abs/1608.05859; Raffel et al. 2020 (T5), https://arxiv.org/abs/1910.10683
 
     Args:
+        scale: What similarities are multiplied by; None = dim^(-1/4).
         bias: Whether each symbol has a number of its own, b.
 
     Example:
@@ -34,7 +39,7 @@ class Tied(Head):
         torch.Size([2, 9])
     """
 
-    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, bias: bool = True):
+    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, scale: Positive | None = None, bias: bool = True):
         super().__init__(dim, field, embedder)
         if embedder is None:
             raise ValueError("a tied head needs an embedder to be tied to, and there is none here; use untied")
@@ -44,10 +49,11 @@ class Tied(Head):
         # In a tuple, so that the embedder is not registered (and saved) a second time as a part of the head.
         self._tie = (embedder,)
         self.vocab = field.vocab
+        self.scale = dim**-0.25 if scale is None else scale
         self.bias = nn.Parameter(torch.zeros(field.vocab)) if bias else None
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        return F.linear(x_ND, self._tie[0].table(), self.bias)
+        return F.linear(x_ND * self.scale, self._tie[0].table(), self.bias)
 
     def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
         return nll(self.forward, x_ND, target_N, smoothing, self.vocab)

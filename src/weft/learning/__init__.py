@@ -1,7 +1,7 @@
 """LEARNING: how the weights move."""
 
 from weft.learning.averaging import EMA, average
-from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_tensors, write_tensors
+from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_weights, write_weights
 from weft.learning.checkpoint import load as load_checkpoint
 from weft.learning.constraints import ClipWeights
 from weft.learning.gradient import Gradient
@@ -42,7 +42,7 @@ __all__ = [
     "average",
     "digest",
     "load_checkpoint",
-    "read_tensors",
+    "read_weights",
     "take_weights",
-    "write_tensors",
+    "write_weights",
 ]

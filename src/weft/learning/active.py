@@ -7,9 +7,10 @@ from functools import cached_property
 
 import torch
 
-from weft.batch import Loss
+from weft.batch import Batch, Clock, Loss
 from weft.learning.gradient import Gradient
 from weft.learning.network import Network, Step, picked
+from weft.learning.nonfinite import tensors_in
 from weft.learning.phase import Phase
 from weft.slots import Feed, Objective
 
@@ -25,9 +26,8 @@ class Active:
                 tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in network.parameters()))
                 raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
         self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
-        self.step: Callable[..., Loss] = Step(network.model, objective)
-        if learning.compile:
-            self.step = torch.compile(self.step)
+        step = Step(network.model, objective)
+        self.step: Callable[[Batch, Clock], Loss] = compiled(step) if learning.compile else step
         self._optimizer = phase.optimizer or learning.optimizer
         self.schedule = (phase.schedule or learning.schedule)()
         self.clip = learning.clip if phase.clip is None else phase.clip
@@ -48,3 +48,16 @@ class Active:
 
     def due(self, round_: int) -> bool:
         return round_ >= self.start and (round_ - self.start) % self.every == 0
+
+
+def compiled(step: Step) -> Callable[[Batch, Clock], Loss]:
+    """The step by torch.compile, once for all sizes: rows and lengths differ from batch to batch."""
+    inner = torch.compile(step)
+
+    def call(batch: Batch, clock: Clock) -> Loss:
+        for tensor in tensors_in(batch.fields):
+            for axis in range(min(2, tensor.ndim)):
+                torch._dynamo.maybe_mark_dynamic(tensor, axis)
+        return inner(batch, clock)
+
+    return call

@@ -26,7 +26,7 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from weft.files import read_json, sha256, sync_file, sync_folder, write_json
+from weft.files import read_json, sha256, sync_file, sync_folder, write_json, write_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -337,6 +337,31 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise ValueError(f"{path}: not a whole safetensors file: {error}") from None
     return tensors | {name: tensors[owner] for name, owner in about.get("aliases", {}).items()}
+
+
+def write_weights(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """Replace a file of final weights, and write its SHA-256 beside it, as the command sha256sum does."""
+    path = Path(path)
+    new = path.with_name(path.name + ".new")
+    write_tensors(new, tensors)
+    write_text(_hash_of(path), f"{sha256(new)}  {path.name}\n")
+    new.replace(path)
+
+
+def read_weights(path: str | Path) -> dict[str, Tensor]:
+    """Final weights. Raises ValueError if they are not those that were written."""
+    path = Path(path)
+    try:
+        wanted = _hash_of(path).read_text(encoding="utf-8").split(maxsplit=1)[0]
+    except (OSError, UnicodeDecodeError, IndexError):
+        raise ValueError(f"{_hash_of(path)} cannot be read: it should hold the SHA-256 of {path.name}") from None
+    if (found := sha256(path)) != wanted:
+        raise ValueError(f"{path} is damaged or was changed: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
+    return read_tensors(path)
+
+
+def _hash_of(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
 
 
 # ----------------------------------------------------------------------------------------------------------------- errors

@@ -190,8 +190,6 @@ class Loop:
         if not finite(norm):
             what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
             module = self.find(phase, micros, repeat, again, clock)
-            what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
-            module = self.find(phase, micros, repeat, again, clock)
             self.put_back(buffers, set(buffers))
             raise NonFinite(done, phase.name, [r for b in micros for r in b.rows], what, module)
         factor = phase.schedule.factor(done, phase.total)

@@ -2,8 +2,8 @@
 
 Pure functions of the number of the update (0, 1, ...) and how many updates there will be: there is no state to store.
 With ``warmup = w`` the factor rises as (t + 1) / w and is 1 for the first time at update t = w - 1; a warm-up longer than the
-run simply keeps rising. What falls afterwards would arrive at its floor one update after the last, so that no update is wasted
-on a rate of 0.
+run simply keeps rising (``weft check`` and ``weft train`` warn of it). What falls afterwards would arrive at its floor one
+update after the last, so that no update is wasted on a rate of 0.
 """
 
 from __future__ import annotations

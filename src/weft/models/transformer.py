@@ -56,7 +56,7 @@ def transformer_base(
         embedder=partial(Sum, parts=[Token, Sinusoidal], dropout=dropout),
         encoder=partial(Transformer, layers=layers, layer=layer, position=None, norm=None),
         decoder=partial(TransformerDecoder, layers=layers, layer=layer, position=None, norm=None),
-        head=partial(Tied, bias=False),
+        head=partial(Tied, scale=1.0, bias=False),
     )
 
 

@@ -1,0 +1,54 @@
+"""torch.compile takes the whole step in one graph, once for all sizes of batches, and changes no figure."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from weft.batch import Clock, Field, Info, collate
+from weft.blocks import Mean, Sinusoidal, Sum, Token, Transformer, TransformerDecoder
+from weft.learning import Step
+from weft.learning import active as active_module
+from weft.models import Classifier, LanguageModel, Seq2Seq
+from weft.objectives import Classification, NextToken
+
+WORDS = partial(Sum, parts=[Token, Sinusoidal])
+PAIR = Info({"source": Field("source", 17), "target": Field("target", 17)}, target="target")
+TEXT = Info({"text": Field("text", 17), "label": Field("label", 3, kind="label")})
+CASES = {
+    "seq2seq": (PAIR, partial(Seq2Seq, dim=8, embedder=WORDS, encoder=Transformer, decoder=TransformerDecoder), NextToken),
+    "language model": (TEXT, partial(LanguageModel, dim=8, embedder=WORDS), NextToken),
+    "classifier": (TEXT, partial(Classifier, dim=8, encoder=Transformer, pooler=Mean), Classification),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_compiled_step_equals_the_plain_one(case, monkeypatch):
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda step: real(step, backend=backend, fullgraph=True))
+    torch._dynamo.reset()
+    info, structure, build = CASES[case]
+    torch.manual_seed(0)
+    model = structure(info)
+    objective = build(info, model.dim)
+    step = Step(model, objective)
+    fast = active_module.compiled(step)
+    rng = np.random.default_rng(0)
+    for rows, shortest in ((3, 4), (5, 6), (4, 9)):
+        instances = [objective.prepare(info.imagine(rng, shortest + i), rng, None) for i in range(rows)]
+        batch = collate(instances)
+        plain, quick = step(batch, Clock()), fast(batch, Clock())
+        assert plain.keys() == quick.keys()
+        for name in plain:
+            torch.testing.assert_close(quick[name].total, plain[name].total)
+            assert quick[name].count == plain[name].count
+    assert len(graphs) == 1
