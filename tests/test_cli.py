@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -15,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 from tests.commands import TINY, Answer, Forked, forked, state, weft
 
 from weft import __version__
 from weft import run as running
 from weft.cli import main
-from weft.display import Display
+from weft.display import Display, Terminal
 from weft.files import read_lines
 from weft.folder import RunFolder
 from weft.learning import Checkpoints, digest
@@ -128,7 +132,7 @@ def test_catalog_schema_recipes_version():
     assert "bidirectional" in weft("catalog", "encoder", "lstm").out
     assert json.loads(weft("schema").out)["properties"]["learning"]
     assert "dates" in weft("recipes").out
-    assert weft("version").out.strip() == __version__
+    assert weft("--version") == Answer(0, f"{__version__}\n", "")
 
 
 def test_demo(tmp_path):
@@ -154,6 +158,7 @@ MISTAKES = {
     "second run": (["train", "{home}/tiny.yaml", "--run", "{home}/run"], "already holds a run: go on with it by --resume"),
     "resume nothing": (["train", "{home}/tiny.yaml", "--run", "nowhere", "--resume"], "there is no folder nowhere to go on with"),
     "resume no run": (["train", "{home}/tiny.yaml", "--run", "{home}/other", "--resume"], "is not a run's folder"),
+    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run's folder (it has no recipe.yaml)"),
     "resume nameless": (["train", "{home}/tiny.yaml", "--resume"], "there is no run runs/tiny-<n> to go on with"),
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
@@ -193,6 +198,25 @@ def test_a_mistake_gives_a_sentence_and_code_2_and_changes_nothing(name, home, t
     assert answer.out == ""
     assert contents(home) == before
     assert [p.name for p in tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("words", [["train", "{empty}"], ["train", "{home}/tiny.yaml", "--run", "{empty}"]])
+def test_an_empty_folder_cannot_be_resumed(words, home, tmp_path):
+    empty = tmp_path / "my run"
+    empty.mkdir()
+    answer = weft(*(word.format(home=home, empty=empty) for word in words), "--resume")
+    assert answer.code == 2 and list(empty.iterdir()) == []
+    begin = f"begin one with weft train RECIPE --run {shlex.quote(str(empty))}\n"
+    assert answer.err.startswith(f"error: {empty} holds no run yet") and answer.err.endswith(begin)
+    assert weft(*shlex.split(begin.removeprefix("begin one with weft ").replace("RECIPE", str(home / "tiny.yaml")))).code == 0
+
+
+def test_a_warm_up_longer_than_the_run_is_said(home, tmp_path):
+    words = ["learning.steps=1", "learning.schedule={type: linear, warmup: 2}"]
+    answer = weft_train(home / "tiny.yaml", tmp_path / "run", *words)
+    assert answer.code == 0
+    assert answer.err.startswith("warning: command line: learning.schedule: the warm-up takes 2 updates, but there are 1: ")
+    assert weft_train(home / "tiny.yaml", tmp_path / "quiet", *words, "--quiet") == Answer(0, "", "")
 
 
 def test_a_device_that_is_not_there(home, tmp_path):
@@ -293,6 +317,18 @@ def wait_for_round(process: Forked, run: Path, round_: int) -> None:
     while not any(r["event"] == "update" and r["round"] >= round_ for r in read_lines(run / "log.jsonl")):
         assert process.poll() is None and time.monotonic() - begun < 120
         time.sleep(0.002)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_the_bar_leaves_room_for_the_echo_of_ctrl_c(width):
+    file = io.StringIO()
+    terminal = Terminal(Console(file=file, force_terminal=True, width=width))
+    terminal.begin("main", 200_000, False)
+    terminal.update({"round": 7, "loss": 3.25, "tokens_per_second": 12_345.0}, 0.123)
+    terminal.end()
+    lines = [Text.from_ansi(line).plain for line in re.split(r"[\r\n]+|\x1b\[2K", file.getvalue())]
+    assert any("3.25" in line for line in lines)
+    assert max(map(len, lines)) + len("^C") < width
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

@@ -306,12 +306,12 @@ MINIMAL = (
         ("```yaml\nseed: 1\n```\n", "needs 'data'"),
         (f"```yaml wrong\n{MINIMAL}```\n", "should be wrong"),
         ("```console\n$ weft catalog norm nothing\n```\n", "exit code 2"),
-        ("```console mistake\n$ weft version\n```\n", "exit code 0"),
-        ("```console\n$ weft version\nnever\n```\n", "weft version says"),
-        ("```console\n$ weft version\n...\n$ weft nothing\n```\n", "page.md:4"),
+        ("```console mistake\n$ weft --version\n```\n", "exit code 0"),
+        ("```console\n$ weft --version\nnever\n```\n", "weft --version says"),
+        ("```console\n$ weft --version\n...\n$ weft nothing\n```\n", "page.md:4"),
         ("```console\n$ make nothing\n```\n", "no target nothing"),
         ("```console\n$ rm -r x\n```\n", "does not know"),
-        ("```bash\n$ weft version\n```\n", "known are"),
+        ("```bash\n$ weft --version\n```\n", "known are"),
     ],
 )
 def test_reader_finds_faults(text: str, complaint: str, clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:

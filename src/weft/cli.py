@@ -54,6 +54,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from weft import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which weft this is.")] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def train(
     recipe: Recipe,
@@ -68,20 +83,35 @@ def train(
     from weft.check import check, enough_memory
     from weft.display import Display, Terminal
     from weft.folder import RunFolder, newest_folder, next_folder
+    from weft.report import slow_starts
     from weft.run import find_recipe
     from weft.train import train as run_training
 
     own = Path(recipe).parent if Path(recipe).name == "recipe.yaml" else Path(recipe)
     if resume and run is None and RunFolder(own).is_run():
         run = own
+    place = RunFolder(run or Path(recipe))
+    if resume and place.path.is_dir() and not place.is_run() and not (run and place.is_stub()):
+        raise ValueError(_no_run(place.path))
     composed = _read(recipe, overrides)
     folder = run or (newest_folder(composed.name) if resume else next_folder(composed.name))
     if not resume:
         for report in check(composed):
             if trouble := enough_memory(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
+    for trouble in [] if quiet else slow_starts(composed):
+        _say(f"warning: {trouble}")
     with _told(folder, imports):
         run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
+
+
+def _no_run(folder: Path) -> str:
+    from weft.folder import RunFolder
+
+    if RunFolder(folder).is_stub() or not any(folder.iterdir()):
+        begin = shlex.join(["weft", "train", "RECIPE", "--run", str(folder)])
+        return f"{folder} holds no run yet, so there is nothing to go on with: begin one with {begin}"
+    return f"{folder} is not a run's folder (it has no recipe.yaml): name one that is, or a recipe and its folder with --run"
 
 
 @contextlib.contextmanager
@@ -167,12 +197,25 @@ def generate(
 
 
 def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
-    """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
+    """Answers with their lines: one at a time for a person at a terminal, in batches otherwise.
+
+    A line that cannot be read ends them: what came before it is answered first.
+    """
     from itertools import tee
 
+    trouble: list[ValueError] = []
+
+    def readable() -> Iterator[str]:
+        try:
+            yield from lines
+        except ValueError as error:
+            trouble.append(error)
+
     batch = 1 if sys.stdin.isatty() else 64
-    shown, used = tee(lines)
-    return zip(shown, run.search_all(used, search, batch), strict=True)
+    shown, used = tee(readable())
+    yield from zip(shown, run.search_all(used, search, batch), strict=True)
+    if trouble:
+        raise trouble[0]
 
 
 @app.command()
@@ -260,14 +303,6 @@ def recipes() -> None:
     for name, path in shipped_recipes().items():
         first = path.read_text(encoding="utf-8").splitlines()[0]
         print(f"{name:24} {first.lstrip('# ')}")
-
-
-@app.command()
-def version() -> None:
-    """Say which weft this is."""
-    from weft import __version__
-
-    print(__version__)
 
 
 # ------------------------------------------------------------------------------------------------------------ plumbing

@@ -9,8 +9,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _PLAIN_SECONDS = 5.0
 
@@ -33,6 +42,17 @@ class Display:
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         yield
+
+
+class _Bar(Progress):
+    """A bar with room behind it for the ``^C`` of a person: if that went to the next line, the bar's would stay there twice."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console):
+        self.screen = console
+        super().__init__(*columns, console=console)
+
+    def get_renderable(self) -> RenderableType:
+        return Constrain(super().get_renderable(), max(1, self.screen.width - len("^C") - 1))
 
 
 class Terminal(Display):
@@ -59,7 +79,7 @@ class Terminal(Display):
                 TextColumn("left"),
                 TimeRemainingColumn(),
             )
-            self.bar = Progress(*columns, console=self.console, transient=False)
+            self.bar = _Bar(*columns, console=self.console)
             self.bar.start()
             self.task = self.bar.add_task(f"{self.title}starting", total=steps)
 

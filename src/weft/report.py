@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from weft.catalog import CATALOG, choices, document, wiring
+from weft.build import plans
+from weft.catalog import CATALOG, choices, document, is_composition, wiring
 from weft.check import Report, enough_memory
-from weft.recipe import nearest
+from weft.recipe import Part, Problem, nearest
+from weft.recipe.part import part, walk
+from weft.recipe.words import allowed
 from weft.recipe.write import dump, to_yaml
 from weft.run import Run
 
@@ -35,7 +38,25 @@ def print_reports(run: Run, reports: list[Report]) -> None:
             print(f"not trained {tops}")
         if trouble := enough_memory(report):
             print(f"warning     {trouble}")
+    for trouble in slow_starts(run):
+        print(f"warning     {trouble}")
     print(f"{run.name}: valid")
+
+
+def slow_starts(run: Run) -> list[str]:
+    """A sentence for each schedule whose warm-up is longer than its phase: allowed, for a trial of a few rounds is common."""
+    found: list[str] = []
+    for learning in (plan.learning() for plan in plans(run)):
+        for phase in getattr(learning, "phases", []):
+            if isinstance(phase.start, dict) or isinstance(phase.every, dict):
+                continue  # how many rounds an epoch has, only the data knows
+            rounds = max(0, -(-(learning.steps - phase.start) // phase.every))
+            build, updates = phase.schedule or learning.schedule, rounds * phase.repeat * phase.reuse
+            if (warmup := getattr(build(), "warmup", 0)) > updates:
+                where, path = (build.where, build.path) if isinstance(build, Part) else ("", "")
+                text = f"the warm-up takes {warmup:,} updates, but there are {updates:,}: the rate never reaches its peak"
+                found.append(str(Problem(where, path, text)))
+    return list(dict.fromkeys(found))
 
 
 def reports_as_json(reports: list[Report]) -> dict[str, Any]:
@@ -79,16 +100,20 @@ def _entry(slot: str, name: str, factory: Any) -> None:
     for option, parameter in known.items():
         value = parameter.default
         default = "required" if value is inspect.Parameter.empty else f"default {_inline(dump(value))}"
-        print(f"  {option}  ({_type(parameter.annotation)}; {default})\n      {doc.args.get(option, '')}")
+        print(f"  {option}  ({allowed(parameter.annotation)}; {default})\n      {doc.args.get(option, '')}")
+    if is_composition(factory):
+        print(f"  with  (a mapping of paths to parts or values)\n      {_grafts(factory)}")
     home = inspect.getsourcefile(factory)
     print(f"\nin Python: {factory.__module__}.{factory.__qualname__}" + (f"  ({home})" if home else ""))
 
 
-def _type(annotation: Any) -> str:
-    text = inspect.formatannotation(annotation)
-    text = re.sub(r"(typing|collections\.abc|weft\.\w+(\.\w+)*|annotated_types)\.", "", text)
-    text = re.sub(r"Callable\[\.\.\., (\w+)\]", r"\1", text)
-    return re.sub(r"Annotated\[(\w+)(, (Ge|Gt|Le|Lt)\([^)]*\))+\]", r"\1", text) if "Annotated" in text else text
+def _grafts(factory: Any) -> str:
+    """What ``with`` can replace in a named model: the parts next to its top."""
+    text = "Replaces what the model is composed of, by path or glob."
+    if any(parameter.default is parameter.empty for parameter in choices(factory).values()):
+        return text
+    paths = [path for path, value in walk(part(factory(), "", "")) if isinstance(value, Part) and path.count(".") < 2]
+    return f"{text} There is: {', '.join(paths)}, and what is below"
 
 
 def _inline(value: Any) -> str:

@@ -23,7 +23,7 @@ from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
 from weft.learning import Stage, read_weights
-from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, nearest, override, parse, read_file, resolve, to_yaml
+from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, from_plain, nearest, override, parse, read_file, resolve, to_yaml
 from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
 
 MOST_TOKENS = 16_384
@@ -83,8 +83,7 @@ class Run:
 
     def checked(self) -> Run:
         """The same run read from its own recipe: every option checked, every part with a place for messages."""
-        text = self.to_yaml()
-        again = read_run_text(text, "run.to_yaml()", Path())
+        again = read_tree(from_plain(self.dump(), ""))
         again.name = self.name
         return again
 

@@ -67,7 +67,7 @@ def test_files_that_cannot_be_read(make: str, tmp_path: Path, request: pytest.Fi
         missing: "missing.txt: there is no such file",
         invalid: r"invalid.txt:3: byte 0xe4 is not valid UTF-8",
         empty: "empty.txt: the file is empty",
-        blank: "blank.txt: the file is empty",
+        blank: "blank.txt: the file has only blank lines",
         str(tmp_path): "cannot be read: Is a directory",
     }
     for file, message in wrong.items():

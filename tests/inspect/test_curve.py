@@ -9,6 +9,7 @@ from weft.inspect import curve
 from weft.inspect.curve import _percent, _smooth
 
 matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib.image")
 
 
 def rows(updates=200):
@@ -44,6 +45,19 @@ def test_picture_has_what_the_log_has(tmp_path, drawn):
     raw, smooth, valid = left.lines
     assert len(raw.get_xdata()) == len(smooth.get_xdata()) == 200 and list(valid.get_xdata()) == [100, 200]
     assert [list(line.get_ydata()) for line in right.lines] == [[90.0, 90.0], [30.0, 30.0]]
+
+
+def test_equal_figures_are_all_seen(tmp_path, drawn):
+    figures = {"exact_match": 0.5, "exact_match_worst": 0.5, "accuracy": 0.5}
+    file = curve([{"update": u, "valid": figures} for u in (0, 50, 100)], tmp_path / "c.png")
+    [axes] = [axes for axes in drawn[0].axes if axes.lines]
+    colours = [np.round(255 * np.array(matplotlib.colors.to_rgb(line.get_color()))) for line in axes.lines]
+    # in a column of pixels between two points
+    pixels = 255 * matplotlib.image.imread(file)[:, :, :3]
+    x, y = axes.transData.transform((25, 50))
+    column = pixels[len(pixels) - round(y) - 30 : len(pixels) - round(y) + 30, round(x)]
+    seen = [int((np.abs(column - colour).max(1) < 50).sum()) for colour in colours]
+    assert len(seen) == 3 and min(seen) >= 2
 
 
 def test_pyplot_is_left_alone(tmp_path):

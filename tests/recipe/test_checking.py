@@ -6,8 +6,11 @@ import pytest
 import torch
 
 from weft.check import check
+from weft.evaluate import Evaluation
+from weft.objectives import NextToken
 from weft.recipe import RecipeError
-from weft.report import print_catalog
+from weft.report import print_catalog, print_reports, slow_starts
+from weft.slots import Metric
 
 LIGHT = ["structure.encoder=bag-of-words", "structure.decoder={type: transformer, layers: 1}"]
 
@@ -97,6 +100,56 @@ def test_stages(read, small: str) -> None:
     assert line.startswith("r.yaml:14: stages.0.structure.encoder: dim 7 is odd")
 
 
+@pytest.mark.parametrize(
+    ("best", "metrics", "refused"),
+    [
+        ("loss", "", None),
+        ("perplexity", "", None),
+        ("exact_match", "[exact-match]", None),
+        ("exact_match", "[bleu, exact-match]", None),
+        ("exact_match_worst", "[{type: exact-match, by: language}]", None),
+        ("exact_match/en", "[{type: exact-match, by: language}]", None),
+        ("exact_match_worst", "[exact-match]", "loss, perplexity, exact_match"),
+        ("exact-match", "[exact-match]", "loss, perplexity, exact_match"),
+        ("bleu", "", "loss, perplexity"),
+    ],
+)
+def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metrics: str, refused: str | None) -> None:
+    run = read(small, [*LIGHT, f"evaluate.best={best}", f"evaluate.metrics={metrics}"])
+    (report,) = check(read(small, LIGHT))
+    evaluation, objective = run.evaluate(), run.objective(report.info, 16)
+    if refused is None:
+        evaluation.check_best(report.terms, objective)
+    else:
+        with pytest.raises(ValueError, match=f"evaluate.best is '{best}', but the evaluation gives: {refused}$"):
+            evaluation.check_best(report.terms, objective)
+
+
+def test_a_metric_that_makes_nothing_of_made_up_rows_may_give_anything(read, small: str) -> None:
+    class Picky(Metric):
+        def compute(self, predictions, references):
+            raise ZeroDivisionError
+
+    (report,) = check(read(small, LIGHT))
+    Evaluation(best="odd", metrics=[Picky]).check_best(report.terms, NextToken(report.info, 16))
+
+
+def test_a_warm_up_that_is_longer_than_the_run(read, small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*overrides: str) -> list[str]:
+        return slow_starts(read(small.replace("steps: 3\n", "steps: 3\n  schedule: {type: cosine, warmup: 4}\n"), overrides))
+
+    text = "learning.schedule: the warm-up takes 4 updates, but there are 3: the rate never reaches its peak"
+    assert said() == [f"r.yaml:12: {text}"]
+    assert said("learning.schedule={type: linear, warmup: 4}") == [f"command line: {text}"]
+    assert said("learning.steps=4") == said("learning.schedule=constant") == []
+    assert said("learning.phases=[{repeat: 2}]") == said("learning.phases=[{every: {epochs: 1}}]") == []
+    (line,) = said("learning.phases=[{repeat: 2}, {every: 3, schedule: {type: noam, warmup: 2}}]")
+    assert line.startswith("command line: learning.phases.1.schedule: the warm-up takes 2 updates, but there are 1:")
+    run = read(small, [*LIGHT, "learning.schedule=noam"])
+    print_reports(run, check(run))
+    assert "\nwarning     command line: learning.schedule: the warm-up takes 4,000 updates" in capsys.readouterr().out
+
+
 def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     print_catalog(None, None)
     listed = capsys.readouterr().out
@@ -106,9 +159,16 @@ def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) >= 5
     print_catalog("attention", "multihead")
     shown = capsys.readouterr().out
-    assert "heads  (" in shown
-    assert "default 4" in shown
+    assert "  heads  (a whole number from 1 to 10,000; default 4)\n" in shown
+    assert "  score  (a Score; default scaled-dot)\n" in shown
+    assert "  with  (" not in shown
     assert "arxiv.org" in shown
+    print_catalog("evaluation", "evaluation")
+    assert "  metrics  (a list of Metrics or null; default null)\n" in capsys.readouterr().out
+    print_catalog("structure", "transformer-base")
+    shown = capsys.readouterr().out
+    assert "  with  (a mapping of paths to parts or values)\n" in shown
+    assert "encoder, encoder.layer, decoder" in shown
     with pytest.raises(ValueError, match=r"no slot named 'encodr'; did you mean 'encoder'\?"):
         print_catalog("encodr", None)
     with pytest.raises(ValueError, match=r"no encoder named 'lsmt'; did you mean 'lstm'\?"):

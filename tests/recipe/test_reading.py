@@ -115,6 +115,8 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
         ("lr: 0.01", "lr: .nan", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not NaN"),
         ("lr: 0.01", "lr: 1e999", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not Infinity"),
         ("lr: 0.01", "beta1: 1", "12: learning.optimizer.beta1: must be a number from 0 to below 1, not 1"),
+        ("seed: 1", "device: gpu", '1: device: must be auto, cpu, cuda or mps, not "gpu"'),
+        ("seed: 1", "device: cup", "1: device: must be auto, cpu, cuda or mps, not \"cup\"; did you mean 'cpu'?"),
         ("seed: 1", "precision: fp23", "1: precision: must be fp32 or bf16, not \"fp23\"; did you mean 'fp32'?"),
         ("seed: 1", "format: true", "1: format: must be 1, not true"),
         ("seed: 1", "format: 1.0", "1: format: must be 1, not 1.0"),
@@ -393,13 +395,16 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    unset = " (WEFT_DATA, a second place to look, is not set)"
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
     place = tmp_path.resolve()
     other = hashlib.sha256(b"other").hexdigest()
     form = "norm.file: a file is a path, or {path: ..., sha256: ...}"
-    assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {place / 'b.txt'}"]
+    assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {place / 'b.txt'}{unset}"]
+    assert read_odd({"file": "/b.txt"}, tmp_path) == ["norm.file: there is no file /b.txt"]
     assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {place} is a folder, not a file"]
     assert read_odd({"file": 3}, tmp_path) == ["norm.file: must be the path of a file, not 3"]
     assert read_odd({"file": {"path": "a.txt"}}, tmp_path) == [form]
@@ -414,10 +419,24 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         assert line.startswith("norm.file: ")
         assert len(line) < 400
     assert read_odd({"files": ["a.txt", "c"], "many": ["d"], "by_name": {"x": "e"}}, tmp_path) == [
-        f"norm.files.1: there is no file {place / 'c'}",
-        f"norm.many.0: there is no file {place / 'd'}",
-        f"norm.by_name.x: there is no file {place / 'e'}",
+        f"norm.files.1: there is no file {place / 'c'}{unset}",
+        f"norm.many.0: there is no file {place / 'd'}{unset}",
+        f"norm.by_name.x: there is no file {place / 'e'}{unset}",
     ]
+
+
+@pytest.mark.usefixtures("odd_norm")
+def test_files_are_also_looked_for_under_WEFT_DATA(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside, elsewhere = tmp_path / "recipes", tmp_path / "data"
+    for folder, name in ((beside, "both"), (elsewhere, "both"), (elsewhere, "there")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(folder.name, encoding="utf-8")
+    monkeypatch.setenv("WEFT_DATA", str(elsewhere))
+    found = read_odd({"files": ["both", "there"]}, beside)
+    assert isinstance(found, dict)
+    assert found["files"] == (str(beside.resolve() / "both"), str(elsewhere.resolve() / "there"))
+    missing = f"norm.file: there is no file {beside.resolve() / 'none'}, nor {elsewhere.resolve() / 'none'}"
+    assert read_odd({"file": "none"}, beside) == [missing]
 
 
 def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,8 @@ def said(text: str) -> list[str]:
         ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
         ("a: 1\nb: {x: 1\nc: 3\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
         ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
+        ("a: 1\nb: [1, # ]\n  {c: 2},\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
+        ("a: 1\nb: [1,\n  {\n\n", "r.yaml:3: not valid YAML: the { that opens here is not closed"),
         ("a: @b\n", "r.yaml:1: not valid YAML: a value cannot begin with @; put it in quotes"),
         ("a: 1\nb: *c\n", "r.yaml:2: not valid YAML: found undefined alias 'c'"),
         ("a: 1\nb: \x01\n", "r.yaml:2: not valid YAML: the character #x0001 cannot stand in a text file"),

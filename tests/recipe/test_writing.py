@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft
+from weft.batch import Field, Info
 from weft.blocks import LSTM, MultiHead, Token, Transformer, TransformerLayer
 from weft.catalog import CATALOG, choices, is_composition, slot_of
 from weft.data import Dates, PlainText
-from weft.evaluate import Evaluation
-from weft.learning import Adam, Gradient
+from weft.evaluate import Evaluation, ExactMatch
+from weft.learning import Adam, Constant, Gradient
 from weft.models import Seq2Seq, transformer_base
 from weft.objectives import NextToken
 from weft.recipe import dump, parse, to_yaml
@@ -265,7 +266,7 @@ def test_files_are_written_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (partial(LSTM, 3), "LSTM: 3 is given without a name; in a recipe every option is named"),
         (partial(transformer_base, layrs=3), "transformer_base has no option 'layrs'; did you mean 'layers'?"),
         (lambda dim: LSTM(dim), "is not in the catalog: register it with @weft.block"),
-        (partial(LSTM, layers={3}), "cannot be written in a recipe: it is a set"),
+        (partial(LSTM, layers={3}), r"^layers: \{3\} cannot be written in a recipe: it is a set"),
         (partial(LSTM, layers=b"3"), "cannot be written in a recipe: it is a bytes"),
         (partial(LSTM, layers="${seed}"), "begins a reference there"),
         (partial(LSTM, layers="\ud800"), "it is not valid Unicode"),
@@ -276,6 +277,23 @@ def test_files_are_written_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_no_recipe_can_say(part: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dump(part)
+
+
+@pytest.mark.parametrize(
+    ("parts", "path", "kind"),
+    [
+        ({"structure": partial(Seq2Seq, encoder=LSTM(8))}, "structure.encoder", "LSTM"),
+        ({"learning": partial(Gradient, steps=1, schedule=Constant())}, "learning.schedule", "Constant"),
+        ({"evaluate": partial(Evaluation, metrics=[ExactMatch, ExactMatch()])}, "evaluate.metrics.1", "ExactMatch"),
+        ({"evaluate": Evaluation()}, "evaluate", "Evaluation"),
+        ({"objective": {"a": NextToken(Info({"text": Field("text", vocab=9)}), 8)}}, "objective.a", "NextToken"),
+    ],
+)
+def test_an_instance_where_a_factory_belongs(parts: dict[str, Any], path: str, kind: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        run_with(**parts).checked()
+    said = f"{path} must be a class or functools.partial, not an instance of {kind}: weft builds it itself"
+    assert str(caught.value) == said
 
 
 def test_wrong_values_from_python_are_located_too() -> None:

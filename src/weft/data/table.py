@@ -32,7 +32,7 @@ def read_lines(file: str, counts: Counter[str]) -> list[str]:
         counts["byte-order marks removed"] += 1
         data = data[3:]
     if not data.strip():
-        raise ValueError(f"{file}: the file is empty")
+        raise ValueError(f"{file}: the file {'has only blank lines' if data else 'is empty'}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

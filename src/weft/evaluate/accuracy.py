@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.catalog import block
 from weft.evaluate.reference import against
 from weft.slots import Metric
@@ -31,5 +33,13 @@ class Accuracy(Metric):
         self.field = field
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        right = [p == r for p, r in zip(predictions, against(predictions, references, self.field), strict=True)]
-        return {"accuracy": sum(right) / len(right)}
+        return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x 2: whether the label is right, and 1."""
+        labels = against(predictions, references, self.field)
+        return np.array([(p == r, 1) for p, r in zip(predictions, labels, strict=True)], np.float64)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """The share."""
+        return {"accuracy": float(sums[0] / sums[1])}

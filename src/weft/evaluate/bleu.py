@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from weft.catalog import block
 from weft.evaluate.reference import against
 from weft.slots import Metric
@@ -42,10 +44,30 @@ class BLEU(Metric):
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         texts = against(predictions, references, self.field)
+        return {"bleu": round(self._corpus().corpus_score(list(predictions), [texts]).score, 6)}
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x 10: lengths of prediction and reference, 1- to 4-grams that match, and all of the prediction."""
+        texts, corpus = against(predictions, references, self.field), self._corpus(effective_order=True)
+        scores = [corpus.sentence_score(p, [text]) for p, text in zip(predictions, texts, strict=True)]
+        return np.array([(s.sys_len, s.ref_len, *s.counts, *s.totals) for s in scores], np.float64)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """BLEU of the rows summed."""
+        counts = [int(n) for n in sums]
+        found = self._corpus().compute_bleu(counts[2:6], counts[6:], counts[0], counts[1], smooth_method="exp")
+        return {"bleu": round(found.score, 6)}
+
+    def signature(self) -> str:
+        """What a reported BLEU must be accompanied by: how it was computed, in sacrebleu's words."""
+        corpus = self._corpus()
+        corpus.corpus_score(["a"], [["a"]])  # Only now does sacrebleu know the number of references.
+        return str(corpus.get_signature().format())
+
+    def _corpus(self, effective_order: bool = False) -> Any:
         try:
             from sacrebleu.metrics.bleu import BLEU as Corpus
         except ImportError:
             raise ValueError("bleu needs the package sacrebleu: pip install 'weft[metrics]'") from None
         # force: what was tokenised is not guessed from the texts, and not complained about at every evaluation.
-        corpus = Corpus(tokenize=self.tokenize, lowercase=self.lowercase, force=True)
-        return {"bleu": round(corpus.corpus_score(list(predictions), [texts]).score, 6)}
+        return Corpus(tokenize=self.tokenize, lowercase=self.lowercase, effective_order=effective_order, force=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.catalog import block
 from weft.choices import Natural
 from weft.evaluate.reference import against
@@ -36,8 +38,26 @@ class ChrF(Metric):
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         texts = against(predictions, references, self.field)
+        return {"chrf": round(self._corpus().corpus_score(list(predictions), [texts]).score, 6)}
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x 3K: for each of the K kinds of n-grams, those of the prediction, of the reference, and in both."""
+        texts = against(predictions, references, self.field)
+        return np.array(self._corpus()._extract_corpus_statistics(list(predictions), [texts]), np.float64)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """chrF of the rows summed."""
+        return {"chrf": round(self._corpus()._compute_score_from_stats(np.asarray(sums).tolist()).score, 6)}
+
+    def signature(self) -> str:
+        """What a reported chrF must be accompanied by: how it was computed, in sacrebleu's words."""
+        corpus = self._corpus()
+        corpus.corpus_score(["a"], [["a"]])  # Only now does sacrebleu know the number of references.
+        return str(corpus.get_signature().format())
+
+    def _corpus(self) -> Any:
         try:
             from sacrebleu.metrics.chrf import CHRF
         except ImportError:
             raise ValueError("chrf needs the package sacrebleu: pip install 'weft[metrics]'") from None
-        return {"chrf": round(CHRF(word_order=self.words).corpus_score(list(predictions), [texts]).score, 6)}
+        return CHRF(word_order=self.words)

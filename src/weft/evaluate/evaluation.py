@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,11 +96,32 @@ class Evaluation:
             figures |= metric.compute([answers[row] for row in order], references)
         return Judged(figures, answers)
 
+    def check_best(self, terms: Iterable[str], objective: Objective) -> None:
+        """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
+        names = list(terms)
+        known = [*names, *objective.figures(dict.fromkeys(names, 1.0))]
+        if self.best in known or "/" in self.best:  # a group is known from the data only
+            return
+        for metric in self.metrics:
+            if (figures := _figures_of(metric)) is None or self.best in figures:
+                return
+            known += [name for name in figures if "/" not in name]
+        raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(known)}")
+
     def better(self, figures: dict[str, float]) -> float:
         """The deciding figure, turned so that larger is better."""
         if self.best not in figures:
             raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(figures)}")
         return -figures[self.best] if self.best in _SMALLER_IS_BETTER else figures[self.best]
+
+
+def _figures_of(metric: Metric) -> list[str] | None:
+    """The names of a metric's figures, tried on two made-up rows; None if it can make nothing of them."""
+    columns = [value for value in vars(metric).values() if isinstance(value, str)]
+    try:
+        return list(metric.compute(["1", "2"], [dict.fromkeys(columns, "1"), dict.fromkeys(columns, "2")]))
+    except Exception:  # somebody else's code, and rows that it was not made for: the first evaluation will tell
+        return None
 
 
 def readable(prediction: Any, codec: Codec) -> str:

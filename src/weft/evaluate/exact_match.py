@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.catalog import block
 from weft.evaluate.reference import against, column
 from weft.slots import Metric
@@ -36,12 +38,21 @@ class ExactMatch(Metric):
         self.field, self.by = field, by
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        right = [p == r for p, r in zip(predictions, against(predictions, references, self.field), strict=True)]
-        figures = {"exact_match": sum(right) / len(right)}
+        counts = self.statistics(predictions, references)
+        figures = self.from_statistics(counts.sum(axis=0))
         if self.by is None:
             return figures
-        groups: dict[str, list[bool]] = {}
-        for group, hit in zip(column(references, self.by), right, strict=True):
+        groups: dict[str, list[float]] = {}
+        for group, hit in zip(column(references, self.by), counts[:, 0].tolist(), strict=True):
             groups.setdefault(group, []).append(hit)
         shares = {f"exact_match/{group}": sum(hits) / len(hits) for group, hits in sorted(groups.items())}
         return {**figures, **shares, "exact_match_worst": min(shares.values())}
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x 2: whether the text is right, and 1."""
+        texts = against(predictions, references, self.field)
+        return np.array([(p == r, 1) for p, r in zip(predictions, texts, strict=True)], np.float64)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """The share over all groups."""
+        return {"exact_match": float(sums[0] / sums[1])}

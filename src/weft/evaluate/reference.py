@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,3 +22,19 @@ def against(predictions: Sequence[Any], references: Sequence[dict[str, str]], fi
     if not references:
         raise ValueError("there are no rows to evaluate: give the data a split that has some")
     return column(references, field)
+
+
+def number(text: Any, what: str, row: int) -> float:
+    """A prediction or a reference that must be a number."""
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"the {what} of row {row} is {str(text)[:80]!r}, but must be a finite number")
+    return value
+
+
+def f1(hits: float, predicted: float, right: float) -> float:
+    """The harmonic mean of precision hits / predicted and recall hits / right; 0 where there is nothing to find or found."""
+    return float(2 * hits / (predicted + right)) if predicted + right else 0.0

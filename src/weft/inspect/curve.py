@@ -69,9 +69,10 @@ def curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = 
     shown = {name: y for name, y in shown.items() if y is not None}
     right = left.twinx() if shown else None
     if right is not None:
-        for (name, y), color in zip(list(shown.items())[: len(_FIGURES)], _FIGURES, strict=False):
-            label = f"validation {name.replace('_', ' ')}"
-            lines += right.plot(valid[name][0], y, color=color, linewidth=1.8, marker="o", markersize=4, label=label)
+        drawn = list(shown.items())[: len(_FIGURES)]
+        for below, (name, y), color in zip(reversed(range(len(drawn))), drawn, _FIGURES, strict=False):
+            label, width = f"validation {name.replace('_', ' ')}", 1.8 + 1.5 * below  # of equal figures, all are to be seen
+            lines += right.plot(valid[name][0], y, color=color, linewidth=width, marker="o", markersize=width + 2.2, label=label)
         right.set_ylim(0, 103)
         right.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0f} %"))
     for axes in filter(None, (left, right)):

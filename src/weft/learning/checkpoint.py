@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 BEST = "best.json"
 _NAME = re.compile(r"update-(\d{8,})(\.new)?")
 _FILE = re.compile(r"\w[\w.-]*\.(safetensors|json)")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -378,6 +378,10 @@ def _explained(what: str, folder: Path, needed: int | None = None) -> Iterator[N
             free = f"{_amount(shutil.disk_usage(there).free)} are free"
             room = f"about {_amount(needed)} are needed, {free}" if needed is not None else free
             reason, advice = f"the disk or the quota is full: {room}", "Make room, or keep fewer checkpoints"
+        elif error.errno == errno.EFBIG:
+            size = f" ({_amount(needed)} are to be saved)" if needed is not None else ""
+            reason = f"a file is larger than this shell or file system allows{size}"
+            advice = "Raise the limit (ulimit -f unlimited), or choose another folder"
         elif error.errno in _CLOSED:
             reason, advice = (
                 f"{error.filename or folder} is not writable ({error.strerror})",

@@ -79,7 +79,8 @@ class Loop:
         if not _NAME.fullmatch(phase.objective):
             raise ValueError(f"the name of an objective is letters, digits, - and _, not {phase.objective!r}")
         if phase.objective not in known:
-            raise ValueError(f"a phase names the objective {phase.objective!r}; the recipe has: {', '.join(map(repr, known))}")
+            has = f"has: {', '.join(known)}" if any(known) else "has one without a name: leave objective out of the phase"
+            raise ValueError(f"a phase names the objective {phase.objective!r}, but the recipe {has}")
         return known[phase.objective]
 
     # ------------------------------------------------------------------------------------------------------- the loop

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, wiring
 from weft.recipe.part import Part, part, walk
 from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
-from weft.recipe.words import allowed, entry, literals
+from weft.recipe.words import allowed, entry, literals, with_article
 
 _MISSING = inspect.Parameter.empty
 
@@ -31,10 +31,12 @@ class Reader:
 
     Args:
         folder: What paths of files are relative to.
+        files: Whether files must be there, with the content they had: a trained run is used without what it was trained on.
         problems: Where they are collected.
     """
 
     folder: Path = Path()
+    files: bool = True
     problems: list[Problem] = field(default_factory=list)
 
     def say(self, where: str, path: str, text: str) -> None:
@@ -97,7 +99,7 @@ class Reader:
             return None
         try:
             value = _adapter(annotation).validate_json(
-                json.dumps(node.plain()), strict=True, context={"folder": str(self.folder)}
+                json.dumps(node.plain()), strict=True, context={"folder": str(self.folder), "files": self.files}
             )
         except ValidationError as error:
             found = [(self.explain(e, annotation, node, path), len(e["loc"])) for e in error.errors()]
@@ -137,7 +139,7 @@ class Reader:
         if isinstance(value, str):
             value = {"type": Node(value, node.where)}
         if not isinstance(value, dict):
-            wanted = f"{_a(kind)}, a name or {{type: name, ...}}{' or null' if or_null else ''}"
+            wanted = f"{with_article(kind)}, a name or {{type: name, ...}}{' or null' if or_null else ''}"
             return self.say(node.where, path, f"must be {wanted}, not {_show(node)}")
         if "type" in value:
             name = value["type"]
@@ -277,7 +279,7 @@ def _no_such(kind: type, name: Node) -> str:
     hint = nearest(name.value, known)
     others = [k for k, entries in CATALOG.items() if isinstance(name.value, str) and name.value in entries]
     if not hint and others:
-        hint = f": that is {_a(others[0])}"
+        hint = f": that is {with_article(others[0])}"
     return f"no {kind.__name__} named {shown}{hint} (known: {', '.join(known)})"
 
 
@@ -303,10 +305,6 @@ def _options_of(factory: Any) -> dict[str, Any]:
 def _title(factory: Any) -> str:
     base = base_of(factory) or factory
     return getattr(base, "__name__", str(base))
-
-
-def _a(kind: type) -> str:
-    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def _show(node: Node) -> str:

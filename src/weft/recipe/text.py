@@ -10,6 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
 
 from weft.recipe.tree import BROKEN, COMMAND_LINE, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
 
@@ -133,6 +134,9 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
         line, said = begun, "the quote that opens here is not closed"
     elif "simple key" in context and "expected ':'" in said:
         line, said = begun, "a `key: value` has no colon"
+    elif context.endswith("flow node") and "stream end" in said:
+        line, bracket = _last_open(text)
+        said = f"the {bracket} that opens here is not closed"
     elif "flow" in context and ("stream end" in said or (begun != line and _indent(lines, line) <= _indent(lines, begun))):
         line, said = begun, f"the {'{' if 'mapping' in context else '['} that opens here is not closed"
     elif "mapping values are not allowed" in said:
@@ -146,6 +150,17 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
     elif context and begun != line:
         said = f"{said} ({context}, begun in line {begun})"
     return [Problem(_place(file, line), "", f"not valid YAML: {said}")]
+
+
+def _last_open(text: str) -> tuple[int, str]:
+    """Line and character of the innermost bracket that a text leaves open."""
+    found: list[tuple[int, str]] = []
+    for token in YAML(typ="safe", pure=True).scan(text):
+        if isinstance(token, FlowSequenceStartToken | FlowMappingStartToken):
+            found.append((token.start_mark.line + 1, "[" if isinstance(token, FlowSequenceStartToken) else "{"))
+        elif isinstance(token, FlowSequenceEndToken | FlowMappingEndToken):
+            found.pop()
+    return found[-1]
 
 
 def _indent(lines: list[str], line: int) -> int:

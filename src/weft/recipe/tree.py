@@ -99,8 +99,14 @@ def join(path: str, step: object) -> str:
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` if something known is close to the word."""
-    close = difflib.get_close_matches(str(word)[:200].lower(), list(known), 1)
+    text = str(word)[:200].lower()
+    close = [name for name in difflib.get_close_matches(text, list(known)) if not _another(text, name)]
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _another(word: str, name: str) -> bool:
+    """Whether they are two words rather than one misspelt: of three letters, a different one tells gpu from cpu."""
+    return len(word) == len(name) <= 3 and sorted(word) != sorted(name)
 
 
 def shorten(text: str, most: int = 60) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from weft.catalog import alternatives
+from weft.catalog import alternatives, slot_of
 from weft.choices import IsFile
 
 _WORDS: dict[Any, tuple[str, str]] = {
@@ -20,7 +20,9 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 
 def allowed(annotation: Any, many: bool = False) -> str:
-    """``a whole number from 1 to 1,000``; with ``many``, ``whole numbers from 1 to 1,000``."""
+    """``a whole number from 1 to 1,000``; with ``many``, ``whole numbers from 1 to 1,000``. Parts by the name of their slot."""
+    if (part := slot_of(annotation)) is not None:
+        return f"{part.__name__}s" if many else with_article(part)
     members = alternatives(annotation)
     if len(members) > 1:
         return " or ".join(allowed(m, many) for m in sorted(members, key=lambda m: m is type(None)))
@@ -46,6 +48,11 @@ def allowed(annotation: Any, many: bool = False) -> str:
     if kind in _WORDS:
         return _WORDS[kind][many] + _range(extra)
     return inspect.formatannotation(annotation)
+
+
+def with_article(kind: type) -> str:
+    """``an Encoder``."""
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def entry(annotation: Any, step: str | int) -> Any:

@@ -10,33 +10,34 @@ from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
-from weft.catalog import base_of, choices, is_composition, name_of, options, wiring
+from weft.catalog import CATALOG, base_of, choices, is_composition, name_of, options, wiring
 from weft.choices import IsFile
 from weft.files import sha256
-from weft.recipe.tree import nearest
+from weft.recipe.tree import join, nearest
 
 
-def dump(value: Any, *, annotation: Any = None, hashes: bool = False) -> Any:
+def dump(value: Any, *, annotation: Any = None, hashes: bool = False, path: str = "") -> Any:
     """A factory, or a tree of them, as dicts, lists and scalars. ``hashes`` writes files absolute, with their SHA-256.
 
-    A named model is written as what it is composed of: the result says everything. Raises ValueError for what no recipe can say.
+    A named model is written as what it is composed of: the result says everything. Raises ValueError for what no recipe can say;
+    ``path`` is where the value stands.
     """
     if base_of(value) is not None:
-        given = dump_options(value, hashes=hashes)  # also of a named model: what it is not asked for must not pass
-        return dump(value(), hashes=hashes) if is_composition(value) else {"type": name_of(value), **given}
+        given = dump_options(value, hashes=hashes, path=path)  # also of a named model: what it is not asked for must not pass
+        return dump(value(), hashes=hashes, path=path) if is_composition(value) else {"type": name_of(value), **given}
     if isinstance(value, list | tuple):
-        return [dump(v, annotation=annotation, hashes=hashes) for v in value]
+        return [dump(v, annotation=annotation, hashes=hashes, path=join(path, i)) for i, v in enumerate(value)]
     if isinstance(value, dict):
         if odd := [key for key in value if not isinstance(key, str)]:
             raise ValueError(f"the key {odd[0]!r} cannot be written in a recipe: keys are texts")
-        return {key: dump(v, annotation=annotation, hashes=hashes) for key, v in value.items()}
+        return {key: dump(v, annotation=annotation, hashes=hashes, path=join(path, key)) for key, v in value.items()}
     if isinstance(value, str | Path) and _names_file(annotation):
         absolute = str(Path(_text(str(value))).resolve())
         return {"path": absolute, "sha256": sha256(absolute)} if hashes else absolute
-    return _scalar(value)
+    return _scalar(value, path)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: Any, path: str) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str | Path):
@@ -45,9 +46,12 @@ def _scalar(value: Any) -> Any:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
+    if isinstance(value, tuple(CATALOG)):
+        built = f"not an instance of {type(value).__name__}: weft builds it itself"
+        raise ValueError(f"{path or 'a part'} must be a class or functools.partial, {built}")
     if callable(value):
         name_of(value)  # raises: it is not in the catalog
-    raise ValueError(f"{value!r} cannot be written in a recipe: it is a {type(value).__name__}")
+    raise ValueError(f"{path + ': ' if path else ''}{value!r} cannot be written in a recipe: it is a {type(value).__name__}")
 
 
 def _text(value: str) -> str:
@@ -60,7 +64,7 @@ def _text(value: str) -> str:
     return value
 
 
-def dump_options(factory: Any, *, hashes: bool = False) -> dict[str, Any]:
+def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[str, Any]:
     """Every option of a factory with its value."""
     base = factory.func if isinstance(factory, functools.partial) else factory
     known, name = choices(base), getattr(base, "__name__", str(base))
@@ -72,7 +76,7 @@ def dump_options(factory: Any, *, hashes: bool = False) -> dict[str, Any]:
                 raise ValueError(f"{name}: {odd!r} is given by the part above, not by the recipe")
             raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
-        option: dump(value, annotation=known[option].annotation, hashes=hashes)
+        option: dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, option))
         for option, value in options(factory).items()
         if value is not known[option].empty
     }

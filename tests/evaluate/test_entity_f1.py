@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from weft.evaluate import EntityF1
+
+
+def drawn(rng, letters, n=30):
+    tags = ["O", "O"] + [f"{letter}-{kind}" for letter in letters for kind in ("PER", "LOC", "A-B")]
+    right = [[rng.choice(tags) for _ in range(rng.randrange(1, 10))] for _ in range(n)]
+    return right, [[tag if rng.random() < 0.7 else rng.choice(tags) for tag in row] for row in right]
+
+
+def compute(metric, predicted, right):
+    return metric.compute([" ".join(row) for row in predicted], [{"tags": " ".join(row)} for row in right])
+
+
+def expected(seqeval, right, predicted, **options):
+    each = seqeval.classification_report(right, predicted, output_dict=True, zero_division=0, **options)
+    return {
+        "entity_f1": seqeval.f1_score(right, predicted, zero_division=0, **options),
+        "entity_precision": seqeval.precision_score(right, predicted, zero_division=0, **options),
+        "entity_recall": seqeval.recall_score(right, predicted, zero_division=0, **options),
+    } | {f"entity_f1/{kind}": figures["f1-score"] for kind, figures in each.items() if not kind.endswith(" avg")}
+
+
+@pytest.mark.parametrize("letters", ["BI", "I", "BIES", "ES"])
+def test_equal_to_seqeval(letters):
+    seqeval = pytest.importorskip("seqeval.metrics")
+    rng = random.Random(0)
+    for n in [1] * 15 + [30] * 15:
+        right, predicted = drawn(rng, letters, n)
+        found = compute(EntityF1(), predicted, right)
+        if "entity_f1/PER" not in found and len(found) == 3:
+            assert set(found.values()) == {0.0}  # No span anywhere: seqeval has no report.
+            continue
+        assert found == pytest.approx(expected(seqeval, right, predicted)), (right, predicted)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "letters", "name"), [("iob1", "BI", "IOB1"), ("iob2", "BI", "IOB2"), ("bioes", "BIES", "IOBES")]
+)
+def test_strict_equal_to_seqeval(scheme, letters, name):
+    seqeval, schemes = pytest.importorskip("seqeval.metrics"), pytest.importorskip("seqeval.scheme")
+    rng = random.Random(1)
+    for _ in range(20):
+        right, predicted = drawn(rng, letters)
+        theirs = expected(seqeval, right, predicted, mode="strict", scheme=getattr(schemes, name))
+        assert compute(EntityF1(strict=scheme), predicted, right) == pytest.approx(theirs)
+
+
+def test_nothing_found_and_nothing_to_find():
+    assert compute(EntityF1(), [["O", "O"]], [["O", "B-X"]]) == {
+        "entity_f1": 0.0,
+        "entity_precision": 0.0,
+        "entity_recall": 0.0,
+        "entity_f1/X": 0.0,
+    }
+    assert set(compute(EntityF1(), [[], ["O"]], [[], ["O"]]).values()) == {0.0}
+
+
+def test_spans_do_not_run_over_rows():
+    rows = [["B-X"], ["I-X"]]
+    stats = EntityF1().statistics([" ".join(r) for r in rows], [{"tags": " ".join(r)} for r in rows])
+    assert np.array_equal(stats, [[1, 1, 1], [1, 1, 1]])
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="row 1 has 2 tags in 'tags', but 3 were predicted"):
+        compute(EntityF1(), [["O"], ["O"] * 3], [["O"], ["O"] * 2])
+    with pytest.raises(ValueError, match="row 0: 'PER' is no tag"):
+        compute(EntityF1(), [["PER"]], [["O"]])
+    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not of the scheme iob2"):
+        compute(EntityF1(strict="iob2"), [["S-X"]], [["B-X"]])
