@@ -11,10 +11,10 @@ import numpy as np
 import psutil
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from weft.batch import Batch, Clock, Info, Instance, collate
 from weft.build import Plan, build_network, check_evaluation, plans
+from weft.cost import Unfilled, counting
 from weft.learning import Loop, Network
 from weft.learning.nonfinite import tensors_in
 from weft.recipe import Part, Problem, RecipeError
@@ -24,6 +24,9 @@ from weft.slots import Objective
 
 # The largest state an optimiser keeps per parameter (Adam: two tensors), weights and gradients besides.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
+
+# So small a network is run for real: for each operation on the meta device torch runs Python, and first loads its compiler.
+_FEW_PARAMETERS, _FEW_OPERATIONS = 2**23, 3 * 10**10
 
 
 @dataclass
@@ -74,19 +77,23 @@ def check(run: Run) -> list[Report]:
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
         if learning is not None and info is not None and evaluation is not None:
             attempt(check_evaluation, run.evaluate, learning, evaluation, info)
-        network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+        with Unfilled():
+            network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if not problems:
-            reports += [attempt(_report, plan.structure, plan, learning, info, network)]
+            report = attempt(_report, plan.structure, plan, learning, info, network)
+            reports += [report]
+            if report is not None and evaluation.every:
+                attempt(evaluation.check_best, run.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
         raise RecipeError(problems)
     return reports
 
 
-def _loop(plan: Plan, learning: Any, network: Network) -> Loop:
+def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:
     """The loop that would train; what it refuses in a phase is said of that phase."""
 
     def build(some: Any) -> Loop:
-        return Loop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device("meta"), precision="fp32")
+        return Loop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device(device), precision="fp32")
 
     try:
         return build(learning)
@@ -105,24 +112,23 @@ def _loop(plan: Plan, learning: Any, network: Network) -> Loop:
 
 def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
     learning.compile = False  # what is only looked at need not be compiled
-    loop = _loop(plan, learning, network)
+    loop, device = _loop(plan, learning, network, "meta"), "meta"
+    batches = [imagine_batch(info, phase.objective, learning.batch) for phase in loop.phases]
+    number = sum(p.numel() for p in network.parameters().values())
+    if number <= _FEW_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _FEW_OPERATIONS:
+        device = "cpu"
+        network = build_network(plan, info, 0, device, check=False)
+        loop = _loop(plan, learning, network, device)
     parameters = network.parameters()
     activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
     idle, size = dict.fromkeys(parameters), (0, 0)
-    for phase in loop.phases:
-        batch = imagine_batch(info, phase.objective, learning.batch)
+    for phase, batch in zip(loop.phases, batches, strict=True):
         size = (len(batch), batch.tokens())
-        kept = [0]
-
-        def keep(tensor: torch.Tensor, kept: list[int] = kept) -> torch.Tensor:
-            kept[0] += tensor.numel() * tensor.element_size()
-            return tensor
-
-        with _shapes(network, shapes), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        with _shapes(network, shapes):
             try:
-                with FlopCounterMode(display=False) as counter:
-                    loss = phase.step(batch.to("meta"), Clock())
+                with counting() as cost:
+                    loss = phase.step(batch.to(device), Clock())
                     loss.mean().backward()
             except RecipeError:
                 raise
@@ -132,13 +138,12 @@ def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
             if parameters[name].grad is not None:
                 idle.pop(name, None)
         loop.network.model.zero_grad(set_to_none=True)
-        activations = max(activations, kept[0])
-        operations += counter.get_total_flops() * phase.accumulate * phase.phase.repeat
+        activations = max(activations, cost.kept)
+        operations += cost.operations * phase.accumulate * phase.phase.repeat
         terms += [name for name in loss if name not in terms]
     rows = [Row(n, type(m).__name__, shapes.get(n, ""), _own(m)) for n, m in _parts(network)]
-    total = sum(p.numel() for p in parameters.values())
-    memory = total * _BYTES_PER_PARAMETER + activations
-    return Report(plan.name, info, rows, total, memory, operations, size, terms, list(idle))
+    memory = number * _BYTES_PER_PARAMETER + activations
+    return Report(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
 
 
 def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:

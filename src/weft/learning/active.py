@@ -20,10 +20,11 @@ class Active:
 
     def __init__(self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient):
         self.name, self.phase, self.objective, self.feed = name, phase, objective, feed
-        self.parameters = {n: network.parameters()[n] for n in picked(network.parameters(), phase.train)}
+        own = network.parameters()
+        self.parameters = {n: own[n] for n in picked(own, phase.train)}
         for glob in phase.train:
-            if not picked(network.parameters(), [glob]):
-                tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in network.parameters()))
+            if not picked(own, [glob]):
+                tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in own))
                 raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
         self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
         step = Step(network.model, objective)
