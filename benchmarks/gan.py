@@ -7,7 +7,7 @@ phase. The generator has batch statistics on purpose: a phase must leave the buf
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch.nn.functional import softplus
 from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Count, Natural, Width
-from weft.slots import Codec, Corpus, Data, Objective, Structure
+from weft.slots import Codec, Corpus, Data, Objective, Structure, Tell
 
 
 class Points:
@@ -59,7 +59,7 @@ class Ring(Data):
     def declare(self) -> Info:
         return Info({"point": Field("point", vocab=2, kind="vector")}, target="point", data="ring")
 
-    def open(self, codec: Codec | None = None) -> Corpus:
+    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
         splits = {"train": Points(self.rows, self.seed), "valid": Points(512, self.seed + 1)}
         return Corpus(codec or Codec(self.declare(), {}), splits, {"rows": self.rows})
 

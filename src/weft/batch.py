@@ -40,12 +40,15 @@ class Field:
 
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
-        vocab: Number of ids (for a label: of classes; for a vector: its width).
-        kind: ``text``, ``label`` or ``vector``.
+        vocab: Number of ids (for labels and tags: of classes; for a vector: its width).
+        kind: ``text``; ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for each word of the text that
+            ``space`` names), ``number``; or ``vector``.
         length: Longest row in tokens, as far as it is known.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
-        labels: The classes' names, for a label.
+        labels: The classes' names, for labels and tags.
+        words: Whether the text is given as words with spaces between them, each of which may have a tag.
+        letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
     """
 
     name: str
@@ -55,6 +58,8 @@ class Field:
     space: str = "text"
     special: Special = Special()
     labels: tuple[str, ...] = ()
+    words: bool = False
+    letters: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,56 @@ class Info:
     def imagine(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
         """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
         example: dict[str, Any] = {}
+        places = {f.name: max(1, length or min(f.length, 32)) for f in self.texts()}
         for f in self.fields.values():
             if f.kind == "label":
                 example[f.name] = int(rng.integers(f.vocab))
+            elif f.kind == "labels":
+                example[f.name] = rng.integers(0, 2, f.vocab).astype(np.float32)
+            elif f.kind == "tags":
+                example[f.name] = Picks(f.space, np.arange(places[f.space]), rng.integers(0, f.vocab, places[f.space]))
+            elif f.kind == "number":
+                example[f.name] = float(rng.normal())
             elif f.kind == "vector":
                 example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
             else:
                 first = min(len(Special.NAMES), f.vocab - 1)
-                example[f.name] = rng.integers(first, f.vocab, max(1, length or min(f.length, 32)))
+                ids = rng.integers(first, f.vocab, places[f.name])
+                spelled = {"letters": rng.integers(1, f.letters, (len(ids), 5))} if f.letters else {}
+                example[f.name] = Marked(ids, spelled) if spelled else ids
         return example
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Ids with annotations of each: the numbers of its letters, its segment. A mark is T or T x C, padded with 0.
+
+    Args:
+        ids: T ids.
+        marks: By name.
+    """
+
+    ids: np.ndarray
+    marks: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def between(self, first: Sequence[int], last: Sequence[int]) -> Marked:
+        """With these ids before and after; their marks are 0."""
+        around = (len(first), len(last))
+        marks = {n: np.pad(m, [around] + [(0, 0)] * (m.ndim - 1)) for n, m in self.marks.items()}
+        return Marked(np.concatenate([np.asarray(first, np.int64), self.ids, np.asarray(last, np.int64)]), marks)
+
+    def __getitem__(self, part: slice) -> Marked:
+        return Marked(self.ids[part], {name: mark[part] for name, mark in self.marks.items()})
+
+
+def between(first: Sequence[int], ids: np.ndarray | Marked, last: Sequence[int]) -> np.ndarray | Marked:
+    """A text with ids before and after it, such as the marks of its begin and end."""
+    if isinstance(ids, Marked):
+        return ids.between(first, last)
+    return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
 
 
 @dataclass(frozen=True)
@@ -108,8 +154,8 @@ class Picks:
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
-    Integer arrays become padded sequences, ``Picks`` gathered rows, ints and floats one number per row, float arrays
-    stacked tensors, and an ``Instance`` inside becomes a batch inside.
+    Integer arrays and ``Marked`` ids become padded sequences, ``Picks`` gathered rows, ints and floats one number per row, float
+    arrays stacked tensors, and an ``Instance`` inside becomes a batch inside.
     """
 
 
@@ -172,6 +218,15 @@ def pad(rows: Sequence[np.ndarray], value: int = 0) -> Seq:
     return Seq(torch.from_numpy(data), None if mask.all() else torch.from_numpy(mask))
 
 
+def _pad_marks(rows: Sequence[np.ndarray], width: int) -> Tensor:
+    """Marks of rows of different lengths, T or T x C, padded with 0 to B x T or B x T x C."""
+    wide = (max(1, *(r.shape[1] for r in rows), 1),) if rows[0].ndim == 2 else ()
+    data = np.zeros((len(rows), width, *wide), np.int64)
+    for i, row in enumerate(rows):
+        data[(i, slice(len(row)), *(slice(n) for n in row.shape[1:]))] = row
+    return torch.from_numpy(data)
+
+
 def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
     """Put instances together by the type of each value (see ``Instance``). All instances have the same names."""
     fields: dict[str, Any] = {}
@@ -185,6 +240,9 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
             fields[name] = torch.tensor([int(v) for v in values])
         elif isinstance(first, float | np.floating):
             fields[name] = torch.tensor([float(v) for v in values])
+        elif isinstance(first, Marked):
+            ids = pad([v.ids for v in values])
+            fields[name] = ids.mark(**{mark: _pad_marks([v.marks[mark] for v in values], ids.width) for mark in first.marks})
         elif isinstance(first, np.ndarray) and first.dtype.kind in "iu":
             fields[name] = pad(values)
         else:

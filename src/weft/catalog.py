@@ -143,6 +143,17 @@ def options(factory: Any) -> dict[str, Any]:
     return {name: given.get(name, parameter.default) for name, parameter in choices(base).items()}
 
 
+def identity(value: Any) -> Any:
+    """A factory with all its choices, as JSON can say it: equal for those that build the same."""
+    if base_of(value) is not None:
+        return [name_of(value), {name: identity(choice) for name, choice in options(value).items()}]
+    if isinstance(value, list | tuple):
+        return [identity(inner) for inner in value]
+    if isinstance(value, dict):
+        return {str(name): identity(inner) for name, inner in value.items()}
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
 def _hashable(value: Any) -> bool:
     try:
         hash(value)

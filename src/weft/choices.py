@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
-from weft.files import sha256
+from weft.files import content_hash
 
 Count = Annotated[int, Ge(1), Le(10**12)]
 """How many of something: steps, rows, tokens."""
@@ -35,7 +35,11 @@ class IsFile:
     """Marks an annotation whose strings are paths, so that a filled recipe writes them absolute, with the file's hash."""
 
 
-def _file(value: Any, info: ValidationInfo) -> Any:
+def _place(value: Any, info: ValidationInfo) -> Any:
+    return _file(value, info, folders=True)
+
+
+def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
     """A path, or {path, sha256} as a run's own recipe writes it. Resolved against the folder of the recipe."""
     wanted = None
     if isinstance(value, dict):
@@ -50,9 +54,9 @@ def _file(value: Any, info: ValidationInfo) -> Any:
         path = find_file(Path(info.context["folder"]), value)
         if not info.context["files"]:
             return str(path)
-        if not path.is_file():
+        if not path.is_file() and not (folders and path.is_dir()):
             raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else _not_there(path, value))
-        found = sha256(path) if wanted else None
+        found = content_hash(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if wanted and found and found != wanted.lower():
@@ -76,6 +80,10 @@ def _not_there(path: Path, name: str | Path) -> str:
     return f"there is no file {path}{second}"
 
 
+def _only_file(value: Any, info: ValidationInfo) -> Any:
+    return _file(value, info)
+
+
 _FILE_SCHEMA = {
     "anyOf": [
         {"type": "string"},
@@ -87,5 +95,7 @@ _FILE_SCHEMA = {
         },
     ]
 }
-File = Annotated[str, BeforeValidator(_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
+File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA."""
+Place = Annotated[str, BeforeValidator(_place), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A file, or a folder with files in it."""

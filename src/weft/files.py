@@ -7,11 +7,12 @@ Infinity are kept, so that what is read equals what was written.
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,31 @@ def sha256(path: str | Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_hash(path: str | Path) -> str:
+    """``sha256`` of a file, or of a folder's files with their names; not read again while it is unchanged by size and time."""
+    path = Path(path)
+    if not path.is_dir():
+        return _known_hash(str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    named = [f"{Path(file).relative_to(path)}\0{content_hash(file)}\n" for file in list_files(path)]
+    return hashlib.sha256("".join(named).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_hash(path: str, size: int, changed: int) -> str:
+    return sha256(path)
+
+
+def list_files(place: str | Path | Sequence[str | Path]) -> list[str]:
+    """The files of a place: itself, all in a folder in the order of their names (hidden ones left out), or of several places."""
+    if isinstance(place, Sequence) and not isinstance(place, str):
+        return [file for one in place for file in list_files(one)]
+    root = Path(place)
+    if not root.is_dir():
+        return [str(place)]
+    inside = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
+    return [str(root / path) for path in sorted(inside) if not any(part.startswith(".") for part in path.parts)]
 
 
 # ------------------------------------------------------------------------------------------------------------- JSON lines

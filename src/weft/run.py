@@ -23,7 +23,20 @@ from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
 from weft.learning import Stage, read_weights
-from weft.recipe import Node, Problem, Reader, RecipeError, dump_options, from_plain, nearest, override, parse, read_file, resolve, to_yaml
+from weft.recipe import (
+    Node,
+    Problem,
+    Reader,
+    RecipeError,
+    dump_options,
+    from_plain,
+    nearest,
+    override,
+    parse,
+    read_file,
+    resolve,
+    to_yaml,
+)
 from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
 
 MOST_TOKENS = 16_384

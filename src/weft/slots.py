@@ -5,7 +5,7 @@ Everything else a block takes is a keyword-only choice of its own. Shape suffixe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Hypothesis, Info, Instance, Loss
+from weft.batch import Batch, Clock, Example, Field, Hypothesis, Info, Instance, Loss, Special
 from weft.catalog import slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
@@ -315,7 +315,7 @@ class Dataset(Protocol):
 
 @slot
 class Tokenizer:
-    """Text <-> ids. Ids 0 to 6 are the special ones of ``Special``."""
+    """Text <-> ids. Ids 0 to 6 are the special ones of ``Special``, except in published vocabularies: see ``special``."""
 
     def __init__(self):
         pass
@@ -324,14 +324,26 @@ class Tokenizer:
         """The vocabulary can have at most this many ids: known before any text is read."""
         raise TypeError(f"{type(self).__name__} has no bound")
 
-    def train(self, texts: Iterable[str]) -> None: ...
+    def train(self, texts: Iterable[str]) -> None:
+        """Learn the vocabulary. Some tokenizers go through the texts twice: give a list, or an object whose ``__iter__`` reads
+        them anew, and no text is held longer than needed. An iterator works too, but may be kept as a list."""
 
     @property
     def vocab(self) -> int:
         raise TypeError(f"{type(self).__name__} has no vocab")
 
+    @property
+    def special(self) -> Special:
+        """Ids with a meaning of their own: what the fields of these texts carry. -1 where a published vocabulary has none."""
+        return Special()
+
     def encode(self, text: str) -> list[int]:
+        """The ids of the text and no others: begin and end marks are the objectives' affair."""
         raise TypeError(f"{type(self).__name__} has no encode")
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """``encode`` of each text; tokenizers that are faster with many at once do it so."""
+        return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         raise TypeError(f"{type(self).__name__} has no decode")
@@ -339,6 +351,15 @@ class Tokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each id as a readable string (for pictures)."""
         raise TypeError(f"{type(self).__name__} has no tokens")
+
+    def spell(self, text: str) -> list[list[int]] | None:
+        """The ids of the characters of each token of the text; None for tokenizers that spell nothing."""
+        return None
+
+    @property
+    def letters(self) -> int:
+        """Spellings have ids below this number, special ones included; 0 for tokenizers that spell nothing."""
+        return 0
 
     def save(self, file: Path) -> None: ...
 
@@ -368,9 +389,13 @@ class Corpus:
     ledger: dict[str, Any]
 
 
+Tell = Callable[[str, int, int], None]
+"""Is told what is being done, how much of it is done, and how much there is (0 = not known): ``tell("reading", 3, 10)``."""
+
+
 @slot
 class Data:
-    """What there is. ``declare`` opens no corpus; ``open`` reads it, training tokenizers or taking them from ``codec``."""
+    """What there is. ``declare`` opens no corpus; ``open`` reads it."""
 
     def __init__(self):
         pass
@@ -379,7 +404,9 @@ class Data:
         """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
         raise TypeError(f"{type(self).__name__} has no declare")
 
-    def open(self, codec: Codec | None = None) -> Corpus:
+    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+        """Args: codec: vocabularies and classes that a run has; None = find them in the training split.
+        only: the splits that are wanted; none = all. tell: hears of what takes long."""
         raise TypeError(f"{type(self).__name__} has no open")
 
     def tokenizers(self) -> dict[str, Tokenizer]:

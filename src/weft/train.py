@@ -357,4 +357,3 @@ class _asking:
     def __exit__(self, *exc: object) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)
-

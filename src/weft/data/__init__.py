@@ -1,6 +1,8 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
 from weft.data.bpe import BPE
+from weft.data.byte import Byte
+from weft.data.byte_bpe import ByteBPE
 from weft.data.character import Character
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, InMemory, Store, TokenDataset
@@ -8,13 +10,22 @@ from weft.data.dates import Dates
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.labelled import LabelledText
 from weft.data.order import Buckets, permute
+from weft.data.pairs import SentencePairs
 from weft.data.parallel import ParallelText
 from weft.data.plain import PlainText
+from weft.data.prepared import Prepared
+from weft.data.published import Published
+from weft.data.tagged import TaggedText
+from weft.data.unigram import Unigram
+from weft.data.vocabulary import survives
 from weft.data.word import Word
+from weft.data.wordpiece import WordPiece
 
 __all__ = [
     "BPE",
     "Buckets",
+    "Byte",
+    "ByteBPE",
     "Character",
     "Column",
     "Dates",
@@ -24,12 +35,19 @@ __all__ = [
     "Padding",
     "ParallelText",
     "PlainText",
+    "Prepared",
+    "Published",
+    "SentencePairs",
     "Store",
     "Sweep",
+    "TaggedText",
     "TokenDataset",
+    "Unigram",
     "Word",
+    "WordPiece",
     "evaluation_batches",
     "load_codec",
     "permute",
     "save_codec",
+    "survives",
 ]

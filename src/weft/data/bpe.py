@@ -7,16 +7,34 @@ from collections import Counter
 from collections.abc import Iterable
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from weft.batch import Special
 from weft.catalog import block
 from weft.choices import Vocab
-from weft.data.vocabulary import VocabularyTokenizer, most_frequent, split
+from weft.data.vocabulary import VocabularyTokenizer, again, most_frequent, split
 
 # A piece is a word, a number or a run of signs, with the space before it; further spaces are pieces of their own. "<" stands
 # alone, so that no merge can ever spell the name of a special id.
 _PIECES = r"<| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}<]+|\s+(?!\S)|\s+"
+
+
+def learn_merges(texts: Iterable[str], cut: pre_tokenizers.PreTokenizer, alphabet: list[str], size: int) -> models.BPE:
+    """Byte-pair encoding with the special ids, this alphabet, and the merges that the library finds in the texts."""
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        show_progress=False,
+        special_tokens=list(Special.NAMES),
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+    )
+    trained = tokenizers.Tokenizer(models.BPE())
+    trained.pre_tokenizer = cut
+    trained.train_from_iterator(texts, trainer)
+    learned = json.loads(trained.to_str())["model"]
+    merges = [tuple(pair) for pair in learned["merges"]]
+    return models.BPE(learned["vocab"], merges, unk_token=Special.NAMES[Special.unk])
 
 
 @block("bpe")
@@ -41,36 +59,21 @@ class BPE(VocabularyTokenizer):
         ['low', '▁', '▁lowe', 's', 't']
     """
 
-    model = "BPE"
+    model, cut = "BPE", "Split"
 
     def __init__(self, *, size: Vocab = 8000, lowercase: bool = False):
         super().__init__(size=size, lowercase=lowercase)
 
     def train(self, texts: Iterable[str]) -> None:
-        texts = [self.normalise(text) for text in texts]
+        texts = again(texts)
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(text)
+            counts.update(self.normalise(text))
         if not counts:
             raise ValueError("there is no text to find pieces of words in")
         # the library breaks ties among rare characters by the order of a hash table: choose the alphabet here
         alphabet = most_frequent(counts, self.size - len(Special.NAMES))
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.size,
-            min_frequency=2,
-            show_progress=False,
-            special_tokens=list(Special.NAMES),
-            initial_alphabet=alphabet,
-            limit_alphabet=len(alphabet),
-        )
-        trained = tokenizers.Tokenizer(models.BPE())
-        trained.pre_tokenizer = split(_PIECES)
-        trained.train_from_iterator(texts, trainer)
-        learned = json.loads(trained.to_str())["model"]
-        merges = [tuple(pair) for pair in learned["merges"]]
-        inner = tokenizers.Tokenizer(models.BPE(learned["vocab"], merges, unk_token=Special.NAMES[Special.unk]))
-        if self.lowercase:
-            inner.normalizer = normalizers.Lowercase()
-        inner.pre_tokenizer = split(_PIECES)
+        model = learn_merges((self.normalise(text) for text in texts), split(_PIECES), alphabet, self.size)
+        inner = self.assemble(model, split(_PIECES))
         inner.decoder = decoders.Fuse()
         self.adopt(inner)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import tokenizers
-from tokenizers import decoders, models, normalizers
+from tokenizers import decoders, models
 
 from weft.batch import Special
 from weft.catalog import block
@@ -32,7 +32,7 @@ class Character(VocabularyTokenizer):
         'to  bet'
     """
 
-    model = "WordLevel"
+    model, cut = "WordLevel", "Split"
 
     def __init__(self, *, size: Vocab = 1000, lowercase: bool = False):
         super().__init__(size=size, lowercase=lowercase)
@@ -45,10 +45,8 @@ class Character(VocabularyTokenizer):
         if not counts:
             raise ValueError("there is no text to find characters in")
         ids = vocabulary(most_frequent(counts, self.size - len(Special.NAMES)))
-        inner = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=Special.NAMES[Special.unk]))
-        if self.lowercase:
-            inner.normalizer = normalizers.Lowercase()
-        inner.pre_tokenizer = split("(?m:.)")  # in this dialect, m lets the dot match a line end
+        model = models.WordLevel(ids, unk_token=Special.NAMES[Special.unk])
+        inner = self.assemble(model, split("(?m:.)"))  # in this dialect, m lets the dot match a line end
         inner.decoder = decoders.Fuse()
         self.adopt(inner)
 
@@ -62,3 +60,6 @@ class Character(VocabularyTokenizer):
         # a look-up per character is several times faster than the library, which gives the same
         get, unk = self._ids.get, Special.unk
         return [get(c, unk) for c in self.normalise(text)]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from weft.data.columns import Column, TokenDataset
 from weft.data.date_formats import LANGUAGES, Language, alphabet, formats_of
 from weft.data.order import mix
 from weft.keys import key
-from weft.slots import Codec, Corpus, Data, Tokenizer
+from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
 
 _PARTS = 20  # of which one is for validation and one for the test
 _LOWER = 5  # one date in five is written in lower case
@@ -76,14 +77,18 @@ class Dates(Data):
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"characters": Character(size=len(Special.NAMES) + len(alphabet()))}
 
-    def open(self, codec: Codec | None = None) -> Corpus:
+    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
         if codec is None:
             tokenizers = self.tokenizers()
             tokenizers["characters"].train([alphabet()])
             codec = Codec(self.declare(), tokenizers)
         days = self._days()
-        splits = {split: self._dataset(split, days[split], codec.tokenizers["characters"]) for split in self.rows}
-        ledger = {split: {"rows": rows, "calendar days": len(days[split])} for split, rows in self.rows.items()}
+        splits = {
+            split: self._dataset(split, days[split], codec.tokenizers["characters"])
+            for split in self.rows
+            if not only or split in only
+        }
+        ledger = {split: {"rows": self.rows[split], "calendar days": len(days[split])} for split in splits}
         return Corpus(codec, splits, ledger)
 
     def _days(self) -> dict[str, np.ndarray]:

@@ -1,35 +1,37 @@
-"""Plain text: lines of a file."""
+"""Plain text: lines, paragraphs or whole files."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
+from typing import Literal
 
-import numpy as np
-
-from weft.batch import Field, Info
 from weft.catalog import Build, block
-from weft.choices import Count, File, Share
+from weft.choices import Count, Place, Share
 from weft.data.bpe import BPE
-from weft.data.columns import Column, TokenDataset
-from weft.data.table import Table, read_lines, read_splits
-from weft.slots import Codec, Corpus, Data, Tokenizer
+from weft.data.reading import Cursor, Row
+from weft.data.written import BadRows, Written
+from weft.slots import Tokenizer
+
+Places = Place | list[Place]
 
 
 @block("plain-text")
-class PlainText(Data):
-    """Lines of a text file, for language models and everything else that needs no more than text.
+class PlainText(Written):
+    """Texts and nothing else, for language models and all who learn from text alone.
 
-    A line of more than ``length`` tokens becomes several rows: tokens 0 .. length-1, length .. 2 length-1, and so on. Empty
-    lines are dropped. Both are counted. One field, ``text``.
+    A text of more than ``length`` tokens becomes several rows: tokens 0 .. length-1, length .. 2 length-1, and so on. Empty
+    ones are dropped. Both are counted. One field, ``text``.
 
     Args:
-        train: A UTF-8 file, one text a line.
-        valid: The same for validation; without it, training rows are held out.
+        train: UTF-8 files or folders of them.
+        valid: The same for validation; without it, training texts are held out.
         test: The same for the final evaluation.
-        tokenizer: How text becomes ids; trained on the training rows.
+        unit: What a text is: a line, a paragraph (up to an empty line), or a whole file.
+        tokenizer: How text becomes ids; trained on the training texts.
         length: Most tokens of a row.
-        hold_out: Share of the training rows that is held out where ``valid`` is not given; 0 = none.
+        on_overflow: What happens to longer texts: split into rows, truncate (counted), or error.
+        on_bad_row: What happens to a text that is not UTF-8: error, or skip (counted).
+        hold_out: Share of the training texts that is held out where ``valid`` is not given; 0 = none.
 
     Example:
         >>> data = PlainText(train="plays.txt", length=128)
@@ -40,58 +42,36 @@ class PlainText(Data):
     def __init__(
         self,
         *,
-        train: File,
-        valid: File | None = None,
-        test: File | None = None,
+        train: Places,
+        valid: Places | None = None,
+        test: Places | None = None,
+        unit: Literal["line", "paragraph", "file"] = "line",
         tokenizer: Build[Tokenizer] = BPE,
         length: Count = 256,
+        on_overflow: Literal["error", "truncate", "split"] = "split",
+        on_bad_row: BadRows = "error",
         hold_out: Share = 0.05,
     ):
-        self.train, self.valid, self.test = train, valid, test
-        self.tokenizer, self.length, self.hold_out = tokenizer, length, hold_out
+        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        self.unit = unit
 
-    def declare(self) -> Info:
-        return self._info(self.tokenizer().bound())
+    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+        (cursor,) = cursors
+        for _ in cursor.each_file():
+            yield from self._lines(cursor) if self.unit == "line" else self._gathered(cursor)
 
-    def tokenizers(self) -> dict[str, Tokenizer]:
-        return {"text": self.tokenizer()}
+    def _lines(self, cursor: Cursor) -> Iterator[Row]:
+        for line, problem in cursor.lines():
+            yield Row(cursor.where(), {"text": line}, problem)
 
-    def open(self, codec: Codec | None = None) -> Corpus:
-        tables = read_splits(self._read, self.train, self.valid, self.test, self.hold_out, by="text")
-        if codec is None:
-            tokenizers = self.tokenizers()
-            tokenizers["text"].train(tables["train"].columns["text"])
-            codec = Codec(self._info(tokenizers["text"].vocab), tokenizers)
-        splits = {name: self._dataset(table, codec.tokenizers["text"]) for name, table in tables.items()}
-        ledger = {name: {**table.ledger(), "rows": len(splits[name])} for name, table in tables.items()}
-        return Corpus(codec, splits, ledger)
-
-    def _info(self, vocab: int) -> Info:
-        return Info({"text": Field("text", vocab, length=self.length)}, target="text", data="plain-text")
-
-    def _read(self, file: str) -> Table:
-        counts: Counter[str] = Counter()
-        lines = read_lines(file, counts)
-        return Table({"text": file}, {"text": lines}, list(range(1, len(lines) + 1)), counts).without_empty("text")
-
-    def _dataset(self, table: Table, tokenizer: Tokenizer) -> TokenDataset:
-        lines: list[int] = []
-        column = table.count_unknown(Column.of(self._pieces(table, tokenizer, lines)))
-        pieces = np.bincount(lines, minlength=len(table))
-
-        def raw(row: int) -> dict[str, str]:
-            """The line itself, or the text of its piece's tokens."""
-            whole = pieces[lines[row]] == 1
-            return {"text": table.columns["text"][lines[row]] if whole else tokenizer.decode(column[row].tolist())}
-
-        return TokenDataset({"text": column}, raw)
-
-    def _pieces(self, table: Table, tokenizer: Tokenizer, lines: list[int]) -> Iterator[list[int]]:
-        """Rows of at most ``length`` ids; the line that each comes from is appended to ``lines``."""
-        for line, text in enumerate(table.columns["text"]):
-            ids = tokenizer.encode(text)
-            if len(ids) > self.length:
-                table.counts[f"lines split at {self.length} tokens"] += 1
-            for start in range(0, max(1, len(ids)), self.length):
-                lines.append(line)
-                yield ids[start : start + self.length]
+    def _gathered(self, cursor: Cursor) -> Iterator[Row]:
+        lines: list[str] = []
+        where, wrong = "", ""
+        for line, problem in cursor.lines():
+            where, wrong = where or cursor.where(), wrong or problem
+            lines.append(line)
+            if self.unit == "paragraph" and not line.strip():
+                yield Row(where, {"text": "\n".join(lines).strip()}, wrong)
+                lines, where, wrong = [], "", ""
+        if lines:
+            yield Row(where, {"text": "\n".join(lines).strip()}, wrong)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
 from weft.catalog import block
 from weft.choices import Share
 from weft.slots import Classifies, Objective, Search
@@ -22,6 +20,7 @@ class Classification(Objective):
         label_smoothing: Share of the probability that is spread over all classes.
 
     Example:
+        >>> import numpy as np
         >>> from weft.batch import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=2, kind="label")})
         >>> Classification(info, 8).prepare({"text": np.array([7, 8]), "label": 1}, None, None)["label"]
@@ -36,7 +35,7 @@ class Classification(Objective):
         self.smoothing = label_smoothing
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        text = np.append(example["text"], self.text.special.eos).astype(np.int64)
+        text = between([], example["text"], [self.text.special.eos])
         return Instance(text=text, label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

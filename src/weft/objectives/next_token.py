@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
 from weft.catalog import block
 from weft.choices import Share
 from weft.slots import Decodes, Objective, Search
@@ -45,13 +45,14 @@ class NextToken(Objective):
         self.smoothing = label_smoothing
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        ids = np.asarray(example[self.target.name], np.int64)
+        text = example[self.target.name]
+        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
         if not len(ids) and not self.given:
             return None
         begin, end = self.target.special.bos, self.target.special.eos
-        given = {f.name: np.append(example[f.name], f.special.eos).astype(np.int64) for f in self.given}
+        given = {f.name: between([], example[f.name], [f.special.eos]) for f in self.given}
         to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, end))
-        return Instance(**given, input=np.insert(ids, 0, begin), picks=to_predict)
+        return Instance(**given, input=between([begin], text, []), picks=to_predict)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

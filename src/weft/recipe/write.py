@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from weft.catalog import CATALOG, base_of, choices, is_composition, name_of, options, wiring
 from weft.choices import IsFile
-from weft.files import sha256
+from weft.files import content_hash
 from weft.recipe.tree import join, nearest
 
 
@@ -33,7 +33,7 @@ def dump(value: Any, *, annotation: Any = None, hashes: bool = False, path: str 
         return {key: dump(v, annotation=annotation, hashes=hashes, path=join(path, key)) for key, v in value.items()}
     if isinstance(value, str | Path) and _names_file(annotation):
         absolute = str(Path(_text(str(value))).resolve())
-        return {"path": absolute, "sha256": sha256(absolute)} if hashes else absolute
+        return {"path": absolute, "sha256": content_hash(absolute)} if hashes else absolute
     return _scalar(value, path)
 
 

@@ -1,0 +1,103 @@
+"""Tagged text: a class for each word, in columns as CoNLL's shared tasks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Literal
+
+from weft.catalog import Build, block
+from weft.choices import Count, File, Natural, Share
+from weft.data.reading import Cursor, Row
+from weft.data.word import Word
+from weft.data.written import Answer, BadRows, Written
+from weft.slots import Tokenizer
+from weft.tags import to_bioes, to_iob1, to_iob2
+
+Files = File | list[File]
+_SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
+
+
+@block("tagged-text")
+class TaggedText(Written):
+    """Sentences with a tag for each word, a line a word: ``EU NNP I-NP I-ORG``, an empty line between sentences.
+
+    Columns are separated by blanks or tabs; lines that begin with ``#`` after an empty line and ``-DOCSTART-`` lines are left
+    out. Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
+
+    Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), https://arxiv.org/abs/cs/0306050
+
+    Args:
+        train: UTF-8 files.
+        valid: The same for validation; without it, training sentences are held out.
+        test: The same for the final evaluation.
+        word: Number of the column of words, counted from 0.
+        tag: Number of the column of tags, counted from 0; None = the last.
+        scheme: How entities are written for the network; none = tags are taken as they are (parts of speech).
+        tokenizer: How each word becomes ids; a tag belongs to the first of them. Trained on the training sentences.
+        length: Most tokens of a sentence.
+        on_overflow: What happens to longer ones: split into rows, truncate (counted), or error.
+        on_bad_row: What happens to a sentence with a line that cannot be read: error, or skip (counted).
+        hold_out: Share of the training sentences that is held out where ``valid`` is not given; 0 = none.
+
+    Example:
+        >>> data = TaggedText(train="train.conll")
+        >>> data.declare()["tags"].space
+        'text'
+    """
+
+    words = True
+
+    def __init__(
+        self,
+        *,
+        train: Files,
+        valid: Files | None = None,
+        test: Files | None = None,
+        word: Natural = 0,
+        tag: Natural | None = None,
+        scheme: Literal["iob1", "iob2", "bioes"] | None = "iob2",
+        tokenizer: Build[Tokenizer] = partial(Word, at="spaces"),
+        length: Count = 256,
+        on_overflow: Literal["error", "truncate", "split"] = "split",
+        on_bad_row: BadRows = "error",
+        hold_out: Share = 0.05,
+    ):
+        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        self.word, self.tag, self.scheme = word, tag, scheme
+
+    def answers(self) -> dict[str, Answer]:
+        return {"tags": Answer("tags", over="text")}
+
+    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+        (cursor,) = cursors
+        for _ in cursor.each_file():
+            words: list[str] = []
+            tags: list[str] = []
+            where, wrong = "", ""
+            for line, problem in cursor.lines():
+                cells = line.split()
+                where = where or cursor.where()
+                if not cells:
+                    if words or wrong:
+                        yield self._sentence(where, words, tags, wrong)
+                    words, tags, where, wrong = [], [], "", ""
+                elif cells[0] == "-DOCSTART-" or (line.startswith("#") and not words):
+                    where = ""
+                elif problem or max(self.word, self.tag or 0) >= len(cells) or len(cells) < 2:
+                    last = "the last" if self.tag is None else f"column {self.tag}"
+                    few = f"{len(cells)} columns, but the word is column {self.word} and the tag {last}"
+                    wrong = wrong or f"line {cursor.line}: {problem or few}"
+                else:
+                    words.append(cells[self.word])
+                    tags.append(cells[-1 if self.tag is None else self.tag])
+            if words or wrong:
+                yield self._sentence(where, words, tags, wrong)
+
+    def _sentence(self, where: str, words: list[str], tags: list[str], wrong: str) -> Row:
+        if not wrong and self.scheme is not None:
+            try:
+                tags = _SCHEMES[self.scheme](tags)
+            except ValueError as error:
+                wrong = f"{error} (for tags that are no entities set scheme: null)"
+        return Row(where, {"text": " ".join(words), "tags": " ".join(tags)}, wrong)
