@@ -82,7 +82,7 @@ def check(run: Run) -> list[Report]:
         if not problems:
             report = attempt(_report, plan.structure, plan, learning, info, network)
             reports += [report]
-            if report is not None and evaluation.every:
+            if report is not None and evaluation is not None and network is not None and evaluation.every:
                 attempt(evaluation.check_best, run.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
         raise RecipeError(problems)

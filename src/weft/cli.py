@@ -197,23 +197,24 @@ def generate(
 
 
 def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
-    """Answers with their lines: one at a time for a person at a terminal, in batches otherwise.
+    """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
+    return _together(lines, lambda used: run.search_all(used, search, 1 if sys.stdin.isatty() else 64))
 
-    A line that cannot be read ends them: what came before it is answered first.
-    """
+
+def _together(rows: Iterator[Any], answer: Callable[[Iterator[Any]], Iterator[Any]]) -> Iterator[tuple[Any, Any]]:
+    """Rows with their answers. One that cannot be read ends them: what came before it is answered first."""
     from itertools import tee
 
     trouble: list[ValueError] = []
 
-    def readable() -> Iterator[str]:
+    def readable() -> Iterator[Any]:
         try:
-            yield from lines
+            yield from rows
         except ValueError as error:
             trouble.append(error)
 
-    batch = 1 if sys.stdin.isatty() else 64
     shown, used = tee(readable())
-    yield from zip(shown, run.search_all(used, search, batch), strict=True)
+    yield from zip(shown, answer(used), strict=True)
     if trouble:
         raise trouble[0]
 
@@ -221,41 +222,156 @@ def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str
 @app.command()
 def predict(
     run: RunDir,
-    file: Annotated[Path | None, typer.Argument(help="Lines to classify (default: standard input).")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Lines to answer (default: standard input).")] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say the class of each line with a trained classifier."""
+    """Say the class, tags or number of each line, as they come, in order. Two texts of a row have a tab between them."""
     _plugins(imports)
     from weft.run import load
 
     trained = load(run)
-    _needs(trained, "Classifies", f"{run} knows no classes: for answers in words there is weft generate")
-    for line in _lines(file):
-        answer = trained.predict([line])[0]
-        print(json.dumps({"input": line, "label": answer}, ensure_ascii=False) if as_json else answer)
+    if [p.__name__ for p in trained.model.provides()] == ["Decodes"]:
+        raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
+    assert trained.codec is not None
+    fields = [f.name for f in trained.codec.info.texts()]
+    cells = (_cells(line, fields, number) for number, line in enumerate(_lines(file), 1))
+    for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
+        if as_json:
+            answered = answer.text.split("\t") if "\t" in answer.text else answer.text
+            shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
+            print(json.dumps({**row, "answer": answered, **shares}, ensure_ascii=False))
+        else:
+            print(answer.text.replace("\t", " | "))
         sys.stdout.flush()
 
 
+def _cells(line: str, fields: list[str], number: int) -> dict[str, str]:
+    """A line as the texts of a row."""
+    parts = line.split("\t") if len(fields) > 1 else [line]
+    if len(parts) != len(fields):
+        raise ValueError(
+            f"line {number}: {len(parts)} texts, but {len(fields)} are wanted ({', '.join(fields)}), with a tab between them"
+        )
+    return dict(zip(fields, parts, strict=True))
+
+
+Split = Annotated[str | None, typer.Option(help="Which split of the data (default: test, or valid without one).")]
+Files = Annotated[list[Path] | None, typer.Argument(help="Other files of the same kind (default: the run's own data).")]
+
+
 @app.command()
-def evaluate(
-    run: RunDir,
-    split: Annotated[str | None, typer.Option(help="Which split of the data (default: test, or valid without one).")] = None,
-    imports: Imports = None,
-    as_json: AsJson = False,
-) -> None:
-    """Evaluate a trained run on a split of its data and write metrics-<split>.json into its folder."""
+def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imports = None, as_json: AsJson = False) -> None:
+    """Evaluate a trained run on a split of its data, or on other files; figures with 95 % confidence intervals."""
     _plugins(imports)
-    from weft.display import show_figures
+    from weft.display import show_intervals
     from weft.files import write_json
     from weft.folder import FORMAT
+    from weft.report import draw_classes
     from weft.run import load
 
     trained = load(run)
-    judged = trained.judge(split)
-    figures, split = judged.figures, judged.split
-    write_json(run / f"metrics-{split}.json", {"format": FORMAT, "split": split, **figures})
-    print(json.dumps(figures, indent=2) if as_json else show_figures(figures))
+    judged = trained.judge(split, files or ())
+    about = {"intervals": judged.intervals(trained.evaluate().metrics), "signatures": judged.signatures}
+    if not files:
+        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
+        draw_classes(trained, judged, run)
+    if as_json:
+        print(json.dumps({**judged.figures, **about}, indent=2))
+    else:
+        print(show_intervals(judged.figures, about["intervals"], judged.signatures))
+
+
+@app.command()
+def errors(
+    run: RunDir,
+    files: Files = None,
+    split: Split = None,
+    most: Annotated[int, typer.Option(help="How many.", min=1)] = 20,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the examples that a trained run is most wrong about: those of the largest loss."""
+    _plugins(imports)
+    from weft.report import print_errors
+    from weft.run import load
+
+    found = load(run).errors(split, files or (), most)
+    if as_json:
+        for error in found:
+            print(json.dumps(vars(error), ensure_ascii=False))
+    else:
+        print_errors(found)
+
+
+@app.command("inspect")
+def inspect_text(
+    run: RunDir,
+    texts: Annotated[list[str], typer.Option("--input", metavar="TEXT", help="A text to look at; may be given several times.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A page (.html), or a picture (.png) of one text.")] = Path(
+        "inspect.html"
+    ),
+    top: Annotated[int, typer.Option(help="Candidates to show at each step.", min=1, max=100)] = 5,
+    imports: Imports = None,
+) -> None:
+    """Show what a trained run did with a text: tokens, attention of every layer and head, candidates, classes."""
+    _plugins(imports)
+    from weft.inspect.look import inspect_run
+    from weft.run import load
+
+    print(inspect_run(load(run), texts, out, top=top))
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Two or more runs' folders.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The picture of the curves.")] = Path("compare.png"),
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs: what differs in their recipes, their curves in one picture, their figures side by side."""
+    _plugins(imports)
+    from weft.compare import compare as compare_runs
+
+    found = compare_runs(runs, out)
+    if as_json:
+        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        found.print()
+
+
+@app.command()
+def sweep(
+    recipe: Recipe,
+    assignments: Annotated[list[str], typer.Argument(metavar="PATH=V1,V2...", help="The values of each choice.")],
+    run: Annotated[
+        Path | None, typer.Option("--run", metavar="DIR", help="The sweep's folder (default: runs/<recipe>-sweep-<hash>).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe with every combination of values, one after another. Stop it with Ctrl-C; the same command goes on."""
+    plugins = _plugins(imports)
+    from weft.display import Display, Terminal
+    from weft.learning import Interrupted
+    from weft.sweep import default_folder
+    from weft.sweep import sweep as run_sweep
+
+    folder = run or default_folder(recipe, assignments)
+    try:
+        found = run_sweep(recipe, assignments, folder, plugins=plugins, display=Display() if quiet else Terminal())
+    except (Interrupted, KeyboardInterrupt):
+        again = ["weft", "sweep", recipe, *assignments, "--run", str(folder), *(f"--import={module}" for module in imports or [])]
+        _say(f"stopped; everything so far is in {folder}. Go on with: {shlex.join(again)}")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        found.print()
+        _say(f"the table is in {folder / 'table.md'}")
+    if found.failed:
+        raise typer.Exit(FAILURE)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.constrain import Constrain
@@ -20,6 +20,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+if TYPE_CHECKING:
+    from weft.slots import Tell
 
 _PLAIN_SECONDS = 5.0
 
@@ -40,8 +43,9 @@ class Display:
     def finished(self, folder: Path, figures: Mapping[str, float]) -> None: ...
 
     @contextlib.contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
-        yield
+    def waiting(self, what: str) -> Iterator[Tell]:
+        """While something takes long; what it yields can be told how far it is."""
+        yield _ignored
 
 
 class _Bar(Progress):
@@ -114,13 +118,42 @@ class Terminal(Display):
         self.say(f"{show_figures(figures)}\nthe run is in {folder}")
 
     @contextlib.contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
+    def waiting(self, what: str) -> Iterator[Tell]:
+        began, said = time.perf_counter(), [time.perf_counter()]
+
+        def words(text: str, done: int, total: int) -> str:
+            seconds = time.perf_counter() - began
+            if not total or not done:
+                return text
+            left = seconds / done * (total - done)
+            return f"{text}: {done / total:.0%} of {total / 1e6:.1f} MB, {done / seconds / 1e6:.1f} MB/s, {_clock(left)} left"
+
         if self.console.is_terminal:
-            with self.console.status(what):
-                yield
+            with self.console.status(what) as status:
+                yield lambda text, done, total: status.update(words(text, done, total))
         else:
             self.say(f"{what} ...")
-            yield
+
+            def tell(text: str, done: int, total: int) -> None:
+                if time.perf_counter() - said[0] >= _PLAIN_SECONDS:
+                    said[0] = time.perf_counter()
+                    self.say(words(text, done, total))
+
+            yield tell
+
+
+def _ignored(text: str, done: int, total: int) -> None:
+    pass
+
+
+def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
+    """A line for each split: what was read, and what happened to it."""
+    lines: list[str] = []
+    for split, counts in ledger.items():
+        told = [f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value]
+        lines.append(f"{split}: {', '.join(told)}")
+        lines += [f"  {example}" for value in counts.values() if isinstance(value, list) for example in value]
+    return lines
 
 
 def show_figures(figures: Mapping[str, float]) -> str:
@@ -128,6 +161,18 @@ def show_figures(figures: Mapping[str, float]) -> str:
     return "  ".join(
         f"{name} {value:.4f}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int)
     )
+
+
+def show_intervals(
+    figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
+) -> str:
+    """A line for each figure, with its interval where there is one, and how it was computed."""
+    width = max(map(len, figures), default=0)
+    lines: list[str] = []
+    for name, value in figures.items():
+        between = f"   [{intervals[name][0]:.4f}, {intervals[name][1]:.4f}]" if name in intervals else ""
+        lines.append(f"{name:{width}}  {value:.4f}{between}")
+    return "\n".join([*lines, *(f"{name}: {signature}" for name, signature in signatures.items())])
 
 
 def _short(number: float) -> str:

@@ -31,7 +31,7 @@ class RunFolder:
     """The files of a run, readable by a person and a script.
 
     recipe.yaml (every default written), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
-    fields.json, metrics.json, ledger.json, environment.json, curve.png.
+    fields.json, metrics.json, predictions.jsonl, ledger.json, environment.json, curve.png.
     """
 
     def __init__(self, path: str | Path):
@@ -155,6 +155,12 @@ class RunFolder:
                 self.log,
                 lambda r: r.get("event") not in redone or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),
             )
+
+    def write_predictions(self, predictions: dict[int, str], references: dict[int, dict[str, str]]) -> None:
+        """predictions.jsonl: what was predicted for each row of the last evaluation, beside the row."""
+        if predictions:
+            lines = [{"row": row, "prediction": text, "reference": references[row]} for row, text in sorted(predictions.items())]
+            write_text(self.path / "predictions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
     def read_log(self) -> list[dict[str, Any]]:
         return read_lines(self.log) if self.log.exists() else []

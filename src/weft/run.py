@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,11 +14,11 @@ import torch
 import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
-from weft.batch import Batch, Hypothesis, Instance, collate
+from weft.batch import Batch, Clock, Hypothesis, Instance, between, collate
 from weft.build import build_network, choose_device, plans
 from weft.catalog import Build
 from weft.choices import Natural
-from weft.data import load_codec
+from weft.data import example_of, load_codec
 from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
@@ -37,7 +37,7 @@ from weft.recipe import (
     resolve,
     to_yaml,
 )
-from weft.slots import Classifies, Codec, Data, Learning, Objective, Search, Structure
+from weft.slots import Codec, Data, Dataset, Learning, Objective, Search, Structure
 
 MOST_TOKENS = 16_384
 RECIPES = Path(__file__).parent / "recipes"
@@ -129,51 +129,92 @@ class Run:
         target = codec.info[codec.info.target]
         given = next((f for f in codec.info.texts() if f.name != target.name), None)
         field, begin, end = (target, [target.special.bos], []) if given is None else (given, [], [given.special.eos])
-        encoded = ([*begin, *codec.encode(field.name, text), *end] for text in texts)
-        for first, ids in _groups(encoded, batch):
-            limits, keys = [searcher.limit(len(i)) for i in ids], list(range(first, first + len(ids)))
-            rows = self._batch(**{field.name: ids})
+        examples = (between(begin, example_of(codec, {field.name: text})[field.name], end) for text in texts)
+        for first, group in _groups(examples, batch):
+            limits, keys = [searcher.limit(len(row)) for row in group], list(range(first, first + len(group)))
+            rows = self._batch([Instance({field.name: row}) for row in group])
             try:
                 with torch.inference_mode():
                     memory = None if given is None else self.model.memory(rows)
                     prompt = rows[field.name] if given is None else None
                     found = searcher(self.model, memory, prompt=prompt, limits=limits, keys=keys)
             except ValueError as error:
-                raise ValueError(f"lines {first + 1} to {first + len(ids)}: {error}") from None
+                raise ValueError(f"lines {first + 1} to {first + len(group)}: {error}") from None
             yield from found
 
-    def _batch(self, **rows: list[list[int]]) -> Batch:
-        """Rows of ids by field, padded, where the model is."""
-        names, columns = list(rows), list(rows.values())
-        instances = [Instance(zip(names, map(np.array, row), strict=True)) for row in zip(*columns, strict=True)]
-        return collate(instances).to(next(self.model.parameters()).device)
+    def _batch(self, instances: Sequence[Instance]) -> Batch:
+        return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
-    def predict(self, texts: Iterable[str], batch: int = 64) -> list[str]:
-        """The class of each text."""
-        codec = self._ready()
-        if not isinstance(self.model, Classifies):
-            raise ValueError("this run's structure says no classes: use generate, or train a classifier")
-        names, end = codec.info["label"].labels, codec.info["text"].special.eos
-        found: list[int] = []
-        for _, ids in _groups(([*codec.encode("text", text), end] for text in texts), batch):
-            rows = self._batch(text=ids)
-            with torch.inference_mode():
-                found += self.model.classifier(self.model.features(rows["text"])).argmax(-1).tolist()
-        return [names[n] if n < len(names) else str(n) for n in found]
+    def predict(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> list[str]:
+        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field."""
+        return [answer.text for answer in self.predict_all(texts, batch)]
 
-    def judge(self, split: str | None = None, data: Build[Data] | None = None) -> Judged:
-        """Evaluate on a split of the run's data, or of other data of the same kind; by default on test, or valid without one."""
-        codec = self._ready()
-        if data is None and self.folder is not None:  # to be judged by its own data, that must still be there and the same
-            data = plans(read_run(RunFolder(self.folder).recipe))[-1].data
-        corpus = (data or plans(self)[-1].data)().open(codec)
-        split = split or ("test" if "test" in corpus.splits else "valid")
-        if split not in corpus.splits:
-            raise ValueError(f"there is no split {split!r} in the data (there is: {', '.join(corpus.splits)})")
+    def predict_all(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> Iterator[Answer]:
+        """The answers as they are found, with the probability of each class where there are classes."""
+        codec, objective = self._ready(), next(iter(self.objectives.values()))
+        field = codec.info.texts()[0].name
+        search = self.evaluate().search
+        cells = ({field: text} if isinstance(text, str) else text for text in texts)
+        for group in _batched(cells, batch):
+            prepared = [objective.prepare(example_of(codec, row), np.random.default_rng(0), None) for row in group]
+            kept = [instance for instance in prepared if instance is not None]
+            found: Iterator[tuple[Any, list[float]]] = iter(())
+            if kept:
+                rows = self._batch(kept)
+                with torch.inference_mode():
+                    predictions = objective.predict(self.model, rows, search)
+                    shares = objective.probabilities(self.model, rows)
+                found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
+            labels = codec.info["label"].labels if "label" in codec.info else ()
+            for instance in prepared:
+                prediction, share = next(found) if instance is not None else (None, [])
+                text = "" if prediction is None else readable(prediction, codec)
+                yield Answer(text, dict(zip(labels, share, strict=True)) if share else {})
+
+    def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
+        """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
+        codec, (name, dataset) = self._ready(), self.rows(split, files)
         objective = next(iter(self.objectives.values()))
         device = next(self.model.parameters()).device
-        judged = self.evaluate().judge(self.model, objective, corpus.splits[split], codec, device)
-        return replace(judged, split=split)
+        return replace(self.evaluate().judge(self.model, objective, dataset, codec, device), split=name)
+
+    def rows(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
+        """A split of the run's data, or other files of the same kind; with its name."""
+        codec = self._ready()
+        if files:
+            places = [str(Path(file).absolute()) for file in files]
+            data = functools.partial(plans(self)[-1].data, test=places[0] if len(places) == 1 else places)
+            return "files", data().open(codec, only=("test",)).splits["test"]
+        # to be judged by its own data, that must still be there and the same
+        own = plans(read_run(RunFolder(self.folder).recipe)) if self.folder is not None else plans(self)
+        data = own[-1].data()
+        wanted = (split,) if split else ("test", "valid")
+        splits = data.open(codec, only=wanted).splits
+        name = next((name for name in wanted if name in splits), None)
+        if name is None:
+            raise ValueError(f"there is no split {' or '.join(wanted)} in the data")
+        return name, splits[name]
+
+    def errors(self, split: str | None = None, files: Sequence[str | Path] = (), most: int = 20) -> list[Error]:
+        """The rows that the run is most wrong about: those of the largest loss (per token, where there are several)."""
+        codec, (_, dataset) = self._ready(), self.rows(split, files)
+        objective = next(iter(self.objectives.values()))
+        losses: list[tuple[float, int, Instance]] = []
+        with torch.inference_mode():
+            for row in range(len(dataset)):
+                instance = objective.prepare(dataset[row], np.random.default_rng(0), dataset)
+                if instance is not None:
+                    loss = objective(self.model, self._batch([instance]), Clock()).mean().item()
+                    losses.append((loss, row, instance))
+            worst = sorted(losses, key=lambda found: -found[0])[:most]
+            found: list[Error] = []
+            for loss, row, instance in worst:
+                try:
+                    answer = readable(objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0], codec)
+                except ValueError:  # a language model answers nothing
+                    answer = ""
+                found.append(Error(row, loss, answer, dataset.raw(row)))
+        return found
 
     def text_of(self, prediction: Any) -> str:
         return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready())
@@ -184,9 +225,27 @@ class Run:
         return self.codec
 
 
-def _groups(rows: Iterable[list[int]], most: int) -> Iterator[tuple[int, list[list[int]]]]:
+@dataclass(frozen=True)
+class Answer:
+    """What was predicted of a row, and the probability of each class where there are classes."""
+
+    text: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Error:
+    """A row that a run is wrong about: its number, its loss, what was predicted, and the row as it was written."""
+
+    row: int
+    loss: float
+    prediction: str
+    reference: dict[str, str]
+
+
+def _groups(rows: Iterable[Any], most: int) -> Iterator[tuple[int, list[Any]]]:
     """Rows in groups, each with the number of its first: at most ``most`` rows, and no padding beyond ``MOST_TOKENS``."""
-    group: list[list[int]] = []
+    group: list[Any] = []
     first = width = 0
     for row in rows:
         if group and (len(group) + 1) * max(width, len(row)) > MOST_TOKENS:
@@ -199,6 +258,17 @@ def _groups(rows: Iterable[list[int]], most: int) -> Iterator[tuple[int, list[li
             first, group, width = first + len(group), [], 0
     if group:
         yield first, group
+
+
+def _batched(rows: Iterable[Mapping[str, str]], most: int) -> Iterator[list[Mapping[str, str]]]:
+    group: list[Mapping[str, str]] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == most:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

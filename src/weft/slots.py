@@ -282,6 +282,15 @@ class Classifies:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+class Tags:
+    """Can say a class for each position of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits."""
+
+    tagger: Head
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no encode")
+
+
 @slot
 class Structure(nn.Module):
     """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width."""
@@ -292,8 +301,8 @@ class Structure(nn.Module):
         super().__init__()
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure: Encodes, Decodes, Classifies."""
-        return tuple(p for p in (Encodes, Decodes, Classifies) if isinstance(self, p))
+        """The protocols of this structure: Encodes, Decodes, Classifies, Tags."""
+        return tuple(p for p in (Encodes, Decodes, Classifies, Tags) if isinstance(self, p))
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -425,7 +434,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 
@@ -464,6 +473,10 @@ class Objective(nn.Module):
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """An answer per row: ids of a text (``list[Hypothesis]``), or the number of a class."""
         raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
+
+    def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
+        """B x C: how probable each class is, where an answer is a class; else None."""
+        return None
 
 
 # ----------------------------------------------------------------------------------------------------------- learning
@@ -558,7 +571,8 @@ class Search:
 
 @slot
 class Metric:
-    """A figure from predictions and references. ``wants`` is text, label or loss."""
+    """A figure from predictions and references. ``wants`` is text, label, or loss (then ``predictions`` is one dict: the sum of
+    every term of the loss)."""
 
     wants: ClassVar[str] = "text"
 
@@ -568,3 +582,7 @@ class Metric:
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         """By name, from the predicted strings and the raw rows."""
         raise TypeError(f"{type(self).__name__} has no compute")
+
+    def signature(self) -> str:
+        """How it was computed, where there is more than one way and others must know; else nothing."""
+        return ""

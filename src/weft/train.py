@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.build import Plan, build_network, check_evaluation, choose_device, plans
 from weft.data import Feed, load_codec, save_codec
-from weft.display import Display
+from weft.display import Display, show_ledger
 from weft.evaluate import Judged
 from weft.files import read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
@@ -167,10 +167,12 @@ class Training:
         place = self.folder.path if source.index == 0 else self.folder.path / source.name
         data = plan.data()
         codec = load_codec(data, place) if (place / "fields.json").exists() else None
-        with self.display.waiting("reading the data"):
-            corpus = self.corpus = data.open(codec)
+        with self.display.waiting("reading the data") as tell:
+            corpus = self.corpus = data.open(codec, tell=tell)
         if codec is None:
             save_codec(corpus.codec, place)
+            for line in show_ledger(corpus.ledger):
+                self.display.say(line)
         return corpus
 
     def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
@@ -220,7 +222,11 @@ class Training:
         judged = results.get("test") or results.get("valid") or Judged({})
         split = "test" if "test" in results else "valid"
         valid = {"valid": results["valid"].figures} if split == "test" and "valid" in results else {}
-        write_json(self.folder.metrics, {"format": FORMAT, "split": split, **judged.figures, **valid})
+        with self.display.waiting("confidence intervals"):
+            about = {"intervals": judged.intervals(self.evaluation.metrics), "signatures": judged.signatures}
+        about = {name: value for name, value in about.items() if value}
+        write_json(self.folder.metrics, {"format": FORMAT, "split": split, **judged.figures, **valid, **about})
+        self.folder.write_predictions(judged.predictions, judged.references)
         padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}

@@ -7,6 +7,7 @@ from weft.data.character import Character
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, InMemory, Store, TokenDataset
 from weft.data.dates import Dates
+from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.labelled import LabelledText
 from weft.data.order import Buckets, permute
@@ -15,6 +16,7 @@ from weft.data.parallel import ParallelText
 from weft.data.plain import PlainText
 from weft.data.prepared import Prepared
 from weft.data.published import Published
+from weft.data.rows import rows
 from weft.data.tagged import TaggedText
 from weft.data.unigram import Unigram
 from weft.data.vocabulary import survives
@@ -46,8 +48,10 @@ __all__ = [
     "Word",
     "WordPiece",
     "evaluation_batches",
+    "example_of",
     "load_codec",
     "permute",
+    "rows",
     "save_codec",
     "survives",
 ]

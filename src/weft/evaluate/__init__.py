@@ -14,6 +14,7 @@ from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.multilabel import MultiLabelF1
 from weft.evaluate.ordinal import MeanAbsoluteError
+from weft.evaluate.word_perplexity import WordPerplexity
 
 __all__ = [
     "BLEU",
@@ -28,6 +29,7 @@ __all__ = [
     "MacroF1",
     "MeanAbsoluteError",
     "MultiLabelF1",
+    "WordPerplexity",
     "bootstrap",
     "paired",
 ]

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Hypothesis
-from weft.catalog import Build, block, slot
+from weft.batch import Clock, Field, Hypothesis
+from weft.catalog import Build, block, name_of, slot
 from weft.choices import Count, Natural
 from weft.data import evaluation_batches
+from weft.evaluate.bootstrap import bootstrap
 from weft.generate import Greedy
 from weft.slots import Codec, Dataset, Metric, Objective, Search
 
-_SMALLER_IS_BETTER = ("loss", "perplexity")
+_SMALLER_IS_BETTER = ("loss", "perplexity", "word_perplexity", "mean_absolute_error")
 
 
 @dataclass
@@ -25,7 +26,21 @@ class Judged:
 
     figures: dict[str, float]
     predictions: dict[int, str] = field(default_factory=dict)
+    references: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The rows that were predicted, as they were written."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    """How a metric was computed, where it says so."""
     split: str = ""
+
+    def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
+        """Bootstrap confidence intervals (95 %) of the metrics' figures, by name."""
+        order = sorted(self.predictions)
+        predictions, references = [self.predictions[row] for row in order], [self.references[row] for row in order]
+        found: dict[str, tuple[float, float]] = {}
+        for metric in metrics if len(order) > 1 else ():
+            if metric.wants != "loss":
+                found |= bootstrap(metric, predictions, references)
+        return found
 
 
 @block("evaluation")
@@ -90,11 +105,15 @@ class Evaluation:
         figures = {**means, **objective.figures(means)}
         if batches.skipped:
             figures["rows_left_out"] = batches.skipped
-        order = sorted(answers)
-        references = [dataset.raw(row) for row in order] if order else []
+        references = {row: dataset.raw(row) for row in sorted(answers)}
         for metric in self.metrics:
-            figures |= metric.compute([answers[row] for row in order], references)
-        return Judged(figures, answers)
+            if metric.wants == "loss":
+                everything = [references.get(row) or dataset.raw(row) for row in range(len(dataset))]
+                figures |= metric.compute([totals], everything)
+            else:
+                figures |= metric.compute([answers[row] for row in references], list(references.values()))
+        signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
+        return Judged(figures, answers, references, signatures)
 
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
         """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
@@ -125,12 +144,21 @@ def _figures_of(metric: Metric) -> list[str] | None:
 
 
 def readable(prediction: Any, codec: Codec) -> str:
-    """A prediction as a person would write it: the best text found, or the name of the class."""
+    """A prediction as the data writes it: the best text found, a class, several with a tab between them, tags, a number."""
+    info = codec.info
+    if isinstance(prediction, float):
+        return f"{prediction:.6g}"
     if isinstance(prediction, int):
-        names = codec.info["label"].labels
-        return names[prediction] if prediction < len(names) else str(prediction)
-    best: Hypothesis = prediction[0]
-    return codec.decode(codec.info.target, best.ids)
+        return _label(info["label"], prediction)
+    if prediction and isinstance(prediction[0], Hypothesis):
+        return codec.decode(info.target, prediction[0].ids)
+    if "tags" in info:
+        return " ".join(_label(info["tags"], number) for number in prediction)
+    return "\t".join(_label(info["label"], number) for number in prediction)
+
+
+def _label(field: Field, number: int) -> str:
+    return field.labels[number] if number < len(field.labels) else str(number)
 
 
 class First:

@@ -21,19 +21,19 @@ class MultiLabelF1(Metric):
 
     Args:
         field: Column of the raw row with the labels.
-        separator: What stands between two labels. An empty text is the empty set.
+        separator: What stands between two labels (data has a tab there). An empty text is the empty set.
 
     Example:
-        >>> MultiLabelF1().compute(["a|b", ""], [{"label": "a"}, {"label": "b"}])
+        >>> MultiLabelF1().compute(["a\\tb", ""], [{"label": "a"}, {"label": "b"}])
         {'multi_label_micro_f1': 0.5, 'multi_label_macro_f1': 0.5}
     """
 
     wants = "label"
 
-    def __init__(self, *, field: str = "label", separator: str = "|"):
+    def __init__(self, *, field: str = "label", separator: str = "\t"):
         super().__init__()
         if not separator:
-            raise ValueError("separator is empty: give the text that stands between two labels, such as '|'")
+            raise ValueError("separator is empty: give the text that stands between two labels, such as a tab")
         self.field, self.separator = field, separator
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from weft.inspect.attention import attention
+from weft.inspect.confusion import confusion
 from weft.inspect.curve import curve
-from weft.inspect.page import Example, attention_page
+from weft.inspect.page import Example, Map, Step, attention_page
+from weft.inspect.reliability import calibration_error, reliability
 
-__all__ = ["Example", "attention", "attention_page", "curve"]
+__all__ = [
+    "Example",
+    "Map",
+    "Step",
+    "attention",
+    "attention_page",
+    "calibration_error",
+    "confusion",
+    "curve",
+    "reliability",
+]

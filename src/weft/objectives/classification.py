@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
 from weft.catalog import block
 from weft.choices import Share
@@ -45,3 +47,6 @@ class Classification(Objective):
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         return model.classifier(model.features(batch["text"])).argmax(-1).tolist()
+
+    def probabilities(self, model: Any, batch: Batch) -> Tensor:
+        return model.classifier(model.features(batch["text"])).float().softmax(-1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
 from weft.catalog import Build, block
@@ -78,6 +78,10 @@ class Weighted(Objective):
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         name, part = next(iter(self._named().items()))
         return part.predict(model, batch[name], search)
+
+    def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
+        name, part = next(iter(self._named().items()))
+        return part.probabilities(model, batch[name])
 
 
 def _name(part: str, term: str) -> str:

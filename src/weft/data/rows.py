@@ -1,0 +1,66 @@
+"""Data from Python: lists, pandas data frames, datasets of the library ``datasets``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from weft.data import cache
+
+
+def rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
+    """Keep rows in a file of their own and return its path, for any source that reads tables.
+
+    The file is named by its content and stays in the cache, so a run from Python has a recipe, can be resumed and repeated, like
+    any other.
+
+    Args:
+        data: Texts; or dicts, tuples or lists (a list among the cells is a set of labels); or a pandas DataFrame; or a Dataset of
+            the library ``datasets``.
+        columns: The names of the columns, where rows are texts, tuples or lists.
+
+    Example:
+        >>> from functools import partial
+        >>> from weft.data import LabelledText
+        >>> data = partial(LabelledText, train=rows([("good", 1), ("bad", 0)], ("text", "label")))
+        >>> data().declare()["label"].vocab
+        2
+    """
+    lines = [json.dumps(_named(row, columns), ensure_ascii=False, default=_plain) + "\n" for row in _each(data)]
+    if not lines:
+        raise ValueError("there are no rows to keep")
+    content = "".join(lines).encode("utf-8", "surrogatepass")
+    name = hashlib.sha256(content).hexdigest()[:32]
+    with cache.entry(f"rows-{name}") as folder:
+        file = folder / "rows.jsonl"
+        if not file.is_file():
+            new = file.with_suffix(".new")
+            new.write_bytes(content)
+            new.replace(file)
+    return str(file)
+
+
+def _each(data: Any) -> Iterable[Any]:
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a data frame
+        return data.to_dict(orient="records")
+    if isinstance(data, str | bytes | Mapping):
+        raise ValueError(f"rows must be a list, a DataFrame or a Dataset, not a {type(data).__name__}")
+    return data
+
+
+def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
+    if isinstance(row, Mapping):
+        return {str(name): value for name, value in row.items()}
+    cells = (row,) if isinstance(row, str) else tuple(row)
+    if len(cells) != len(columns):
+        raise ValueError(f"a row has {len(cells)} cells, but columns names {len(columns)} ({', '.join(columns)}): {str(row)[:80]}")
+    return dict(zip(columns, cells, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers and arrays as JSON can say them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise ValueError(f"a cell is a {type(value).__name__}, which cannot be written in a table: {str(value)[:80]}")

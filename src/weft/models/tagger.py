@@ -1,0 +1,58 @@
+"""n -> n: an encoder, and a head that says the class of each word. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from weft.batch import Info
+from weft.blocks import LSTM, ClassifierHead, Sum
+from weft.catalog import Build, block
+from weft.choices import Width
+from weft.masks import Full, Mask
+from weft.seq import Seq
+from weft.slots import Embedder, Encoder, Encodes, Head, Structure, Tags
+
+
+@block("tagger")
+class Tagger(Structure, Tags, Encodes):
+    """Says a class (field ``tags``) for each word of a text (field ``text``).
+
+    p(tag_t | x) = softmax(head(encoder(x)_t))
+
+    Huang et al. 2015, https://arxiv.org/abs/1508.01991
+
+    Args:
+        dim: Width of all vectors between the parts.
+        embedder: Vectors of the tokens.
+        encoder: n -> n, over the text.
+        head: Logits over the tags.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
+        >>> model = Tagger(info, dim=8)
+        >>> model.tagger(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape
+        torch.Size([3, 5])
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        *,
+        dim: Width = 128,
+        embedder: Build[Embedder] = Sum,
+        encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
+        head: Build[Head] = ClassifierHead,
+    ):
+        super().__init__(info)
+        tags = info["tags"]
+        if tags.kind != "tags":
+            raise ValueError(f"the field 'tags' must have a class for each word, but the data ({info.data}) makes it a {tags.kind}")
+        self.dim = dim
+        self.embedder = embedder(dim, info[tags.space])
+        self.encoder = encoder(dim)
+        self.tagger = head(dim, tags, None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)

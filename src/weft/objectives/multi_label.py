@@ -1,0 +1,60 @@
+"""Say which classes a text belongs to, any number of them. B rows, C classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.catalog import block
+from weft.choices import Share
+from weft.slots import Classifies, Objective, Search
+
+
+@block("multi-label")
+class MultiLabel(Objective):
+    """Predict the set of classes of a text: a yes or no for each class by itself.
+
+    loss = - sum_i sum_c (y_ic log p_ic + (1 - y_ic) log(1 - p_ic)),  p_ic = sigmoid(logit_ic); the count is the number of texts.
+
+    Args:
+        threshold: A class is predicted where its probability is above this.
+
+    Example:
+        >>> import numpy as np
+        >>> from weft.batch import Field
+        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=3, kind="labels")})
+        >>> example = {"text": np.array([7, 8]), "label": np.array([1, 0, 1], np.float32)}
+        >>> MultiLabel(info, 8).prepare(example, None, None)["label"].tolist()
+        [1.0, 0.0, 1.0]
+    """
+
+    needs = (Classifies,)
+
+    def __init__(self, info: Info, dim: int, *, threshold: Share = 0.5):
+        super().__init__(info, dim)
+        self.text, self.label = info["text"], info["label"]
+        if self.label.kind != "labels":
+            raise ValueError(
+                f"needs a set of classes, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
+                "set answer: several there, or take another objective"
+            )
+        self.threshold = threshold
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        return Instance(text=between([], example["text"], [self.text.special.eos]), label=example["label"])
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        logit_BC = self._logits(model, batch)
+        losses_BC = F.binary_cross_entropy_with_logits(logit_BC, batch["label"].to(logit_BC.dtype), reduction="none")
+        return Loss.of(losses_BC.sum(), len(batch))
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        """The numbers of the classes of each row."""
+        chosen_BC = self._logits(model, batch).sigmoid() > self.threshold
+        return [row.nonzero().flatten().tolist() for row in chosen_BC.cpu()]
+
+    def _logits(self, model: Any, batch: Batch) -> Tensor:
+        return model.classifier(model.features(batch["text"])).float()

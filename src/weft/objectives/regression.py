@@ -1,0 +1,51 @@
+"""Say a number for a text. B rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.catalog import block
+from weft.slots import Classifies, Objective, Search
+
+
+@block("regression")
+class Regression(Objective):
+    """Predict a number that belongs to a text, such as a score of similarity.
+
+    loss = sum_i (f(text_i) - y_i)^2; the count is the number of texts, so the mean is the mean squared error.
+
+    Numbers are taken as they are: far from 0 or of the order of hundreds, they are learnt slowly; bring them to about -1 to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from weft.batch import Field
+        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=1, kind="number")})
+        >>> Regression(info, 8).prepare({"text": np.array([7, 8]), "label": 0.25}, None, None)["label"]
+        0.25
+    """
+
+    needs = (Classifies,)
+
+    def __init__(self, info: Info, dim: int):
+        super().__init__(info, dim)
+        self.text, self.label = info["text"], info["label"]
+        if self.label.kind != "number":
+            raise ValueError(
+                f"needs a number, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
+                "set answer: number there, or take another objective"
+            )
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        return Instance(text=between([], example["text"], [self.text.special.eos]), label=float(example["label"]))
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        return Loss.of((self._numbers(model, batch) - batch["label"]).square().sum(), len(batch))
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        return self._numbers(model, batch).tolist()
+
+    def _numbers(self, model: Any, batch: Batch) -> Tensor:
+        return model.classifier(model.features(batch["text"])).squeeze(-1).float()
