@@ -28,6 +28,9 @@ ROUNDS, UPDATES = 7, 20
 class Nobody:
     def logged(self, row: Any) -> None: ...
 
+    def due(self, progress: Any, last: bool) -> bool:
+        return False
+
     def evaluate(self, progress: Any, last: bool) -> float | None:
         return None
 

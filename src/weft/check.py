@@ -226,6 +226,9 @@ class _Nobody:
 
     def logged(self, row: dict[str, Any]) -> None: ...
 
+    def due(self, progress: Any, last: bool) -> bool:
+        return False
+
     def evaluate(self, progress: Any, last: bool) -> float | None:
         return None
 

@@ -76,6 +76,7 @@ def train(
     run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="Its folder (default: runs/<recipe>-<n>).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")] = False,
     imports: Imports = None,
 ) -> None:
     """Train a recipe. Stop it with Ctrl-C; go on with --resume."""
@@ -102,7 +103,8 @@ def train(
     for trouble in [] if quiet else slow_starts(composed):
         _say(f"warning: {trouble}")
     with _told(folder, imports):
-        run_training(composed, folder, resume=resume, plugins=plugins, display=Display() if quiet else Terminal())
+        shown = Display() if quiet else Terminal()
+        run_training(composed, folder, resume=resume, plugins=plugins, display=shown, tensorboard=tensorboard)
 
 
 def _no_run(folder: Path) -> str:
@@ -131,6 +133,24 @@ def _told(folder: Path, imports: list[str] | None = None) -> Iterator[None]:
     except NonFinite as trouble:
         _say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
         raise typer.Exit(FAILURE) from None
+
+
+@app.command()
+def new(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files or folders of data; names with train, dev, test are understood.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The recipe to write.")] = Path("recipe.yaml"),
+) -> None:
+    """Look at files, guess what they are, and write a commented recipe that trains."""
+    from weft.files import write_text
+    from weft.new import guess, recipe_for
+
+    if out.exists():
+        raise ValueError(f"{out} is there already: choose another name with --out")
+    found = guess(files)
+    write_text(out, recipe_for(found, out.absolute().parent))
+    print(f"{found.source}: {found.why}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
 
 
 @app.command("check")
@@ -267,7 +287,7 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     from weft.display import show_intervals
     from weft.files import write_json
     from weft.folder import FORMAT
-    from weft.report import draw_classes
+    from weft.inspect.classes import draw_classes
     from weft.run import load
 
     trained = load(run)
@@ -275,7 +295,8 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     about = {"intervals": judged.intervals(trained.evaluate().metrics), "signatures": judged.signatures}
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
-        draw_classes(trained, judged, run)
+        if trouble := draw_classes(trained, judged, run):
+            _say(trouble)
     if as_json:
         print(json.dumps({**judged.figures, **about}, indent=2))
     else:

@@ -17,6 +17,7 @@ from typing import Any
 from weft import __version__
 from weft.files import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
 from weft.recipe import to_yaml
+from weft.usage import total
 
 FORMAT = 1
 _BEGINNING = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?|(fields|tokenizer-.+)\.json(\.new)?")
@@ -31,7 +32,7 @@ class RunFolder:
     """The files of a run, readable by a person and a script.
 
     recipe.yaml (every default written), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
-    fields.json, metrics.json, predictions.jsonl, ledger.json, environment.json, curve.png.
+    fields.json, metrics.json, predictions.jsonl, ledger.json, usage.json, environment.json, curve.png.
     """
 
     def __init__(self, path: str | Path):
@@ -161,6 +162,12 @@ class RunFolder:
         if predictions:
             lines = [{"row": row, "prediction": text, "reference": references[row]} for row, text in sorted(predictions.items())]
             write_text(self.path / "predictions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+    def add_usage(self, session: dict[str, Any]) -> None:
+        """usage.json: what each session of the run cost, and all together."""
+        path = self.path / "usage.json"
+        sessions = [*(read_json(path)["sessions"] if path.is_file() else []), session]
+        write_json(path, {"format": FORMAT, **total(sessions), "sessions": sessions})
 
     def read_log(self) -> list[dict[str, Any]]:
         return read_lines(self.log) if self.log.exists() else []

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from weft.build import plans
 from weft.catalog import CATALOG, choices, document, is_composition, wiring
 from weft.check import Report, enough_memory
-from weft.evaluate import Judged
 from weft.recipe import Part, Problem, nearest
 from weft.recipe.part import part, walk
 from weft.recipe.words import allowed
@@ -68,29 +65,6 @@ def print_errors(errors: Iterable[Error]) -> None:
         print(f"row {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))
         for name, cell in error.reference.items():
             print(f"  {name}: {cell}")
-
-
-def draw_classes(run: Run, judged: Judged, folder: Path) -> None:
-    """For classifiers: which classes are confused, and whether probabilities can be trusted."""
-    assert run.codec is not None
-    label = run.codec.info.fields.get("label")
-    if label is None or label.kind != "label" or not judged.predictions:
-        return
-    from weft.inspect.confusion import confusion
-    from weft.inspect.reliability import reliability
-
-    rows = sorted(judged.predictions)
-    fields = [f.name for f in run.codec.info.texts()]
-    right = [judged.references[row]["label"] for row in rows]
-    shares = run.predict_all([{name: judged.references[row][name] for name in fields} for row in rows])
-    best = [max(answer.probabilities.values(), default=0.0) for answer in shares]
-    try:
-        confusion(right, [judged.predictions[row] for row in rows], folder / "confusion.png")
-        if any(best):
-            hits = [judged.predictions[row] == truth for row, truth in zip(rows, right, strict=True)]
-            reliability(best, hits, folder / "reliability.png")
-    except ValueError as missing:
-        print(f"no pictures: {missing}", file=sys.stderr)
 
 
 def reports_as_json(reports: list[Report]) -> dict[str, Any]:

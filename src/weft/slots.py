@@ -6,6 +6,7 @@ Everything else a block takes is a keyword-only choice of its own. Shape suffixe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -282,10 +283,30 @@ class Classifies:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+@slot
+class Chain(nn.Module):
+    """How the tags of neighbouring words depend on each other, given a score of each of ``field``'s tags for each word."""
+
+    def __init__(self, field: Field):
+        super().__init__()
+
+    def nll(self, score_BTC: Tensor, tag_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """B losses: -log p(all tags of the row). Padding is on the right; a row without words has the loss 0."""
+        raise TypeError(f"{type(self).__name__} has no nll")
+
+    def best(self, score_BTC: Tensor, mask_BT: Tensor) -> Tensor:
+        """B x T: the most probable tags of each row together; 0 at padding."""
+        raise TypeError(f"{type(self).__name__} has no best")
+
+
 class Tags:
-    """Can say a class for each position of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits."""
+    """Can say a class for each word of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits.
+
+    With a ``chain``, they are scores of which it makes the probability of all tags together.
+    """
 
     tagger: Head
+    chain: Chain | None
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         raise TypeError(f"{type(self).__name__} has no encode")
@@ -515,16 +536,29 @@ class Constraint:
         raise TypeError(f"{type(self).__name__} has no apply")
 
 
-class Sync(Protocol):
-    """How gradients are exchanged between processes. After ``finish``, ``.grad`` is the sum over processes."""
+@slot
+class Sync:
+    """How gradients are exchanged between processes; there is one for each phase. After ``finish``, ``.grad`` is the sum over
+    processes, and None where no process has one."""
 
-    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> None: ...
+    def __init__(self):
+        pass
 
-    def hold(self) -> Any:
+    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
+        """Called once, before the optimiser is made, with what the phase trains; gives what is called in place of ``step``.
+        It may replace the parameters in the modules by others of the same names."""
+        raise TypeError(f"{type(self).__name__} has no attach")
+
+    def hold(self) -> AbstractContextManager[Any]:
         """A context in which backward does not exchange yet (all but the last micro-batch)."""
-        ...
+        return nullcontext()
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Called after the last backward of an update."""
+
+    def whole(self) -> AbstractContextManager[Any]:
+        """A context in which a process can use the modules by itself; all of them must enter it."""
+        return nullcontext()
 
 
 class Feed(Protocol):

@@ -16,41 +16,65 @@ from weft.display import Display, show_ledger
 from weft.evaluate import Judged
 from weft.files import read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
+from weft.inspect.classes import draw_classes
 from weft.learning import (
     Checkpoint,
     Checkpoints,
     Loop,
+    Processes,
     Progress,
     average,
+    joined,
     load_checkpoint,
     read_weights,
     take_weights,
     write_weights,
 )
 from weft.slots import Corpus, Objective
+from weft.track import TensorBoard
+from weft.usage import Meter
 
 if TYPE_CHECKING:
     from weft.run import Run
 
-_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every)|evaluate(\..*)?")
+_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?")
 _STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
 
 
 def train(
-    run: Run, path: Path, *, resume: bool = False, plugins: list[str] | None = None, display: Display | None = None
+    run: Run,
+    path: Path,
+    *,
+    resume: bool = False,
+    plugins: list[str] | None = None,
+    display: Display | None = None,
+    tensorboard: bool = False,
 ) -> Judged:
     """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
-    folder = RunFolder(path)
+    with joined() as processes:
+        return _train(run, path, resume, plugins or [], display or Display(), tensorboard, processes)
+
+
+def _train(
+    run: Run, path: Path, resume: bool, plugins: list[str], display: Display, tensorboard: bool, processes: Processes
+) -> Judged:
+    folder = RunFolder(processes.share(str(path)))
     filled = run.dump(hashes=True)
-    training = Training(run, folder, display or Display())
-    resume = resume and not folder.is_stub()  # killed while the folder was being made: begin
-    try:
-        if resume:
+    training = Training(run, folder, display if processes.first else Display(), processes)
+
+    def begin() -> bool:
+        going_on = resume and not folder.is_stub()  # a stub: killed while the folder was being made
+        if going_on:
             folder.open()
             go_on(folder, run, filled)
         else:
-            folder.create(filled, plugins or [])
-        return training.all_stages(resume)
+            folder.create(filled, plugins)
+        if tensorboard:
+            training.board = TensorBoard(folder.path)
+        return going_on
+
+    try:
+        return training.all_stages(processes.ask_first(begin))
     except OSError as error:
         raise FolderError(
             f"cannot go on in {folder.path}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}. "
@@ -61,6 +85,7 @@ def train(
             folder.take_back()
         raise
     finally:
+        training.close()
         folder.close()
 
 
@@ -95,14 +120,16 @@ def go_on(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
 class Training:
     """One run in the making; the loop's watcher."""
 
-    def __init__(self, run: Run, folder: RunFolder, display: Display):
-        self.run, self.folder, self.display = run, folder, display
-        self.device = choose_device(run.device)
+    def __init__(self, run: Run, folder: RunFolder, display: Display, processes: Processes | None = None):
+        self.run, self.folder, self.display, self.processes = run, folder, display, processes or Processes()
+        self.device = self.processes.place(choose_device(run.device))
         self.evaluation = run.evaluate()
         self.plans = plans(run)
         self.stop_asked = self.began = False
         self.corpus: Corpus | None = None
         self.feeds: list[Feed] = []
+        self.meter = Meter()
+        self.board: TensorBoard | None = None
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
@@ -111,7 +138,7 @@ class Training:
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
                 weights = self.one_stage(plan, weights, resume)
-        judged = self.finish()
+        judged = self.together()
         self.display.finished(self.folder.path, judged.figures)
         return judged
 
@@ -119,9 +146,10 @@ class Training:
         """Train one stage, or take its weights if it is done; returns its final weights."""
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
-        if resume and not last and final.exists():
-            return read_weights(final)
-        corpus = self.open_data(plan)
+        if self.processes.ask_first(lambda: resume and not last and final.exists()):
+            return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
+        with self.processes.in_turn():  # what the first has prepared, the others find
+            corpus = self.open_data(plan)
         self.plan, self.learning = plan, plan.learning()
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
@@ -134,7 +162,8 @@ class Training:
             )
         self.network.to(self.device)
         self.checkpoints = Checkpoints(self.folder.checkpoints(plan.name, len(self.plans) == 1), keep=self.learning.keep)
-        self.checkpoints.clean()
+        if self.processes.first:
+            self.checkpoints.clean()
         for objective in self.network.objectives.values():
             objective.begin(self.network.model, next(iter(corpus.splits.values())))
         loop = Loop(
@@ -146,16 +175,20 @@ class Training:
             stage=plan.index,
             device=self.device,
             precision=self.run.precision,
+            processes=self.processes,
         )
         self.loop = loop
-        going_on = resume and self.can_go_on()
+        going_on = self.processes.ask_first(lambda: resume and self.can_go_on())
         self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
             loop.run(going_on)
         finally:
             self.display.end()
-        weights = self.final_weights()
-        write_weights(final, weights)
+        weights = self.processes.share_tensors(self.final_weights())
+        if self.processes.first:
+            write_weights(final, weights)
+        if self.network.is_sharded():
+            self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu").to(self.device)
         self.network.load(weights)
         return weights
 
@@ -208,6 +241,23 @@ class Training:
                 f"The last weights are whole in {paths[-1]}; for the mean, start a new run"
             ) from None
 
+    def together(self) -> Judged:
+        """The first process evaluates and writes the last files, with what all have counted; the others wait."""
+        for feed in self.feeds:
+            seen = {"skipped": feed.skipped, "real": feed.padding.real, "total": feed.padding.total}
+            counts = self.processes.sum(seen)
+            feed.skipped, feed.padding.real, feed.padding.total = (int(counts[name]) for name in seen)
+        judged = self.finish() if self.processes.first else self.follow()
+        self.processes.share(None)
+        return judged
+
+    def follow(self) -> Judged:
+        """What a process has at the end that is not the first: the weights, but no figures."""
+        assert self.corpus is not None
+        self.run.model, self.run.codec, self.run.folder = self.network.model.eval(), self.corpus.codec, self.folder.path
+        self.run.objectives = self.network.objectives
+        return Judged({})
+
     def finish(self) -> Judged:
         """Evaluate the final weights and write the last files."""
         assert self.corpus is not None
@@ -237,6 +287,8 @@ class Training:
         self.network.model.eval()
         self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
         self.run.objectives = self.network.objectives
+        if trouble := draw_classes(self.run, judged, self.folder.path):
+            self.display.say(trouble)
         return judged
 
     def draw_curve(self) -> None:
@@ -251,16 +303,31 @@ class Training:
 
     def logged(self, row: dict[str, Any]) -> None:
         row = {"stage": self.plan.index, **row}
-        self.folder.write_log(row)
+        self.write_log(row)
+        self.meter.look()
         padding = self.feeds[-1].padding.share if self.feeds else 0.0
         self.display.update(row, padding)
 
-    def evaluate(self, progress: Progress, last: bool) -> float | None:
+    def write_log(self, row: dict[str, Any]) -> None:
+        self.folder.write_log(row)
+        if self.board is not None and "problem" not in row:
+            self.board.add(row)
+
+    def close(self) -> None:
+        """However it ended: note what this session cost."""
+        if self.board is not None:
+            self.board.close()
+        if self.began:
+            with contextlib.suppress(OSError):  # a full disk has been told of already
+                self.folder.add_usage(self.meter.read())
+
+    def due(self, progress: Progress, last: bool) -> bool:
         assert self.corpus is not None
         every = self.evaluation.every
-        due = every and progress.round % every == 0
-        if not due or self.evaluation.split not in self.corpus.splits:
-            return None
+        return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
+
+    def evaluate(self, progress: Progress, last: bool) -> float | None:
+        assert self.corpus is not None
         judged = self.evaluation.judge(
             self.network.model,
             next(iter(self.network.objectives.values())),
@@ -269,7 +336,7 @@ class Training:
             self.device,
             self.evaluation.rows,
         )
-        self.folder.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures})
+        self.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures})
         self.display.evaluated(progress.round, judged.figures)
         return self.evaluation.better(judged.figures)
 
@@ -348,7 +415,8 @@ class _asking:
 
     def __enter__(self) -> None:
         def ask(number: int, frame: Any) -> None:
-            if self.training.stop_asked:
+            # torchrun passes on what it gets, and ends the others in its own way when one has stopped: that is no second wish
+            if self.training.stop_asked and self.training.processes.world == 1:
                 raise KeyboardInterrupt
             self.training.stop_asked = True
             with contextlib.suppress(RuntimeError):  # it came in the middle of another line

@@ -32,11 +32,15 @@ FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
 TEXT = Field("text", VOCAB, length=24)
+SPELLED = Field("text", VOCAB, length=24, letters=12)
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info({"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24)}, target="target"),
+    "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
+    "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
+    "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
 }
 """The kinds of data that structures are tried with; one of them must do."""
 
@@ -46,6 +50,7 @@ TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
 
 OWN_TESTS = (
+    "Chain",
     "Tokenizer",
     "Data",
     "Optimizer",
@@ -224,6 +229,12 @@ def unpack(data: Tensor, mask: Tensor) -> list[Tensor]:
     return [row[real] for row, real in zip(data, mask, strict=True)]
 
 
+def with_marks(x: Seq) -> Seq:
+    """With a segment and a spelling, for embedders that look at them; both follow from the id. Padding and 7 have no letters."""
+    letters = torch.stack([x.data % 5 + 1, x.data % 3 * 4, x.data % 2 * 11], -1)
+    return x.mark(segment=x.data % 2, letters=letters * (x.data > 7)[..., None])
+
+
 def memory_of(
     rows: Sequence[Tensor], vector: Tensor | None, side: str = "right", extra: int = 1, filler: float = FILLER
 ) -> Memory:
@@ -247,12 +258,12 @@ def move(x: Any, device: str, dtype: torch.dtype) -> Any:
 
 
 def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, side: str = "right", extra: int = 1) -> Batch:
-    """Padded ids of every text field of ``info``, and labels."""
+    """Padded ids of every text field of ``info``, and labels; answers of other kinds are the objectives' affair."""
     fields: dict[str, Any] = {}
     for number, f in enumerate(info.fields.values()):
         if f.kind == "label":
             fields[f.name] = torch.arange(len(lengths)) % f.vocab
-        else:
+        elif f.kind == "text":
             fields[f.name] = pack(ids(lengths, seed + number, f.vocab), side, extra)
     return Batch(fields, len(lengths))
 
@@ -336,7 +347,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
     slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
-    slots.Embedder: {"": (DIM, TEXT)},
+    slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED)},
     slots.Encoder: {"": (DIM,)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
@@ -427,8 +438,7 @@ def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 
 def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:
-    x = pack(ids())
-    x = x.mark(segment=x.data % 2)
+    x = with_marks(pack(ids()))
     soft = nn.functional.one_hot(x.data, VOCAB).float()
     return [module(to(x)).data, module(to(x.with_data(soft))).data]
 
@@ -473,6 +483,12 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out.append(module.head(out[-1].flatten(0, 1)))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
+    if slots.Tags in provided:
+        hidden = module.encode(batch["text"])
+        out.append(module.tagger(hidden.data.flatten(0, 1)))
+        if module.chain is not None:
+            tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
+            out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
     return out
 
 
@@ -514,9 +530,22 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
             model = factory(info)
         except (ValueError, TypeError):
             continue
-        if set(needs) <= set(model.provides()) and model.dim == DIM:
+        if set(needs) <= set(model.provides()) and model.dim == DIM and _respects(model, objective, info):
             return factory
     return None
+
+
+def _respects(model: Any, objective: Any, info: Info) -> bool:
+    """Whether the structure's encoder respects the mask under which the objective runs it: a refusal is a ValueError."""
+    if getattr(objective, "needs", ()) != (slots.Encodes,):
+        return True
+    try:
+        objective(model, objective_batch(objective, info), Clock())
+    except ValueError as error:
+        if "cannot respect the mask" in str(error):
+            return False
+        raise
+    return True
 
 
 def to_model(case: Case, to: Mover) -> Any:
@@ -551,6 +580,7 @@ def abilities(structure: Any) -> frozenset[str]:
 def fits(structure: Any, objective: Any, info: Info) -> bool:
     """Whether a structure has what an objective needs, on this data."""
     try:
-        return set(objective(info, DIM).needs) <= set(structure(info).provides())
+        goal, model = objective(info, DIM), structure(info)
+        return set(goal.needs) <= set(model.provides()) and _respects(model, goal, info)
     except ValueError:
         return False

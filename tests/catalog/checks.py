@@ -28,7 +28,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Info, Instance, Picks
+from weft.batch import Batch, Clock, Info, Instance, Marked, Picks
 from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
 from weft.masks import Causal, Full, Mask
 from weft.seq import Memory, Seq
@@ -51,6 +51,7 @@ from weft.slots import (
     Residual,
     Score,
     Structure,
+    Tags,
 )
 
 from .bench import (
@@ -76,6 +77,7 @@ from .bench import (
     unpack,
     vectors,
     with_dropout,
+    with_marks,
 )
 
 Check = Callable[[Any], None]
@@ -649,17 +651,12 @@ def check_layer_past(factory: Any) -> None:
 # --------------------------------------------------------------------------------------------------------------- embedder
 
 
-def _marked(x: Seq) -> Seq:
-    """With a segment mark, for embedders that look at one."""
-    return x.mark(segment=x.data % 2)
-
-
 @check(Embedder)
 def check_soft_ids(factory: Any) -> None:
     """A one-hot row of the vocabulary is the same as its id, and a gradient reaches soft ids where ids matter."""
     for case in cases(factory):
         module = case.build()
-        x = _marked(pack(ids()))
+        x = with_marks(pack(ids()))
         hot = nn.functional.one_hot(x.data, VOCAB).float().requires_grad_()
         soft = module(x.with_data(hot)).data
         same(soft, module(x).data, "soft ids give something else than ids")
@@ -679,10 +676,10 @@ def check_embedder_padding(factory: Any) -> None:
     """Padding on either side changes nothing at real positions, nor do other rows."""
     for case in cases(factory):
         module, rows = case.build(), ids()
-        alone = [module(_marked(Seq(row[None]))).data[0] for row in rows]
+        alone = [module(with_marks(Seq(row[None]))).data[0] for row in rows]
         assert alone[0].shape == (len(rows[0]), DIM), f"{len(rows[0])} ids become {tuple(alone[0].shape)}"
         for side in ("right", "left"):
-            x = _marked(pack(rows, side))
+            x = with_marks(pack(rows, side))
             out = module(x)
             same_rows(unpack(out.data, x.real()), alone, f"padding on the {side} matters")
             assert out.mask is x.mask or torch.equal(out.real(), x.real()), "the mask is lost or changed"
@@ -696,8 +693,8 @@ def check_embedder_local(factory: Any) -> None:
         module, x = case.build(), torch.stack(ids((6, 6)))
         changed = x.clone()
         changed[:, 3] = (changed[:, 3] - 6) % (VOCAB - 7) + 7
-        segment = x % 2
-        one, two = (module(Seq(d).mark(segment=segment)).data for d in (x, changed))
+        marks = with_marks(Seq(x)).marks
+        one, two = (module(Seq(d).mark(**marks)).data for d in (x, changed))
         others = [t for t in range(6) if t != 3]
         same(two[:, others], one[:, others], "the vector of one position depends on the id at another")
 
@@ -707,9 +704,9 @@ def check_embedder_local(factory: Any) -> None:
 def check_embedder_steps(factory: Any) -> None:
     """A position mark replaces the counting of positions: what stepping relies on."""
     for case in cases(factory):
-        module, x = case.build(), _marked(Seq(torch.stack(ids((6, 6)))))
+        module, x = case.build(), with_marks(Seq(torch.stack(ids((6, 6)))))
         pieces = [
-            Seq(x.data[:, t : t + 1]).mark(segment=x.marks["segment"][:, t : t + 1], position=torch.full((2, 1), t))
+            Seq(x.data[:, t : t + 1]).mark(**{n: m[:, t : t + 1] for n, m in x.marks.items()}, position=torch.full((2, 1), t))
             for t in range(6)
         ]
         got = torch.cat([module(piece).data for piece in pieces], 1)
@@ -1149,7 +1146,7 @@ def check_protocols(factory: Any) -> None:
     """It says what it can do, and its width."""
     for case in cases(factory):
         module = case.build()
-        assert module.provides(), f"{case.label}: it provides neither Encodes nor Decodes nor Classifies"
+        assert module.provides(), f"{case.label}: it provides none of Encodes, Decodes, Classifies, Tags"
         assert isinstance(getattr(module, "dim", None), int), f"{case.label}: it has no dim"
         if Decodes in module.provides():
             assert module.target.name in case.wiring[0], (
@@ -1207,6 +1204,18 @@ def check_classifies(factory: Any) -> None:
                 )
             logits = module.classifier(torch.stack(alone))
             assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
+
+
+@check(Structure)
+@torch.no_grad()
+def check_tags(factory: Any) -> None:
+    """The tagger has a logit per tag for each vector of ``encode``."""
+    for case, module, info in _structures(factory, Tags):
+        hidden = module.encode(pack(ids((5, 3, 1), 4, info["text"].vocab))).data
+        logits = module.tagger(hidden.flatten(0, 1))
+        assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].vocab), (
+            f"{case.label}: logits of shape {tuple(logits.shape)}"
+        )
 
 
 @check(Structure)
@@ -1357,8 +1366,7 @@ def check_prepare(factory: Any) -> None:
         one, two = (objective.prepare(pool[0], np.random.default_rng(4), pool) for _ in range(2))
         assert one is not None and two is not None, f"{case.label}: prepare finds nothing to learn in a plain example"
         assert _plain(one) == _plain(two), f"{case.label}: prepare is random beyond the generator it is given"
-        for name, value in before.items():
-            assert np.array_equal(value, pool[0][name]), f"{case.label}: prepare changes the example's {name}"
+        assert _plain(before) == _plain(pool[0]), f"{case.label}: prepare changes the example"
 
 
 def _plain(value: Any) -> Any:
@@ -1366,6 +1374,8 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, Picks):
         return value.of, value.at.tolist(), value.ids.tolist()
+    if isinstance(value, Marked):
+        return value.ids.tolist(), _plain(value.marks)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -1378,23 +1388,22 @@ def check_targets(factory: Any) -> None:
         for example in [info.imagine(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
             made = objective.prepare(example, np.random.default_rng(4), [example])
             if made is not None:
-                _check_targets(made, vocab, case.label)
+                _check_targets(made, vocab, case.label, "tags" in info)
 
 
-def _check_targets(made: Instance, vocab: int, label: str) -> None:
+def _check_targets(made: Instance, vocab: int, label: str, classes: bool) -> None:
     for name, value in made.items():
         if isinstance(value, Instance):
-            _check_targets(value, vocab, label)
+            _check_targets(value, vocab, label, classes)
         elif isinstance(value, Picks):
             width = len(made[value.of])
             assert len(value.at) == len(value.ids), f"{label}: {name} has {len(value.at)} positions for {len(value.ids)} targets"
             assert np.all((value.at >= 0) & (value.at < width)), (
                 f"{label}: {name} points outside the {width} positions of {value.of}"
             )
-            assert np.all(value.ids != 0), f"{label}: {name} has padding as a target"
-            assert np.all((value.ids > 0) & (value.ids < vocab)), (
-                f"{label}: {name} has a target outside the vocabulary of {vocab}"
-            )
+            first = 0 if classes and name == "tags" else 1  # classes begin at 0, where texts have padding
+            assert np.all(value.ids >= first), f"{label}: {name} has padding as a target"
+            assert np.all(value.ids < vocab), f"{label}: {name} has a target outside the vocabulary of {vocab}"
         elif isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.ndim == 1:
             assert np.all((value >= 0) & (value < vocab)), f"{label}: {name} has an id outside the vocabulary of {vocab}"
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
+from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
 from weft.blocks.attend import allowed as allowed_by
 from weft.blocks.attend import attend
 from weft.catalog import Build, block, unregister
@@ -37,6 +37,7 @@ from .toys import (
     Cube,
     Dense,
     Follow,
+    Labels,
     OneHead,
     PlainLayer,
     Reader,
@@ -585,6 +586,13 @@ class PoolsPadding(Reader):
         self.pooler = AveragesPadding(DIM)
 
 
+class SaysWords(Labels):
+    """Logits over the words in place of the tags."""
+
+    def said(self, info: Info) -> Field:
+        return replace(info["tags"], vocab=info["text"].vocab)
+
+
 class LosesMask(Translator):
     """The mask of the source does not reach the decoder."""
 
@@ -766,6 +774,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_protocols, Reader, Nothing),
     (checks.check_encodes, Reader, partial(Reader, encoder=RunsOverPadding)),
     (checks.check_classifies, Reader, PoolsPadding),
+    (checks.check_tags, Labels, SaysWords),
     (checks.check_decodes, Translator, LosesMask),
     (checks.check_decodes, Translator, partial(Translator, decoder=ReadsMemoryPadding)),
     (checks.check_decodes_causal, Writer, partial(Writer, decoder=decoder_of(LooksAhead))),
@@ -822,6 +831,7 @@ def test_every_check_can_turn_red(name: str) -> None:
         Reader,
         Writer,
         Translator,
+        Labels,
         Follow,
     ],
     ids=_name,

@@ -36,6 +36,7 @@ from weft.slots import (
     Residual,
     Score,
     Structure,
+    Tags,
 )
 
 from .bench import DIM, Table
@@ -339,7 +340,30 @@ class Versatile(Writer, Classifies):
         return self.pooler(self.decode(x, None).hidden)
 
 
-TOYS = (Translator, Writer, Reader, Versatile)
+class Attentive(Reader):
+    """A reader whose encoder respects any mask."""
+
+    def __init__(self, info: Info):
+        super().__init__(info, encoder=Attends)
+
+
+class Labels(Structure, Tags, Encodes):
+    """Says a tag for each word."""
+
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.dim = DIM
+        self.embedder, self.encoder = Tokens(DIM, info["text"]), Backward(DIM)
+        self.tagger, self.chain = Dense(DIM, self.said(info), None), None
+
+    def said(self, info: Info) -> Field:
+        return info["tags"]
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+
+TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels)
 
 
 class Follow(Objective):

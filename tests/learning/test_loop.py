@@ -40,6 +40,9 @@ class Quiet:
     def logged(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
 
+    def due(self, progress: Any, last: bool) -> bool:
+        return False
+
     def evaluate(self, progress: Any, last: bool) -> float | None:
         return None
 
@@ -212,7 +215,7 @@ def test_a_phase_whose_loss_does_not_depend_on_what_it_trains_is_refused():
 
 
 def test_an_unknown_objective_of_a_phase_is_refused():
-    with pytest.raises(ValueError, match=r"'rec'.*'judge', 'fool'"):
+    with pytest.raises(ValueError, match=r"'rec', but the recipe has: judge, fool"):
         gan_loop([Phase(objective="rec")])
 
 
@@ -302,6 +305,9 @@ def test_training_that_could_make_no_update_says_so():
 def test_a_figure_that_is_not_a_number_is_never_the_best():
     class Odd(Quiet):
         figures = iter([float("nan"), 0.1, float("nan")])
+
+        def due(self, progress: Any, last: bool) -> bool:
+            return True
 
         def evaluate(self, progress: Any, last: bool) -> float | None:
             return next(self.figures)
@@ -489,12 +495,12 @@ def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_is_used(tmp_
 
 
 def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
-    from weft.learning import load_checkpoint, read_tensors
+    from weft.learning import load_checkpoint, read_weights
 
     small_run(learning={"average": 3}).train(tmp_path / "run", quiet=True)
     paths = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-3:]
     states = [load_checkpoint(p).tensors["model.safetensors"] for p in paths]
-    final = read_tensors(tmp_path / "run" / "model.safetensors")
+    final = read_weights(tmp_path / "run" / "model.safetensors")
     for name, tensor in final.items():
         torch.testing.assert_close(tensor, torch.stack([s[name] for s in states]).mean(0))
 
@@ -514,21 +520,21 @@ def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
     assert max(r["round"] for r in log if r["event"] == "update") == 4
     best = tmp_path / "run" / "checkpoints" / "update-00000002"
     assert best.is_dir()
-    from weft.learning import load_checkpoint, read_tensors
+    from weft.learning import load_checkpoint, read_weights
 
-    final = read_tensors(tmp_path / "run" / "model.safetensors")
+    final = read_weights(tmp_path / "run" / "model.safetensors")
     kept = load_checkpoint(best).tensors["model.safetensors"]
     assert all(torch.equal(final[n], kept[n]) for n in final)
 
 
 def test_a_stage_takes_weights_by_globs(tmp_path):
-    from weft.learning import read_tensors
+    from weft.learning import read_weights
 
     polish = partial(Gradient, steps=1, batch=200, optimizer=partial(SGD, lr=1e-9))
     run = small_run(stages=[partial(Stage, name="polish", learning=polish, start={"encoder.*": "encoder.*"})])
     run.train(tmp_path / "run", quiet=True)
-    before = read_tensors(tmp_path / "run" / "model-main.safetensors")
-    after = read_tensors(tmp_path / "run" / "model.safetensors")
+    before = read_weights(tmp_path / "run" / "model-main.safetensors")
+    after = read_weights(tmp_path / "run" / "model.safetensors")
     near = {n: torch.allclose(before[n], after[n], atol=1e-6) for n in before}
     assert all(v for n, v in near.items() if n.startswith("encoder."))
     assert not any(v for n, v in near.items() if n.startswith("decoder.") and n.endswith("weight"))

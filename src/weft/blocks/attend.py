@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.blocks.dropout import at_hand
+from weft.blocks.dropout import dropout as drop
 from weft.masks import Causal, Mask
 from weft.seq import KV, Seq
 from weft.slots import Attention, Position, Score
@@ -58,7 +60,9 @@ def attend(
         training: Whether to drop.
     """
     recorders = () if torch.compiler.is_compiling() else _RECORDERS.get()  # a context variable breaks the graph
-    fused = score.scale is not None and not recorders
+    rate = dropout if training else 0.0
+    # torch has no fast kernel with dropout on a CPU: there the steps below are faster, with masks of our own.
+    fused = score.scale is not None and not recorders and not (rate and at_hand(query_BHTK))
     if causal and (bias is not None or not fused):
         shape = query_BHTK.shape[-2], key_BHSK.shape[-2]
         allow = torch.ones(shape, dtype=torch.bool, device=query_BHTK.device).tril()
@@ -67,13 +71,15 @@ def attend(
     if allow is not None:
         # A row without any key has no softmax: let it look everywhere, and drop what it saw.
         sees = allow.any(-1, keepdim=True)
-        allow = allow | ~sees
+        if at_hand(sees) and bool(sees.all()):
+            sees = None
+        else:
+            allow = allow | ~sees
     if fused:
         mask = allow
         if bias is not None:
             bias = bias.to(query_BHTK.dtype)
             mask = bias if allow is None else bias.masked_fill(~allow, -torch.inf)
-        rate = dropout if training else 0.0
         out_BHTK = F.scaled_dot_product_attention(
             query_BHTK, key_BHSK, value_BHSK, attn_mask=mask, dropout_p=rate, is_causal=causal, scale=score.scale
         )
@@ -88,7 +94,7 @@ def attend(
         weight_BHTS = weight_BHTS.masked_fill(~sees, 0.0)
     for recorder in recorders:
         recorder(owner, weight_BHTS)
-    return F.dropout(weight_BHTS, dropout, training) @ value_BHSK
+    return drop(weight_BHTS, rate) @ value_BHSK
 
 
 def look(

@@ -71,7 +71,7 @@ class CNN(Encoder):
     ):
         super().__init__(dim)
         if width % 2 == 0:
-            raise ValueError(f"width {width} is even, and a window has its position in the middle: take {width - 1} or {width + 1}")
+            raise ValueError(f"width {width} is even, but a window has its position in the middle: take {width + 1}")
         if not dilations:
             raise ValueError("dilations is empty: give at least one distance, such as [1]")
         steps = [dilations[i % len(dilations)] for i in range(layers)]

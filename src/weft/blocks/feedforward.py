@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.blocks.activation import ReLU, SiLU
+from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.catalog import Build, block
 from weft.choices import Dropout, Width
@@ -44,7 +45,7 @@ class PositionwiseFeedForward(FeedForward):
         hidden = 4 * dim if hidden is None else hidden
         self.up = Linear(dim, hidden, bias)
         self.activation = activation()
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
         self.down = Linear(hidden, dim, bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
@@ -85,7 +86,7 @@ class Gated(FeedForward):
         self.gate = Linear(dim, hidden, bias)
         self.up = Linear(dim, hidden, bias)
         self.activation = activation()
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
         self.down = Linear(hidden, dim, bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:

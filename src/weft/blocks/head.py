@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from weft.batch import Field
 from weft.blocks.activation import Tanh
+from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.blocks.nll import nll
 from weft.catalog import Build, block
@@ -115,7 +116,7 @@ class ClassifierHead(Head):
     ):
         super().__init__(dim, field, embedder)
         self.vocab = field.vocab
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
         self.hidden = None if hidden is None else Linear(dim, hidden)
         self.activation = None if hidden is None else activation()
         self.out = Linear(dim if hidden is None else hidden, field.vocab)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field
+from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.blocks.nll import nll
 from weft.catalog import block
@@ -38,7 +39,7 @@ class Ordered(Head):
         if field.vocab < 2:
             raise ValueError(f"the field {field.name!r} has {field.vocab} class: thresholds stand between two classes or more")
         self.vocab = field.vocab
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
         self.score = Linear(dim, 1, bias=False)
         self.first = nn.Parameter(torch.full((1,), 1 - field.vocab / 2))
         self.gaps = nn.Parameter(torch.full((field.vocab - 2,), 0.5413))  # softplus of it is 1: thresholds around 0, 1 apart

@@ -122,5 +122,11 @@ class Rotary(Position):
         half = x_BHTK.shape[-1] // 2
         angle_B1Tk = _angles(position_BT, half, self.base).unsqueeze(1)
         cos, sin = angle_B1Tk.cos().to(x_BHTK.dtype), angle_B1Tk.sin().to(x_BHTK.dtype)
-        a, b, rest = x_BHTK[..., :half], x_BHTK[..., half : 2 * half], x_BHTK[..., 2 * half :]
-        return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
+        if x_BHTK.shape[-1] % 2:
+            return torch.cat([self._turn(x_BHTK[..., :-1], cos, sin), x_BHTK[..., -1:]], -1)
+        return self._turn(x_BHTK, cos, sin)
+
+    def _turn(self, x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        # (a, b) (cos, cos) + (b, a) (-sin, sin): half as many passes over x, forward and backward, as with halves cut out of it.
+        swapped_BHTK = x_BHTK.roll(x_BHTK.shape[-1] // 2, -1)
+        return torch.addcmul(x_BHTK * torch.cat([cos, cos], -1), swapped_BHTK, torch.cat([-sin, sin], -1))

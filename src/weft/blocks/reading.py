@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.seq import Seq
@@ -69,4 +70,6 @@ def run_recurrent(network: nn.Module, x_BTD: Tensor, first: Any = None) -> Any:
 
 
 def _gather(x_BTD: Tensor, index_BT: Tensor) -> Tensor:
-    return x_BTD.gather(1, index_BT[..., None].expand(-1, -1, x_BTD.shape[-1]))
+    # As in a table of all rows of the batch: whole vectors are copied, where gather would look up each of their numbers.
+    first_B1 = torch.arange(0, x_BTD.shape[0] * x_BTD.shape[1], x_BTD.shape[1], device=index_BT.device)[:, None]
+    return F.embedding(index_BT + first_B1, x_BTD.flatten(0, 1))

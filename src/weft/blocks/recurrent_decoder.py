@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.alignment import Alignment
+from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.blocks.reading import Reading, run_recurrent
 from weft.blocks.score import Additive
@@ -42,7 +43,7 @@ class RecurrentDecoder(Decoder):
         super().__init__(dim, memory)
         self.shape = (2 if self.network is nn.LSTM else 1, layers, dim)
         self.recurrent = self.network(dim, dim, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
         self.bridge = None if memory is None else Linear(memory, self.shape[0] * layers * dim)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from weft.blocks.dropout import Drop
 from weft.blocks.norm import LayerNorm
 from weft.catalog import Build, block
 from weft.choices import Dropout
@@ -33,7 +34,7 @@ class PreNorm(Residual):
     def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
         super().__init__(dim)
         self.norm = norm(dim)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
 
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return x_BTD + self.drop(f(self.norm(x_BTD)))
@@ -60,7 +61,7 @@ class PostNorm(Residual):
     def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
         super().__init__(dim)
         self.norm = norm(dim)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
 
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return self.norm(x_BTD + self.drop(f(x_BTD)))

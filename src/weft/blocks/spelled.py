@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from weft.batch import Field
 from weft.blocks.cnn import windows
+from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.blocks.token import Token
 from weft.catalog import Build, block
@@ -62,14 +63,14 @@ class Spelled(Embedder):
                 "or take the embedder token"
             )
         if width % 2 == 0:
-            raise ValueError(f"width {width} is even, and a pattern has its letter in the middle: take {width - 1} or {width + 1}")
+            raise ValueError(f"width {width} is even, but a pattern has its letter in the middle: take {width + 1}")
         self.word = word(dim, field)
         self.unk, self.unknown, self.width = field.special.unk, unknown, width
         self.letter = nn.Parameter(torch.empty(field.letters, letter_dim))
         nn.init.normal_(self.letter)
         self.find = Linear(width * letter_dim, filters)
         self.out = Linear(filters, dim, bias=False)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
 
     def forward(self, x: Seq) -> Seq:
         if "letters" not in x.marks:

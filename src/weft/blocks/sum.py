@@ -8,6 +8,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from weft.batch import Field
+from weft.blocks.dropout import Drop
 from weft.blocks.token import Token
 from weft.catalog import Build, block
 from weft.choices import Dropout
@@ -50,7 +51,7 @@ class Sum(Embedder):
             raise ValueError("a sum of 0 parts has no vectors; give at least one part, such as token")
         self.parts = nn.ModuleList([part(dim, field) for part in parts])
         self.norm = None if norm is None else norm(dim)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Drop(dropout)
 
     def forward(self, x: Seq) -> Seq:
         total_BTD: Tensor = self.parts[0](x).data

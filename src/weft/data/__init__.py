@@ -5,7 +5,7 @@ from weft.data.byte import Byte
 from weft.data.byte_bpe import ByteBPE
 from weft.data.character import Character
 from weft.data.codec import load_codec, save_codec
-from weft.data.columns import Column, InMemory, Store, TokenDataset
+from weft.data.columns import Column, TokenDataset
 from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
@@ -32,7 +32,6 @@ __all__ = [
     "Column",
     "Dates",
     "Feed",
-    "InMemory",
     "LabelledText",
     "Padding",
     "ParallelText",
@@ -40,7 +39,6 @@ __all__ = [
     "Prepared",
     "Published",
     "SentencePairs",
-    "Store",
     "Sweep",
     "TaggedText",
     "TokenDataset",

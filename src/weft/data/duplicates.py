@@ -112,9 +112,10 @@ class _Rows:
     """The texts of a set that are compared, with their row numbers, in pieces of bounded size."""
 
     def __init__(self, name: str, texts: Texts, most: int, seed: int, notes: list[str]):
-        if not callable(texts) and iter(texts) is texts:
+        if not callable(texts) and isinstance(texts, Iterator):
             texts = list(texts)
         self.open: Callable[[], Iterable[str]] = texts if callable(texts) else lambda: texts
+        self.by_number: Sequence[str] | None = texts if isinstance(texts, Sequence) else None
         self.size = len(texts) if isinstance(texts, Sequence) else sum(1 for _ in self.open())
         self.kept: Ints | None = None
         if self.size > most:
@@ -129,7 +130,12 @@ class _Rows:
         if self.kept is None:
             yield from enumerate(self.open())
             return
-        wanted = iter(self.kept.tolist())
+        kept = self.kept.tolist()
+        if (texts := self.by_number) is not None:
+            for row in kept:
+                yield row, texts[int(row)]
+            return
+        wanted = iter(kept)
         row = next(wanted)
         for number, text in enumerate(self.open()):
             if number == row:

@@ -1,4 +1,4 @@
-"""From the cells of a row to an example, and the columns between them.
+"""From the cells of rows to columns of numbers, and from a row's numbers to an example.
 
 A field becomes one or more plain columns: numbers (one a row) or lists of numbers. A text has its ids and, where it needs them,
 the places where its words begin (``/words``) and its spelling (``/letters``: the letters' ids of each token, then a 0).
@@ -6,15 +6,22 @@ the places where its words begin (``/words``) and its spelling (``/letters``: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from weft.batch import Field, Info, Marked, Picks
+from weft.data.lists import Lists
+from weft.data.recall import Recall
 from weft.slots import Codec, Tokenizer
 
-Values = list[int] | list[float] | list[list[int]]
+Columns = dict[str, np.ndarray | Lists]
+"""Rows as columns, by the columns' names: a number for each row, or a list of them."""
+Values = dict[str, Any]
+"""One row: a number or an array for each column."""
 
 
 class BadCell(ValueError):
@@ -29,63 +36,112 @@ def columns_of(field: Field) -> dict[str, str]:
     return {field.name: {"label": "whole", "number": "real"}.get(field.kind, "lists")}
 
 
-def encode(codec: Codec, rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """The columns' values of each row. A cell that is not there (an input without its answer) counts as class 0."""
-    found: list[dict[str, Any]] = [{} for _ in rows]
+# ---------------------------------------------------------------------------------------------------------- rows to columns
+
+
+def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str, Recall] | None = None) -> Columns:
+    """The columns of rows. A cell that is not there (an input without its answer) counts as class 0.
+
+    Args:
+        codec: Fields and tokenizers.
+        rows: Cells by the names of fields.
+        recall: By id space, for many rows of the same texts.
+    """
+    columns: Columns = {}
     for field in codec.info.fields.values():
-        if field.kind == "text":
-            made = _texts(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows])
-        else:
-            made = ({field.name: _answer(field, row.get(field.name), row)} for row in rows)
-        for values, new in zip(found, made, strict=True):
-            values.update(new)
-    return found
-
-
-def _texts(field: Field, tokenizer: Tokenizer, texts: list[str]) -> Iterator[dict[str, Any]]:
-    pieces = [text.split(" ") for text in texts] if field.words else [[text] for text in texts]
-    flat = iter(tokenizer.encode_batch([piece for parts in pieces for piece in parts]))
-    for parts in pieces:
-        ids: list[int] = []
-        starts: list[int] = []
-        for _ in parts:
-            starts.append(len(ids))
-            ids += next(flat) or [field.special.unk] * field.words  # every word has a place, also one without any known sign
-        made: dict[str, Any] = {field.name: ids}
+        if field.kind != "text":
+            columns[field.name] = _answers(field, rows)
+            continue
+        texts, tokenizer = [row.get(field.name, "") for row in rows], codec.tokenizers[field.space]
         if field.words:
-            made[f"{field.name}/words"] = starts
+            columns |= _words(field, tokenizer, [text.split(" ") for text in texts])
+        else:
+            columns[field.name] = recall[field.space](texts) if recall else Lists.of(tokenizer.encode_batch(texts))
         if field.letters:
-            spelled = [letters for part in parts for letters in tokenizer.spell(part) or [[field.special.unk]]]
-            made[f"{field.name}/letters"] = [letter for letters in spelled for letter in (*letters, 0)]
-        yield made
+            spelled = [_spelled(field, tokenizer, text.split(" ") if field.words else [text]) for text in texts]
+            columns[f"{field.name}/letters"] = Lists.of(spelled)
+    return columns
 
 
-def _answer(field: Field, cell: str | None, row: Mapping[str, str]) -> Any:
-    if field.kind == "label":
-        return 0 if cell is None else _class(field, cell)
+def _words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
+    """Ids of texts that are given as words, each encoded by itself, and where each word begins."""
+    different = list(dict.fromkeys(chain.from_iterable(texts)))
+    encoded = dict(zip(different, tokenizer.encode_batch(different), strict=True))
+    if without := [word for word, ids in encoded.items() if not ids]:  # every word has a place, also one of unknown signs alone
+        if field.special.unk < 0:
+            raise BadCell(f"the word {without[0]!r} has no token, and the vocabulary has none for what is unknown")
+        encoded.update((word, [field.special.unk]) for word in without)
+    ids, starts = [], []
+    for words in texts:
+        parts = [encoded[word] for word in words]
+        ids.append(list(chain.from_iterable(parts)))
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        starts.append(np.cumsum(sizes) - sizes)
+    return {field.name: Lists.of(ids), f"{field.name}/words": Lists.join(starts)}
+
+
+def _spelled(field: Field, tokenizer: Tokenizer, parts: list[str]) -> list[int]:
+    nothing = [[field.special.unk]] if field.words else []
+    return [letter for part in parts for letters in tokenizer.spell(part) or nothing for letter in (*letters, 0)]
+
+
+def _answers(field: Field, rows: Sequence[Mapping[str, str]]) -> np.ndarray | Lists:
+    cells = [row.get(field.name) for row in rows]
     if field.kind == "number":
-        try:
-            return 0.0 if cell is None else float(cell)
-        except ValueError:
-            raise BadCell(f"the column {field.name!r} must be a number, not {cell!r}") from None
+        return np.array([_number(field, cell) for cell in cells], np.float64)
+    known = {name: number for number, name in enumerate(field.labels)}
+    if field.kind == "label":
+        return np.array([0 if cell is None else _class(field, known, cell) for cell in cells], np.uint32)
     if field.kind == "labels":
-        return sorted({_class(field, part) for part in cell.split("\t")}) if cell else []
-    words = row[field.space].split(" ")
-    tags = [_class(field, tag) for tag in cell.split(" ")] if cell else [0] * len(words)
-    if len(tags) != len(words):
-        raise BadCell(f"{len(words)} words, but {len(tags)} tags")
+        return Lists.of([sorted({_class(field, known, part) for part in cell.split("\t")}) if cell else [] for cell in cells])
+    return Lists.of([_tags(field, known, cell, row[field.space]) for cell, row in zip(cells, rows, strict=True)])
+
+
+def _number(field: Field, cell: str | None) -> float:
+    try:
+        number = 0.0 if cell is None else float(cell)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadCell(f"the column {field.name!r} must be a number, not {cell!r}")
+    return number
+
+
+def _class(field: Field, known: Mapping[str, int], name: str) -> int:
+    if (number := known.get(name)) is None:
+        shown = ", ".join(field.labels[:20]) + (", ..." if len(field.labels) > 20 else "")
+        raise BadCell(f"the {field.kind.rstrip('s')} {name!r} is unknown; known are: {shown}")
+    return number
+
+
+def _tags(field: Field, known: Mapping[str, int], cell: str | None, text: str) -> list[int]:
+    words = text.count(" ") + 1
+    tags = [_class(field, known, tag) for tag in cell.split(" ")] if cell else [0] * words
+    if len(tags) != words:
+        raise BadCell(f"{words} words, but {len(tags)} tags")
     return tags
 
 
-def _class(field: Field, name: str) -> int:
-    try:
-        return field.labels.index(name)
-    except ValueError:
-        raise BadCell(f"the {field.kind.rstrip('s')} {name!r} is unknown; training has: {', '.join(field.labels)}") from None
+def rows_of(columns: Columns) -> list[Values]:
+    """The rows of columns."""
+    lists = [column.rows() if isinstance(column, Lists) else column for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def shorten(info: Info, values: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """The values with no text longer than its field says, and how many tokens were lost."""
+def columns_from(info: Info, rows: Sequence[Values]) -> Columns:
+    """The columns of rows: what ``rows_of`` takes apart."""
+    kinds = {name: holds for field in info.fields.values() for name, holds in columns_of(field).items()}
+    return {
+        name: Lists.join([row[name] for row in rows]) if holds == "lists" else np.array([row[name] for row in rows])
+        for name, holds in kinds.items()
+    }
+
+
+# -------------------------------------------------------------------------------------------------------- rows that are long
+
+
+def shorten(info: Info, values: Values) -> tuple[Values, int]:
+    """The row with no text longer than its field says, and how many tokens were lost."""
     lost = 0
     for field in info.texts():
         over = len(values[field.name]) - field.length
@@ -95,37 +151,69 @@ def shorten(info: Info, values: dict[str, Any]) -> tuple[dict[str, Any], int]:
     return values, lost
 
 
-def cut(info: Info, values: Mapping[str, Any], field: Field, start: int, stop: int) -> dict[str, Any]:
+def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
+    """The row as several, none with a longer text than its field says; and how many tokens were lost.
+
+    Texts that are given as words are cut between words. Only the end of a word that is itself too long is lost.
+    """
+    size, length = len(values[field.name]), field.length
+    begins = np.asarray(values[f"{field.name}/words"], np.int64) if field.words else np.arange(size)
+    begins = np.append(begins, size)
+    pieces: list[Values] = []
+    kept = start = 0
+    while start < size:
+        fits = int(begins[np.searchsorted(begins, start + length, "right") - 1])
+        after = fits if fits > start else int(begins[np.searchsorted(begins, start, "right")])
+        stop = min(after, start + length)
+        pieces.append(values | cut(info, values, field, start, stop))
+        kept += stop - start
+        start = after
+    return pieces, size - kept
+
+
+def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Values:
     """Tokens ``start`` to ``stop`` of a text, with the words and tags that begin there and the letters that spell them."""
-    made: dict[str, Any] = {field.name: values[field.name][start:stop]}
+    made: Values = {field.name: values[field.name][start:stop]}
     if field.words:
-        begun = [i for i, at in enumerate(values[f"{field.name}/words"]) if start <= at < stop]
-        first, last = (begun[0], begun[-1] + 1) if begun else (0, 0)
-        made[f"{field.name}/words"] = [at - start for at in values[f"{field.name}/words"][first:last]]
-        for other in info.fields.values():
-            if other.kind == "tags" and other.space == field.name:
-                made[other.name] = values[other.name][first:last]
+        first, last = words_between(values, field, start, stop)
+        made[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
+        for other in tags_of(info, field):
+            made[other] = values[other][first:last]
     if field.letters:
         spelled = values[f"{field.name}/letters"]
-        ends = [0, *(i + 1 for i, letter in enumerate(spelled) if letter == 0)]
+        ends = np.concatenate([[0], np.flatnonzero(spelled == 0) + 1])
         made[f"{field.name}/letters"] = spelled[ends[start] : ends[min(stop, len(ends) - 1)]]
     return made
 
 
+def words_between(values: Values, field: Field, start: int, stop: int) -> tuple[int, int]:
+    """The first word that begins at token ``start`` or later, and the first at ``stop`` or later."""
+    first, last = np.searchsorted(values[f"{field.name}/words"], [start, stop])
+    return int(first), int(last)
+
+
+def tags_of(info: Info, field: Field) -> list[str]:
+    """The fields that have a tag for each word of this text."""
+    return [other.name for other in info.fields.values() if other.kind == "tags" and other.space == field.name]
+
+
+# ------------------------------------------------------------------------------------------------------------------ examples
+
+
 def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
-    """An example from its columns' values (lists or arrays)."""
+    """An example from a row's numbers."""
     example: dict[str, Any] = {}
     for field in info.fields.values():
         value = values[field.name]
         if field.kind == "text":
-            ids = np.asarray(value, np.int64)
-            spelled = {"letters": _square(np.asarray(values[f"{field.name}/letters"]), len(ids))} if field.letters else {}
+            ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
+            spelled = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
             example[field.name] = Marked(ids, spelled) if spelled else ids
         elif field.kind == "tags":
-            words = np.asarray(values[f"{field.space}/words"], np.int64)
-            example[field.name] = Picks(field.space, words, np.asarray(value, np.int64))
+            words = np.array(values[f"{field.space}/words"], np.int64)
+            example[field.name] = Picks(field.space, words, np.array(value, np.int64))
         elif field.kind == "labels":
-            example[field.name] = np.isin(np.arange(field.vocab), np.asarray(value, np.int64)).astype(np.float32)
+            example[field.name] = np.isin(np.arange(field.vocab), value).astype(np.float32)
         else:
             example[field.name] = float(value) if field.kind == "number" else int(value)
     return example
@@ -143,4 +231,5 @@ def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:
 
 def example_of(codec: Codec, cells: Mapping[str, str]) -> dict[str, Any]:
     """The example of a row's cells, as training would have made it; answers that are not there are class 0."""
-    return assemble(codec.info, shorten(codec.info, encode(codec, [cells])[0])[0])
+    (values,) = rows_of(encode(codec, [cells]))
+    return assemble(codec.info, shorten(codec.info, values)[0])

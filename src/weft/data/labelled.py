@@ -8,8 +8,8 @@ from typing import Literal
 from weft.catalog import Build, block
 from weft.choices import Count, File, Share
 from weft.data.bpe import BPE
-from weft.data.reading import Cursor, Row, find_column, tables
-from weft.data.written import Answer, BadRows, Overflow, Written
+from weft.data.reading import Cursor, Row, Wanted, tables
+from weft.data.written import Answer, BadRows, Written
 from weft.slots import Tokenizer
 
 TEXT = ("text", "sentence", "review", "content", "document", "body")
@@ -29,6 +29,7 @@ class LabelledText(Written):
         train: UTF-8 tables.
         valid: The same for validation; without it, training rows are held out.
         test: The same for the final evaluation.
+        header: The names of the columns, for files whose first line is already a row; None = the first line has them.
         text: The column of texts; None = the first that is called text, sentence, review, content, document or body.
         label: The column of classes; None = the first that is called label, labels, class, category, target, score or rating.
         labels: The classes, in the order of their numbers; None = those of the training file, sorted. Before the file is
@@ -38,7 +39,7 @@ class LabelledText(Written):
         separator: Between the classes of a row, for answer: several.
         tokenizer: How text becomes ids; trained on the training rows.
         length: Most tokens of a row.
-        on_overflow: What happens to longer rows: truncate (counted) or error.
+        on_overflow: What happens to longer rows: truncate (counted), split into rows of the same class, or error.
         on_bad_row: What happens to a row that cannot be read, or whose class training does not know: error, or skip (counted).
         hold_out: Share of the training rows that is held out where ``valid`` is not given; 0 = none.
 
@@ -54,6 +55,7 @@ class LabelledText(Written):
         train: Files,
         valid: Files | None = None,
         test: Files | None = None,
+        header: tuple[str, ...] | None = None,
         text: str | None = None,
         label: str | None = None,
         labels: tuple[str, ...] | None = None,
@@ -61,7 +63,7 @@ class LabelledText(Written):
         separator: str = "|",
         tokenizer: Build[Tokenizer] = BPE,
         length: Count = 256,
-        on_overflow: Overflow = "truncate",
+        on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
         hold_out: Share = 0.05,
     ):
@@ -72,6 +74,7 @@ class LabelledText(Written):
         if not separator:
             raise ValueError("separator must not be empty: it stands between the classes of a row")
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        self.header = None if header is None else tuple(header)
         self.text, self.label, self.labels = text, label, None if labels is None else tuple(labels)
         self.answer, self.separator = answer, separator
 
@@ -79,11 +82,11 @@ class LabelledText(Written):
         return {"label": Answer({"one": "label", "several": "labels", "number": "number"}[self.answer], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
-        for row in tables(cursors[0]):
+        wanted = {"text": Wanted(self.text, TEXT), "label": Wanted(self.label, LABEL)}
+        for row in tables(cursors[0], wanted, self.header):
             if row.cells:
-                text = row.cells[find_column(row, self.text, TEXT, "text")]
-                label = row.cells[find_column(row, self.label, LABEL, "label")].strip()
+                label = row.cells["label"].strip()
                 if self.answer == "several":
                     label = "\t".join(part.strip() for part in label.replace(self.separator, "\t").split("\t") if part.strip())
-                row = Row(row.where, {"text": text, "label": label})
+                row = row._replace(cells={"text": row.cells["text"], "label": label})
             yield row

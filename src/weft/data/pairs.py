@@ -8,7 +8,7 @@ from typing import Literal
 from weft.catalog import Build, block
 from weft.choices import Count, File, Share
 from weft.data.bpe import BPE
-from weft.data.reading import Cursor, Row, find_column, tables
+from weft.data.reading import Cursor, Row, Wanted, tables
 from weft.data.written import Answer, BadRows, Overflow, Written
 from weft.slots import Tokenizer
 
@@ -46,7 +46,7 @@ class SentencePairs(Written):
         ['first', 'second', 'label']
     """
 
-    by, target = "first", "first"
+    by, generated = "first", "first"
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SentencePairs(Written):
     ):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.header = None if header is None else tuple(header)
-        self.columns = (first, second, label)
+        self.first, self.second, self.label = first, second, label
         self.labels, self.answer = None if labels is None else tuple(labels), answer
 
     def texts(self) -> dict[str, str]:
@@ -78,10 +78,10 @@ class SentencePairs(Written):
         return {"label": Answer({"one": "label", "number": "number"}[self.answer], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
-        asked = list(zip(("first", "second", "label"), self.columns, (FIRST, SECOND, LABEL), strict=True))
-        for row in tables(cursors[0], list(self.header) if self.header else None):
-            if row.cells:
-                row = Row(
-                    row.where, {name: row.cells[find_column(row, given, usual, name)].strip() for name, given, usual in asked}
-                )
-            yield row
+        wanted = {
+            "first": Wanted(self.first, FIRST),
+            "second": Wanted(self.second, SECOND),
+            "label": Wanted(self.label, LABEL),
+        }
+        for row in tables(cursors[0], wanted, self.header):
+            yield row._replace(cells={name: cell.strip() for name, cell in row.cells.items()})

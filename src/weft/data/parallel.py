@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.catalog import Build, block
 from weft.choices import Count, File, Share
 from weft.data.bpe import BPE
-from weft.data.reading import Cursor, Row, find_column, tables
+from weft.data.reading import Cursor, Row, Wanted, tables
 from weft.data.written import BadRows, Overflow, Written
 from weft.slots import Tokenizer
 
@@ -42,7 +42,7 @@ class ParallelText(Written):
         ('text', 'target')
     """
 
-    by, target = "source", "target"
+    by, generated = "source", "target"
 
     def __init__(
         self,
@@ -59,9 +59,12 @@ class ParallelText(Written):
         on_bad_row: BadRows = "error",
         hold_out: Share = 0.05,
     ):
+        for name, place in (("train", train), ("valid", valid), ("test", test)):
+            if not (place is None or isinstance(place, str) or len(place) == 2):
+                raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(place)} files")
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.target_tokenizer = target_tokenizer
-        self.columns = (source, target)
+        self.source, self.target = source, target
 
     def texts(self) -> dict[str, str]:
         return {side: "text" if self.target_tokenizer is None else side for side in ("source", "target")}
@@ -75,16 +78,9 @@ class ParallelText(Written):
         return [[place]] if isinstance(place, str) else [[file] for file in place]
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
-        return self._table(cursors[0]) if len(cursors) == 1 else self._side_by_side(*cursors)
-
-    def _table(self, cursor: Cursor) -> Iterator[Row]:
-        for row in tables(cursor):
-            if row.cells:
-                cells = [
-                    row.cells[find_column(row, name, (), side)] for name, side in zip(self.columns, self.texts(), strict=True)
-                ]
-                row = Row(row.where, dict(zip(("source", "target"), cells, strict=True)))
-            yield row
+        if len(cursors) == 1:
+            return tables(cursors[0], {"source": Wanted(self.source), "target": Wanted(self.target)})
+        return self._side_by_side(*cursors)
 
     def _side_by_side(self, source: Cursor, target: Cursor) -> Iterator[Row]:
         for _ in source.each_file():
@@ -93,30 +89,23 @@ class ParallelText(Written):
                 for text, wrong in source.lines():
                     other, also = next(others, (None, ""))
                     if other is None:
-                        raise ValueError(self._uneven(source, target))
-                    yield Row(
-                        source.where() if wrong or not also else target.where(), {"source": text, "target": other}, wrong or also
-                    )
+                        raise ValueError(_uneven(source.file, target.file))
+                    at = target if also and not wrong else source
+                    yield Row(at.file, at.line, {"source": text, "target": other}, wrong or also)
                 if next(others, None) is not None:
-                    raise ValueError(self._uneven(source, target))
-
-    def _uneven(self, *cursors: Cursor) -> str:
-        counts = [sum(chunk.count(b"\n") for chunk in _chunks(c.files[0])) + _torn(c.files[0]) for c in cursors]
-        one, two = (c.files[0] for c in cursors)
-        return f"{one} has {counts[0]} lines, but {two} has {counts[1]}: line n of one must belong to line n of the other"
+                    raise ValueError(_uneven(source.file, target.file))
 
 
-def _chunks(file: str) -> Iterator[bytes]:
+def _uneven(one: str, two: str) -> str:
+    counts = f"{one} has {_count_lines(one)} lines, but {two} has {_count_lines(two)}"
+    return f"{counts}: line n of one must belong to line n of the other"
+
+
+def _count_lines(file: str) -> int:
+    """Also the last one, if it has no end."""
+    lines, last = 0, b"\n"
     with Path(file).open("rb") as stream:
         while chunk := stream.read(2**20):
-            yield chunk
-
-
-def _torn(file: str) -> bool:
-    """Whether the last line has no end."""
-    with Path(file).open("rb") as stream:
-        stream.seek(0, 2)
-        if not stream.tell():
-            return False
-        stream.seek(-1, 2)
-        return stream.read(1) != b"\n"
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    return lines + (last != b"\n")

@@ -62,16 +62,20 @@ class PlainText(Written):
 
     def _lines(self, cursor: Cursor) -> Iterator[Row]:
         for line, problem in cursor.lines():
-            yield Row(cursor.where(), {"text": line}, problem)
+            yield Row(cursor.file, cursor.line, {"text": line}, problem)
 
     def _gathered(self, cursor: Cursor) -> Iterator[Row]:
         lines: list[str] = []
-        where, wrong = "", ""
+        wrong = ""
         for line, problem in cursor.lines():
-            where, wrong = where or cursor.where(), wrong or problem
-            lines.append(line)
-            if self.unit == "paragraph" and not line.strip():
-                yield Row(where, {"text": "\n".join(lines).strip()}, wrong)
-                lines, where, wrong = [], "", ""
+            wrong = wrong or (f"line {cursor.line}: {problem}" if problem else "")
+            if line.strip() or self.unit == "file":
+                lines.append(line)
+            elif lines:
+                yield self._text(cursor, lines, cursor.line - len(lines), wrong)
+                lines, wrong = [], ""
         if lines:
-            yield Row(where, {"text": "\n".join(lines).strip()}, wrong)
+            yield self._text(cursor, lines, cursor.line - len(lines) + 1, wrong)
+
+    def _text(self, cursor: Cursor, lines: list[str], first: int, wrong: str) -> Row:
+        return Row(cursor.file, first, {"text": "\n".join(lines).strip()}, wrong)

@@ -6,27 +6,26 @@ written so far is noted every few megabytes, so that a pass that was killed goes
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, overload
 
 import numpy as np
 
 from weft.batch import Info
-from weft.data.encoding import assemble, columns_of
+from weft.data.encoding import Columns, assemble, columns_of
+from weft.data.lists import Lists
 from weft.files import read_json, write_json
 
-FORMAT = 1
+FORMAT = 2
+"""Version of the files."""
 IN_MEMORY = 2**26
-"""A column of up to so many bytes is read at once; of larger ones, each row when it is asked for."""
-_DONE, _STATE, _RAW = "done.json", "state.json", "raw.jsonl"
-_REAL, _ENDS = np.dtype("<f8"), np.dtype("<i8")
-
-
-def _whole(largest: int) -> np.dtype[Any]:
-    return np.dtype("<u2") if largest <= 1 << 16 else np.dtype("<u4")
+"""A file of up to so many bytes is read at once; of larger ones, each row when it is asked for."""
+_DONE, _STATE = "done.json", "state.json"
+_REAL, _ENDS, _BYTES = np.dtype("<f8"), np.dtype("<i8"), np.dtype("u1")
+_MOST_PLACES, _AT_ONCE = 1 << 32, 4096
 
 
 def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
@@ -34,69 +33,96 @@ def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
     found: dict[str, tuple[str, str, np.dtype[Any]]] = {}
     for field in info.fields.values():
         for name, holds in columns_of(field).items():
-            most = max(field.vocab, 1 << 17 if name.endswith("/words") else 0)
-            found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else _whole(most))
+            different = _MOST_PLACES if name.endswith("/words") else max(field.vocab, field.letters)
+            whole = np.dtype("<u2") if different <= 1 << 16 else np.dtype("<u4")
+            found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else whole)
     return found
+
+
+def _raw(cell: str) -> str:
+    """The file of the cells of this name."""
+    return f"raw.{cell}"
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else -1
+
+
+class _Growing:
+    """A file that is written at its end. Not buffered: a buffer that did not fit on the disk would be tried again when closed."""
+
+    def __init__(self, path: Path, size: int):
+        self.stream = path.open("ab", buffering=0)
+        self.stream.truncate(size)
+        self.size = size
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.stream.write(rest) :]
+        self.size += len(data)
 
 
 class Writer:
     """Writes rows into a folder. ``note`` makes them last; after a kill, a new writer goes on from what was noted last.
 
+    Args:
+        folder: What else is in it is replaced.
+        info: The fields of the rows.
+        cells: The names of the cells of a row as it was written.
+
     Attributes:
         state: What was noted last: the caller's own, None at the beginning.
     """
 
-    def __init__(self, folder: Path, info: Info):
-        self.folder, self.layout = folder, _layout(info)
-        noted = read_json(folder / _STATE) if (folder / _STATE).is_file() else {"sizes": {}, "state": None}
-        self.state, sizes = noted["state"], noted["sizes"]
-        self.files: dict[str, BinaryIO] = {}
-        for name in self._names():
-            file = self.files[name] = (folder / name).open("ab")
-            file.truncate(sizes.get(name, 0))
-            file.seek(0, os.SEEK_END)
-        self.ends = {
-            name: file.tell() // dtype.itemsize
-            for name, (stem, holds, dtype) in self.layout.items()
-            if holds == "lists"
-            for file in [self.files[stem]]
-        }
-        self.raw_end = self.files[_RAW].tell()
+    def __init__(self, folder: Path, info: Info, cells: Sequence[str]):
+        self.folder, self.layout, self.cells = folder, _layout(info), list(cells)
+        (folder / _DONE).unlink(missing_ok=True)
+        noted = read_json(folder / _STATE) if (folder / _STATE).is_file() else {}
+        sizes, self.state = noted.get("sizes", {}), noted.get("state")
+        if any(_size(folder / name) < size for name, size in sizes.items()):
+            sizes, self.state = {}, None  # somebody cut or removed what had been noted: begin anew
+        lists = [stem for stem, holds, _ in self.layout.values() if holds == "lists"] + [_raw(name) for name in self.cells]
+        names = {*(stem for stem, _, _ in self.layout.values()), *lists, *(f"{stem}.ends" for stem in lists)}
+        self.files = {name: _Growing(folder / name, sizes.get(name, 0)) for name in sorted(names)}
 
-    def _names(self) -> list[str]:
-        ends = [f"{stem}.ends" for stem, holds, _ in self.layout.values() if holds == "lists"]
-        return [stem for stem, _, _ in self.layout.values()] + ends + [_RAW, f"{_RAW}.ends"]
+    def add(self, columns: Columns, raws: Sequence[Mapping[str, str]]) -> None:
+        """Rows as columns, and as they were written."""
+        for name, (stem, _, dtype) in self.layout.items():
+            column = columns[name]
+            if isinstance(column, Lists):
+                self._add_list(stem, column.flat.astype(dtype).tobytes(), column.sizes * dtype.itemsize)
+            else:
+                self.files[stem].write(column.astype(dtype).tobytes())
+        for name in self.cells:
+            texts = [raw[name].encode() for raw in raws]
+            self._add_list(_raw(name), b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts)))
 
-    def add(self, rows: list[dict[str, Any]], raws: list[dict[str, str]]) -> None:
-        for name, (stem, holds, dtype) in self.layout.items():
-            values = [row[name] for row in rows]
-            if holds == "lists":
-                sizes = np.fromiter(map(len, values), np.int64, len(values))
-                ends = self.ends[name] + np.cumsum(sizes)
-                self.files[f"{stem}.ends"].write(ends.astype(_ENDS).tobytes())
-                self.ends[name] = int(ends[-1]) if len(ends) else self.ends[name]
-                values = [number for value in values for number in value]
-            self.files[stem].write(np.array(values, dtype).tobytes())
-        lines = [(json.dumps(raw, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass") for raw in raws]
-        ends = self.raw_end + np.cumsum([len(line) for line in lines])
-        self.raw_end = int(ends[-1]) if len(lines) else self.raw_end
-        self.files[_RAW].write(b"".join(lines))
-        self.files[f"{_RAW}.ends"].write(np.asarray(ends, _ENDS).tobytes())
+    def _add_list(self, stem: str, flat: bytes, sizes: np.ndarray) -> None:
+        file = self.files[stem]
+        self.files[f"{stem}.ends"].write((file.size + np.cumsum(sizes)).astype(_ENDS).tobytes())
+        file.write(flat)
 
     def note(self, state: Any) -> None:
-        for file in self.files.values():
-            file.flush()
+        """From here a writer can go on, with this state."""
+        self._sync()
         self.state = state
-        write_json(self.folder / _STATE, {"sizes": {name: file.tell() for name, file in self.files.items()}, "state": state})
+        write_json(self.folder / _STATE, {"sizes": {name: file.size for name, file in self.files.items()}, "state": state})
 
     def done(self, ledger: dict[str, Any]) -> None:
-        sizes = {name: file.tell() for name, file in self.files.items()}
-        for file in self.files.values():
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        write_json(self.folder / _DONE, {"format": FORMAT, "sizes": sizes, "ledger": ledger})
+        self._sync()
+        sizes = {name: file.size for name, file in self.files.items()}
+        self.close()
+        write_json(self.folder / _DONE, {"format": FORMAT, "sizes": sizes, "cells": self.cells, "ledger": ledger})
         (self.folder / _STATE).unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        for file in self.files.values():
+            os.fsync(file.stream.fileno())
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.stream.close()
 
 
 def is_done(folder: Path) -> bool:
@@ -108,27 +134,37 @@ def is_done(folder: Path) -> bool:
         return False
 
 
-class _File:
+class _Numbers:
     """Numbers of one type in a file."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]):
-        self.path, self.dtype = path, dtype
-        self.size = path.stat().st_size // dtype.itemsize
+        self.dtype, self.size = dtype, path.stat().st_size // dtype.itemsize
         small = path.stat().st_size <= IN_MEMORY
-        self.numbers = np.fromfile(path, dtype) if small else None
+        self.all = np.fromfile(path, dtype) if small else None
         # read by position: pages of a mapped file would count as this process's memory
-        self.descriptor = None if small else os.open(path, os.O_RDONLY)
+        self.stream = None if small else path.open("rb", buffering=0)
+
+    def __getitem__(self, row: int) -> np.generic:
+        return self.read(row, row + 1)[0]
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        if self.numbers is not None:
-            return self.numbers[start:stop]
-        assert self.descriptor is not None
+        if self.stream is None:
+            assert self.all is not None
+            return self.all[start:stop]
         width = self.dtype.itemsize
-        return np.frombuffer(os.pread(self.descriptor, (stop - start) * width, start * width), self.dtype)
+        return np.frombuffer(os.pread(self.stream.fileno(), (stop - start) * width, start * width), self.dtype)
 
-    def __del__(self) -> None:
-        if getattr(self, "descriptor", None) is not None:
-            os.close(self.descriptor)  # pyright: ignore[reportArgumentType]
+
+class _ListColumn:
+    """A list of numbers for each row: one file of all numbers, one of where rows end, in bytes."""
+
+    def __init__(self, folder: Path, stem: str, dtype: np.dtype[Any]):
+        self.numbers, self.ends = _Numbers(folder / stem, dtype), np.fromfile(folder / f"{stem}.ends", _ENDS)
+        self.width = dtype.itemsize
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        start = self.ends[row - 1] if row else 0
+        return self.numbers.read(int(start) // self.width, int(self.ends[row]) // self.width)
 
 
 class Prepared:
@@ -140,39 +176,71 @@ class Prepared:
     """
 
     def __init__(self, folder: Path, info: Info):
-        self.info, self.ledger = info, read_json(folder / _DONE)["ledger"]
-        self.columns: dict[str, tuple[_File, np.ndarray | None]] = {}
-        for name, (stem, holds, dtype) in _layout(info).items():
-            ends = np.fromfile(folder / f"{stem}.ends", _ENDS) if holds == "lists" else None
-            self.columns[name] = (_File(folder / stem, dtype), ends)
-        self._raw, self._raw_ends = _File(folder / _RAW, np.dtype("u1")), _File(folder / f"{_RAW}.ends", _ENDS)
-        self._rows = self._raw_ends.size
-        self.lengths: Mapping[str, np.ndarray] = {f.name: np.diff(self._ends(f.name), prepend=0) for f in info.texts()}
+        done = read_json(folder / _DONE)
+        self.info, self.ledger = info, done["ledger"]
+        self.columns: dict[str, _ListColumn | _Numbers] = {
+            name: _ListColumn(folder, stem, dtype) if holds == "lists" else _Numbers(folder / stem, dtype)
+            for name, (stem, holds, dtype) in _layout(info).items()
+        }
+        self.cells = {name: _Texts(folder, _raw(name)) for name in done["cells"]}
+        self.lengths: Mapping[str, np.ndarray] = {field.name: self._sizes(field.name) for field in info.texts()}
+        self._rows = len(next(iter(self.cells.values())))
 
-    def _ends(self, name: str) -> np.ndarray:
-        ends = self.columns[name][1]
-        assert ends is not None
-        return ends
+    def _sizes(self, name: str) -> np.ndarray:
+        column = self.columns[name]
+        assert isinstance(column, _ListColumn)
+        return (np.diff(column.ends, prepend=0) // column.width).astype(np.uint32)
 
     def __len__(self) -> int:
         return self._rows
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         row = self._check(row)
-        values: dict[str, Any] = {}
-        for name, (file, ends) in self.columns.items():
-            if ends is None:
-                values[name] = file.read(row, row + 1)[0]
-            else:
-                values[name] = file.read(int(ends[row - 1]) if row else 0, int(ends[row]))
-        return assemble(self.info, values)
+        return assemble(self.info, {name: column[row] for name, column in self.columns.items()})
 
     def raw(self, row: int) -> dict[str, str]:
         row = self._check(row)
-        start, stop = int(self._raw_ends.read(row - 1, row)[0]) if row else 0, int(self._raw_ends.read(row, row + 1)[0])
-        return json.loads(self._raw.read(start, stop).tobytes())
+        return {name: texts[row] for name, texts in self.cells.items()}
 
     def _check(self, row: int) -> int:
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} does not exist: the dataset has {self._rows} rows, counted from 0")
         return int(row)
+
+
+class _Texts(Sequence[str]):
+    """The cells of one name, read when they are asked for."""
+
+    def __init__(self, folder: Path, stem: str):
+        self.bytes, self.ends = _Numbers(folder / stem, _BYTES), _Numbers(folder / f"{stem}.ends", _ENDS)
+
+    def __len__(self) -> int:
+        return self.ends.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            return (
+                self._between(first, last)[::step]
+                if first < last and step > 0
+                else [self[row] for row in range(first, last, step)]
+            )
+        return self._between(index, index + 1)[0]
+
+    def _between(self, first: int, last: int) -> list[str]:
+        ends = self.ends.read(first, last).tolist()
+        start = int(self.ends.read(first - 1, first)[0]) if first else 0
+        data = self.bytes.read(start, ends[-1]).tobytes()
+        places = [0, *(end - start for end in ends)]
+        if data.isascii():
+            text = data.decode()
+            return [text[a:b] for a, b in pairwise(places)]
+        return [data[a:b].decode() for a, b in pairwise(places)]
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), _AT_ONCE):
+            yield from self._between(first, min(first + _AT_ONCE, len(self)))

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 Mark = tuple[int, int, int]
 """Where a cursor stands: number of the file, bytes and lines read of it."""
+BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
+COMMENTS = "comment lines"
+"""What is counted while reading."""
+_BOM, _BLOCK, _LONGEST_CELL = b"\xef\xbb\xbf", 1 << 18, 1 << 24
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
-    """One row of a source: its cells by field, or what is wrong with it."""
+    """One row of a source: where it begins, its cells by field (none: the row is empty), and what is wrong with it."""
 
-    where: str
-    cells: dict[str, str]
+    file: str
+    line: int
+    cells: Mapping[str, str]
     problem: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 class Cursor:
@@ -27,101 +39,188 @@ class Cursor:
     Args:
         files: Read one after another.
         mark: Where to begin.
+        counts: Where byte-order marks and Windows line ends that were taken off are counted, and files without content.
 
     Attributes:
-        counts: Byte-order marks and Windows line ends that were taken off.
+        file: The one that is being read.
+        line: The number of the line that was read last.
     """
 
-    def __init__(self, files: Sequence[str], mark: Mark = (0, 0, 0)):
+    def __init__(self, files: Sequence[str], mark: Mark = (0, 0, 0), counts: Counter[str] | None = None):
         self.files = list(files)
-        self.number, self.offset, self.line = mark
-        self.counts: Counter[str] = Counter()
-        self._before = sum(Path(file).stat().st_size for file in self.files[: self.number])
+        self.number, offset, self.line = mark
+        self.counts: Counter[str] = Counter() if counts is None else counts
+        sizes = [Path(file).stat().st_size for file in self.files]
+        self.total = sum(sizes)
+        """Bytes of all files."""
+        self._before = sum(sizes[: self.number])
+        self._enter(offset, offset, [])
+
+    def _enter(self, start: int, end: int, lines: list[str]) -> None:
+        """Bytes ``start`` to ``end`` of the file are these lines, the next ones to be read."""
+        self._start, self._end, self._lines, self._first = start, end, lines, self.line
+
+    @property
+    def file(self) -> str:
+        return self.files[self.number]
 
     def each_file(self) -> Iterator[str]:
         """The files that are left, from the one that is being read; each must be read to its end before the next."""
         while self.number < len(self.files):
-            yield self.files[self.number]
-            self._before += self.offset
-            self.number, self.offset, self.line = self.number + 1, 0, 0
+            yield self.file
+            self.counts[EMPTY_FILES] += not self._end
+            self._before += self._end
+            self.number, self.line = self.number + 1, 0
+            self._enter(0, 0, [])
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """The lines that are left of the current file, each with what is wrong with it ("" = nothing)."""
-        file = self.files[self.number]
-        try:
-            with Path(file).open("rb") as stream:
-                stream.seek(self.offset)
-                for raw in stream:
-                    self.offset += len(raw)
-                    self.line += 1
-                    if self.line == 1 and raw.startswith(b"\xef\xbb\xbf"):
-                        self.counts["byte-order marks removed"] += 1
-                        raw = raw[3:]
-                    raw = raw.removesuffix(b"\n")
-                    if raw.endswith(b"\r"):
-                        self.counts["Windows line ends removed"] += 1
-                        raw = raw[:-1]
-                    try:
-                        yield raw.decode("utf-8"), ""
-                    except UnicodeDecodeError as error:
-                        wrong = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or repair the line"
-                        yield raw.decode("utf-8", "replace"), wrong
-        except OSError as error:
-            raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+        """The lines that are left of the current file, each with what is wrong with it ("" = nothing).
 
-    def where(self) -> str:
-        return f"{self.files[self.number]}:{self.line}"
+        A line ends at a line feed and nowhere else; the last one may have no end.
+        """
+        try:
+            with Path(self.file).open("rb") as stream:
+                stream.seek(self.mark()[1])
+                while block := stream.read(_BLOCK):
+                    yield from self._block(block + stream.readline())
+        except OSError as error:
+            raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
+
+    def _block(self, block: bytes) -> Iterator[tuple[str, str]]:
+        """Whole lines: all at once where nothing is odd about them."""
+        try:
+            lines = [] if b"\r" in block or not self.line else block.removesuffix(b"\n").decode().split("\n")
+        except UnicodeDecodeError:
+            lines = []
+        if lines:
+            self._enter(self._end, self._end + len(block), lines)
+            for line in lines:
+                self.line += 1
+                yield line, ""
+            return
+        end = self._end + len(block)
+        for raw in block.removesuffix(b"\n").split(b"\n"):
+            self._enter(self._end, min(self._end + len(raw) + 1, end), [""])
+            self.line += 1
+            yield self._odd(raw)
+
+    def _odd(self, raw: bytes) -> tuple[str, str]:
+        if self.line == 1 and raw.startswith(_BOM):
+            self.counts[BOM] += 1
+            raw = raw.removeprefix(_BOM)
+        if raw.endswith(b"\r"):
+            self.counts[WINDOWS] += 1
+            raw = raw[:-1]
+        try:
+            return raw.decode(), ""
+        except UnicodeDecodeError as error:
+            wrong = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or repair the line"
+            return raw.decode(errors="replace"), wrong
 
     def mark(self) -> Mark:
-        return self.number, self.offset, self.line
+        done = self.line - self._first
+        if done == len(self._lines):
+            return self.number, self._end, self.line
+        return self.number, self._start + sum(len(line.encode()) + 1 for line in self._lines[:done]), self.line
 
     def read(self) -> int:
-        """Bytes read so far."""
-        return self._before + self.offset
-
-    def total(self) -> int:
-        return sum(Path(file).stat().st_size for file in self.files)
+        """Bytes read so far, of all files."""
+        return self._before + self._end
 
 
-# ---------------------------------------------------------------------------------------------------------------- formats
+# ------------------------------------------------------------------------------------------------------------------- tables
 
 
-def tables(cursor: Cursor, header: list[str] | None = None) -> Iterator[Row]:
+class Wanted(NamedTuple):
+    """A column of a table: its name (None = the first of its usual names that is there), its usual names."""
+
+    name: str | None
+    usual: Sequence[str] = ()
+
+    def find(self, there: Sequence[str] | Mapping[str, str]) -> str | None:
+        if self.name is not None:
+            return self.name if self.name in there else None
+        return next((name for name in self.usual if name in there), None)
+
+    def missing(self, there: Sequence[str] | Mapping[str, str], option: str) -> str:
+        name = repr(self.name) if self.name is not None else " or ".join(map(repr, self.usual))
+        return f"no column {name}; there is: {', '.join(there)}. Say which it is with the option {option}"
+
+
+def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] | None = None) -> Iterator[Row]:
     """Rows of tables, by the ending of each file: .csv (quoted cells), .jsonl (an object a line), anything else tab-separated.
 
     Lines of tab-separated files are split at tabs and nowhere else: quotation marks are characters like any other. Columns are
-    named by the first line, or by ``header`` where a file has none.
+    named by the first line, or by ``header`` where files have no such line.
+
+    Args:
+        cursor: Where to read.
+        wanted: The columns that a row is to have, by field. They are options of the same name.
+        header: Names of the columns.
     """
     for file in cursor.each_file():
         ending = Path(file).suffix.lower()
         if ending in (".jsonl", ".ndjson"):
-            yield from _objects(cursor)
-        elif ending == ".csv":
-            yield from _quoted(cursor, header or _header(file, quoted=True), skip=header is None)
-        else:
-            yield from _tabbed(cursor, header or _header(file, quoted=False), skip=header is None)
+            yield from _objects(cursor, wanted)
+            continue
+        records = _quoted(cursor) if ending == ".csv" else _tabbed(cursor)
+        names = header
+        if header is None:
+            # after a resumed cursor's mark there is no header any more: it is read apart, and only at the beginning skipped
+            names = _header(Cursor([file]), ending == ".csv")
+            if not cursor.line:
+                next(records, None)
+        yield from _cells(cursor.file, records, names or (), wanted)
 
 
-def _header(file: str, *, quoted: bool) -> list[str]:
-    first, problem = next(Cursor([file]).lines(), ("", ""))
+def column_names(file: str) -> list[str]:
+    """The columns of a table: its first line's cells, or the keys of its first object."""
+    ending = Path(file).suffix.lower()
+    if ending not in (".jsonl", ".ndjson"):
+        return _header(Cursor([file]), ending == ".csv")
+    for line, problem in Cursor([file]).lines():
+        if not problem and line.strip():
+            with contextlib.suppress(json.JSONDecodeError):
+                value = json.loads(line)
+                return list(map(str, value)) if isinstance(value, dict) else []
+    return []
+
+
+def _header(cursor: Cursor, quoted: bool) -> list[str]:
+    _, cells, problem = next(_quoted(cursor) if quoted else _tabbed(cursor), (1, [], ""))
+    names = [cell.strip() for cell in cells]
+    if twice := [name for name, number in Counter(names).items() if number > 1 and name]:
+        problem = problem or f"{names.count(twice[0])} columns {twice[0]!r}; the header has: {', '.join(names)}"
     if problem:
-        raise ValueError(f"{file}:1: {problem}")
-    names = next(csv.reader([first]), []) if quoted else first.split("\t")
-    names = [name.strip() for name in names]
-    if twice := [name for name, count in Counter(names).items() if count > 1 and name]:
-        raise ValueError(f"{file}:1: {names.count(twice[0])} columns {twice[0]!r}; the header has: {', '.join(names)}")
+        raise ValueError(f"{cursor.file}:1: {problem}")
     return names
 
 
-def _tabbed(cursor: Cursor, header: list[str], skip: bool) -> Iterator[Row]:
+def _cells(
+    file: str, records: Iterator[tuple[int, list[str], str]], names: Sequence[str], wanted: Mapping[str, Wanted]
+) -> Iterator[Row]:
+    places: dict[str, int] = {}
+    for line, cells, problem in records:
+        if not places and cells:  # not before there is a row: a file without any may have no header either
+            found = {field: column.find(names) for field, column in wanted.items()}
+            if missing := [field for field, name in found.items() if name is None]:
+                raise ValueError(f"{file}:1: {wanted[missing[0]].missing(names, missing[0])}")
+            places = {field: names.index(name) for field, name in found.items() if name is not None}
+        if not problem and cells and len(cells) != len(names):
+            problem = f"{len(cells)} columns, but the header has {len(names)} ({', '.join(names)})"
+        usable = cells and not problem
+        yield Row(file, line, {field: cells[place] for field, place in places.items()} if usable else {}, problem)
+
+
+def _tabbed(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
     for line, problem in cursor.lines():
-        if cursor.line == 1 and skip:
-            continue
-        yield _row(cursor.where(), header, line.split("\t") if line.strip() else [], problem)
+        yield cursor.line, line.split("\t") if line and not line.isspace() else [], problem
 
 
-def _quoted(cursor: Cursor, header: list[str], skip: bool) -> Iterator[Row]:
+def _quoted(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
+    """Records of a CSV file; a quoted cell may go over several lines, and a record is where its first line is."""
     problems: list[str] = []
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
 
     def watched() -> Iterator[str]:
         for line, problem in cursor.lines():
@@ -129,28 +228,48 @@ def _quoted(cursor: Cursor, header: list[str], skip: bool) -> Iterator[Row]:
                 problems.append(problem)
             yield line + "\n"
 
-    for cells in csv.reader(watched(), strict=False):
-        first = cursor.line == 1
-        problem, problems[:] = problems[0] if problems else "", []
-        if not (first and skip):
-            yield _row(cursor.where(), header, cells, problem)
-
-
-def _objects(cursor: Cursor) -> Iterator[Row]:
-    for line, problem in cursor.lines():
-        where = cursor.where()
-        if problem or not line.strip():
-            yield Row(where, {}, problem)
-            continue
+    records = csv.reader(watched(), strict=True)
+    while True:
+        problems.clear()
+        first = cursor.line + 1
         try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            yield Row(where, {}, f"not valid JSON: {error.msg} (column {error.colno})")
-            continue
-        if not isinstance(value, dict):
-            yield Row(where, {}, f"must be an object {{...}}, not {line[:40]}")
-            continue
-        yield Row(where, {str(name): _cell(inner) for name, inner in value.items()})
+            cells = next(records)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            unclosed = "end of data" in str(error) or "field limit" in str(error)
+            why = "a quotation mark is opened and never closed" if unclosed else str(error)
+            cells, problems = [], [*problems, f"not valid CSV: {why}"]
+        yield first, cells, problems[0] if problems else ""
+
+
+def _objects(cursor: Cursor, wanted: Mapping[str, Wanted]) -> Iterator[Row]:
+    for line, problem in cursor.lines():
+        cells: dict[str, str] = {}
+        if not problem and line and not line.isspace():
+            try:
+                cells = _object(line, wanted)
+            except (ValueError, RecursionError) as error:
+                problem = str(error)
+        yield Row(cursor.file, cursor.line, cells, problem)
+
+
+def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error.msg} (column {error.colno})") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"must be an object {{...}}, not {line[:40]}")
+    cells: dict[str, str] = {}
+    for field, column in wanted.items():
+        name = column.find(value)
+        if name is None:
+            raise ValueError(column.missing(value, field))
+        cells[field] = _cell(value[name])
+        if half := _HALF.search(cells[field]):
+            raise ValueError(f"the column {name!r} has half a character, U+{ord(half[0]):04X} without its other half")
+    return cells
 
 
 def _cell(value: object) -> str:
@@ -158,18 +277,3 @@ def _cell(value: object) -> str:
     if isinstance(value, list):
         return "\t".join(map(_cell, value))
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
-
-
-def _row(where: str, header: list[str], cells: list[str], problem: str) -> Row:
-    if not problem and cells and len(cells) != len(header):
-        problem = f"{len(cells)} columns, but the header has {len(header)} ({', '.join(header)})"
-    return Row(where, {} if problem or not cells else dict(zip(header, cells, strict=True)), problem)
-
-
-def find_column(row: Row, wanted: str | None, usual: Sequence[str], option: str) -> str:
-    """The name of a column: the one that was asked for, or the first of its usual names that is there."""
-    name = wanted if wanted is not None else next((name for name in usual if name in row.cells), None)
-    if name is None or name not in row.cells:
-        missing = f"no column {name!r}" if name is not None else f"no column {' or '.join(map(repr, usual))}"
-        raise ValueError(f"{row.where}: {missing}; there is: {', '.join(row.cells)}. Say which it is with the option {option}")
-    return name

@@ -55,7 +55,9 @@ def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
         return {str(name): value for name, value in row.items()}
     cells = (row,) if isinstance(row, str) else tuple(row)
     if len(cells) != len(columns):
-        raise ValueError(f"a row has {len(cells)} cells, but columns names {len(columns)} ({', '.join(columns)}): {str(row)[:80]}")
+        raise ValueError(
+            f"a row has {len(cells)} cells, but columns names {len(columns)} ({', '.join(columns)}): {str(row)[:80]}"
+        )
     return dict(zip(columns, cells, strict=True))
 
 

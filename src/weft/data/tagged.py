@@ -8,7 +8,7 @@ from typing import Literal
 
 from weft.catalog import Build, block
 from weft.choices import Count, File, Natural, Share
-from weft.data.reading import Cursor, Row
+from weft.data.reading import COMMENTS, Cursor, Row
 from weft.data.word import Word
 from weft.data.written import Answer, BadRows, Written
 from weft.slots import Tokenizer
@@ -22,8 +22,8 @@ _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 class TaggedText(Written):
     """Sentences with a tag for each word, a line a word: ``EU NNP I-NP I-ORG``, an empty line between sentences.
 
-    Columns are separated by blanks or tabs; lines that begin with ``#`` after an empty line and ``-DOCSTART-`` lines are left
-    out. Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
+    Columns are separated by blanks or tabs; ``-DOCSTART-`` lines are left out, and before a
+    sentence lines that begin with ``#`` and a space (counted). Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
 
     Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), https://arxiv.org/abs/cs/0306050
 
@@ -74,30 +74,38 @@ class TaggedText(Written):
         for _ in cursor.each_file():
             words: list[str] = []
             tags: list[str] = []
-            where, wrong = "", ""
+            first, wrong = 0, ""
             for line, problem in cursor.lines():
                 cells = line.split()
-                where = where or cursor.where()
                 if not cells:
-                    if words or wrong:
-                        yield self._sentence(where, words, tags, wrong)
-                    words, tags, where, wrong = [], [], "", ""
-                elif cells[0] == "-DOCSTART-" or (line.startswith("#") and not words):
-                    where = ""
-                elif problem or max(self.word, self.tag or 0) >= len(cells) or len(cells) < 2:
-                    last = "the last" if self.tag is None else f"column {self.tag}"
-                    few = f"{len(cells)} columns, but the word is column {self.word} and the tag {last}"
-                    wrong = wrong or f"line {cursor.line}: {problem or few}"
+                    if first:
+                        yield self._sentence(cursor.file, first, words, tags, wrong)
+                    words, tags, first, wrong = [], [], 0, ""
+                elif cells[0] == "-DOCSTART-":
+                    continue
+                elif not first and cells[0][0] == "#" and (len(cells) == 1 or cells[0] == "#"):
+                    cursor.counts[COMMENTS] += 1
                 else:
-                    words.append(cells[self.word])
-                    tags.append(cells[-1 if self.tag is None else self.tag])
-            if words or wrong:
-                yield self._sentence(where, words, tags, wrong)
+                    first = first or cursor.line
+                    problem = problem or self._too_few(cells)
+                    if problem:
+                        wrong = wrong or f"line {cursor.line}: {problem}"
+                    else:
+                        words.append(cells[self.word])
+                        tags.append(cells[-1 if self.tag is None else self.tag])
+            if first:
+                yield self._sentence(cursor.file, first, words, tags, wrong)
 
-    def _sentence(self, where: str, words: list[str], tags: list[str], wrong: str) -> Row:
+    def _too_few(self, cells: list[str]) -> str:
+        if len(cells) > max(1, self.word, self.tag or 0):
+            return ""
+        tag = "the last" if self.tag is None else self.tag
+        return f"{len(cells)} columns, but word is column {self.word} and tag {tag} (counted from 0)"
+
+    def _sentence(self, file: str, first: int, words: list[str], tags: list[str], wrong: str) -> Row:
         if not wrong and self.scheme is not None:
             try:
                 tags = _SCHEMES[self.scheme](tags)
             except ValueError as error:
                 wrong = f"{error} (for tags that are no entities set scheme: null)"
-        return Row(where, {"text": " ".join(words), "tags": " ".join(tags)}, wrong)
+        return Row(file, first, {"text": " ".join(words), "tags": " ".join(tags)}, wrong)

@@ -1,15 +1,16 @@
 """Data written in files: from rows of text to prepared numbers, with everything counted on the way.
 
 A source says what its rows are; the rest is here, once: what is held out for validation, how tokenizers are trained, what
-happens to rows that are bad or too long, what is kept of all this, and the ledger.
+happens to rows that are bad or too long, and what is kept of all this.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,25 +18,32 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.batch import Field, Info
-from weft.catalog import Build, identity, name_of
-from weft.data import cache
-from weft.data.codec import load_codec, save_codec
-from weft.data.encoding import cut, encode, shorten
+from weft.catalog import Build, alternatives, base_of, choices, identity, name_of, options
+from weft.choices import IsFile
+from weft.data import cache, prepared
+from weft.data.codec import save_codec
+from weft.data.duplicates import near_duplicates
+from weft.data.encoding import Columns, Values, columns_from, encode, rows_of, shorten, split, tags_of
+from weft.data.ledger import DUPLICATES, Ledger, short
+from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
 from weft.data.reading import Cursor, Row
-from weft.data.vocabulary import survives
+from weft.data.recall import Recall
 from weft.files import content_hash, list_files, read_json, write_json
 from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
 
-FORMAT = 1
+FORMAT = 2
+"""Raised when the same files and options give other rows than before: what was kept is then made anew."""
 SAMPLE = 100_000_000
 """Tokenizers are trained on at most so many bytes of the training rows, drawn evenly from all of them."""
-EXAMPLES = 5
-"""So many bad rows are shown in the ledger; the others are counted."""
-_ROWS, _NOTE = 1000, 2**24
+EXACT = 1_000_000
+"""Of up to so many rows, exactly the share that is asked for is held out; of more, nearly."""
+SPLITS = ("train", "valid", "test")
+_ROWS, _SIGNS, _NOTE = 4096, 1 << 20, 1 << 25
+_GOLDEN = 0x9E3779B97F4A7C15
+_BLANK = hashlib.blake2b(digest_size=8)
 BadRows = Literal["error", "skip"]
 Overflow = Literal["error", "truncate"]
-Splits = Literal["train", "valid", "test"]
 
 
 @dataclass
@@ -56,14 +64,38 @@ class Study:
     """Rows whose text hashes below this are held out for validation; 0 = none."""
 
 
+class Sample:
+    """Training rows that tokenizers learn from, in a file, so that their number does not matter to the memory.
+
+    Args:
+        path: The file.
+        places: Where in a row the texts stand that are wanted.
+        below: Rows that hash below this are held out, and left out here.
+    """
+
+    def __init__(self, path: Path, places: Sequence[int], below: int):
+        self.path, self.places, self.below = path, places, below
+
+    def __iter__(self) -> Iterator[str]:
+        with self.path.open(encoding="utf-8") as lines:
+            for line in lines:
+                where, *texts = json.loads(line)
+                if where >= self.below:
+                    yield from (texts[place] for place in self.places)
+
+
 class Written(Data):
-    """What all sources of files share. A source calls ``__init__`` with its choices; it writes ``rows``, ``texts``, ``answers``."""
+    """What all sources of files share. A source calls ``__init__`` with its choices, and writes ``rows``, ``texts``, ``answers``.
+
+    It keeps each of its options under the option's name: all of them are part of the key under which prepared rows are kept.
+    """
 
     words = False
     """Whether the texts are given as words with spaces between them."""
     by = "text"
-    """Rows that have the same text in this field stay together when some are held out."""
-    target = "text"
+    """Rows that have the same text in this field stay together when some are held out, and are compared with training by it."""
+    generated = "text"
+    """The field that is to be generated."""
 
     def __init__(
         self,
@@ -111,18 +143,25 @@ class Written(Data):
 
     def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
         tell = tell or _silent
-        wanted = [s for s in ("train", "valid", "test") if (not only or s in only) and (self.places[s] or self._holds_out(s))]
+        wanted = [s for s in SPLITS if (not only or s in only) and (self.places[s] is not None or self._holds_out(s))]
         if only and not wanted:
             raise ValueError(f"there is no split {' or '.join(only)} in the data")
         study = None
-        if codec is None or any(self._holds_out(split) for split in wanted):
+        if codec is None or any(self._holds_out(s) for s in wanted):
             study, codec = self._study(codec, tell)
-        assert codec is not None
-        splits = {split: self._prepare(split, codec, study, tell) for split in wanted}
-        return Corpus(codec, splits, {name: dataset.ledger for name, dataset in splits.items()})
+        fingerprint = _fingerprint(codec)
+        keys: dict[str, str] = {}
+        splits: dict[str, Prepared] = {}
+        ledgers: dict[str, dict[str, Any]] = {}
+        for name in wanted:
+            keys[name], splits[name], ledgers[name] = self._prepare(name, codec, fingerprint, study, tell)
+        for name in wanted:
+            if name != "train" and "train" in splits:
+                ledgers[name] |= self._duplicates(name, keys, splits, tell)
+        return Corpus(codec, splits, ledgers)
 
-    def _holds_out(self, split: str) -> bool:
-        return split != "test" and self.places["valid"] is None and self.hold_out > 0
+    def _holds_out(self, name: str) -> bool:
+        return name != "test" and self.places["valid"] is None and self.hold_out > 0
 
     def _info(self, tokenizers: dict[str, Tokenizer], sizes: dict[str, int], labels: dict[str, list[str]]) -> Info:
         fields: dict[str, Field] = {}
@@ -138,285 +177,385 @@ class Written(Data):
                 letters=tokenizer.letters,
             )
         for name, answer in self.answers().items():
-            classes, single = tuple(labels[name]), answer.kind == "number"
-            size = 1 if single else max(2, len(classes))
+            classes = tuple(labels[name])
+            size = 1 if answer.kind == "number" else max(2, len(classes))
             fields[name] = Field(name, size, kind=answer.kind, length=1, space=answer.over or name, labels=classes)
-        return Info(fields, target=self.target, data=name_of(type(self)))
+        return Info(fields, target=self.generated, data=name_of(type(self)))
+
+    # ---------------------------------------------------------------------------------------------------------------- keys
+
+    def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
+        """Everything that the rows depend on, apart from the content of the files and what tokenizers have learned."""
+        left_out = {*SPLITS, *without}
+        chosen = {name: _described(getattr(self, name)) for name in choices(type(self)) if name not in left_out}
+        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen]
+
+    def _there(self, name: str) -> list[list[str]]:
+        """The files of a split; they must exist."""
+        files = self.files(self.places[name])
+        if not all(files):
+            raise ValueError(f"{self.places[name]}: there are no files in this folder")
+        for file in _flat(files):
+            if not Path(file).exists():
+                raise ValueError(f"{file}: there is no such file")
+        return files
+
+    def _study(self, codec: Codec | None, tell: Tell) -> tuple[Study, Codec]:
+        """One look at the training files, and tokenizers that learned from them: from the cache, or now."""
+        files = self._there("train")
+        key = cache.key_of("study", self._identity(without=("length", "on_overflow")), _content(files, tell))
+        with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
+            try:
+                study = Study(**read_json(folder / "study.json"))
+                return study, codec or self._load(study, folder)
+            except (OSError, ValueError, TypeError):  # not there yet, not finished, or damaged
+                (folder / "trained.json").unlink(missing_ok=True)
+            sample = None if codec else folder / "sample.jsonl"
+            study = self._look(files, sample, tell)
+            write_json(folder / "study.json", asdict(study))
+            if sample:
+                codec = self._train(study, sample, tell)
+                for space, tokenizer in codec.tokenizers.items():
+                    tokenizer.save(folder / f"tokenizer-{space}.json")
+                write_json(folder / "trained.json", {"format": FORMAT})
+                sample.unlink()
+            assert codec is not None
+            return study, codec
+
+    def _load(self, study: Study, folder: Path) -> Codec:
+        read_json(folder / "trained.json")
+        tokenizers = self.tokenizers()
+        for space, tokenizer in tokenizers.items():
+            tokenizer.load(folder / f"tokenizer-{space}.json")
+        return self._codec(study, tokenizers)
+
+    def _codec(self, study: Study, tokenizers: dict[str, Tokenizer]) -> Codec:
+        return Codec(self._info(tokenizers, {s: t.vocab for s, t in tokenizers.items()}, study.labels), tokenizers)
 
     # ------------------------------------------------------------------------------------- one look at the training files
 
-    def _identity(self) -> list[Any]:
-        """Everything that the rows depend on, apart from the content of the files and the tokenizers."""
-        plain = {n: v for n, v in vars(self).items() if isinstance(v, int | float | str | tuple | list | None) and n != "places"}
-        return [FORMAT, name_of(type(self)), plain]
-
-    def _study(self, codec: Codec | None, tell: Tell) -> tuple[Study, Codec]:
-        files = self.files(self.places["train"])
-        tokenizers = [identity(v) for v in vars(self).values() if callable(v)]
-        hashes = [[content_hash(file) for file in some] for some in files]
-        with cache.entry(cache.key_of("study", self._identity(), tokenizers, hashes)) as folder:
-            if (folder / ("fields.json" if codec is None else "study.json")).is_file():
-                study = Study(**read_json(folder / "study.json"))
-                return study, codec or load_codec(self, folder)
-            study, texts = self._look(files, tell)
-            write_json(folder / "study.json", asdict(study))
-            if codec is None:
-                codec = self._train(study, texts, tell)
-                save_codec(codec, folder)
-            return study, codec
-
-    def _look(self, files: list[list[str]], tell: Tell) -> tuple[Study, dict[str, list[str]]]:
-        cursors = [Cursor(some) for some in files]
-        total = sum(cursor.total() for cursor in cursors)
-        part = min(1.0, SAMPLE / max(total, 1))
-        spaces, answers = self.texts(), self.answers()
+    def _look(self, files: list[list[str]], sample: Path | None, tell: Tell) -> Study:
+        cursors, ledger = [Cursor(some) for some in files], Ledger(_flat(files))
+        total = sum(cursor.total for cursor in cursors)
+        part, most = int(min(1.0, SAMPLE / max(total, 1)) * 2**64), SAMPLE
+        names, answers, holds_out = list(self.texts()), self.answers(), self._holds_out("train")
         found: dict[str, dict[str, None]] = {name: {} for name in answers}
-        hashes: list[np.ndarray] = []
-        sample: list[tuple[int, dict[str, str]]] = []
-        block: list[int] = []
-        for number, row in enumerate(self._good(cursors, Counter(), [])):
-            where = _hash(row.cells[self.by])
-            block.append(where)
-            for name, answer in answers.items():
-                for label in _labels(answer.kind, row.cells.get(name, "")):
-                    found[name].setdefault(label)
-            if part == 1.0 or _hash(str(number)) < part * 2**64:
-                sample.append((where, {name: row.cells[name] for name in spaces}))
-            if len(block) == 100_000:
-                hashes.append(np.array(block, np.uint64))
-                block = []
-            if number % _ROWS == 0:
-                tell("looking at the data", sum(cursor.read() for cursor in cursors), total)
-        all_hashes = np.concatenate([*hashes, np.array(block, np.uint64)])
-        below = self._threshold(all_hashes, files) if self._holds_out("train") else 0
-        texts: dict[str, list[str]] = {space: [] for space in spaces.values()}
-        for where, cells in sample:
-            if where >= below:
-                for name, space in spaces.items():
-                    texts[space].append(cells[name])
-        return Study({name: self._classes(name, answer, found[name]) for name, answer in answers.items()}, below), texts
+        hashes: list[bytes] = []
+        number = -1
+        with (sample or Path(os.devnull)).open("w", encoding="utf-8") as stream:
+            for number, row in enumerate(self._good(cursors, ledger)):
+                where = _hash(row.cells[self.by])
+                if holds_out and number <= EXACT:
+                    hashes.append(where)
+                for name, answer in answers.items():
+                    if answer.kind != "number":
+                        found[name].update(dict.fromkeys(_classes(answer.kind, row.cells[name])))
+                if sample and number * _GOLDEN % 2**64 < part and most > 0:
+                    texts = [row.cells[name] for name in names]
+                    most -= sum(map(len, texts))
+                    stream.write(json.dumps([int.from_bytes(where), *texts]) + "\n")
+                if number % _ROWS == 0:
+                    tell("looking at the data", sum(cursor.read() for cursor in cursors), total)
+        if number < 0:
+            raise ValueError(_nothing("train", files, ledger))
+        labels = {name: self._labels(name, answer, found[name]) for name, answer in answers.items()}
+        return Study(labels, self._threshold(hashes, number + 1, files) if holds_out else 0)
 
-    def _threshold(self, hashes: np.ndarray, files: list[list[str]]) -> int:
+    def _threshold(self, hashes: list[bytes], rows: int, files: list[list[str]]) -> int:
         """The hash below which a share of the rows lies, at least one and not all; equal texts have equal hashes."""
-        names, sizes = np.unique(hashes, return_counts=True)
-        wanted = max(1, round(self.hold_out * len(hashes)))
+        if rows > EXACT:
+            return min(int(self.hold_out * 2**64), 2**64 - 1)
+        different, sizes = np.unique(np.frombuffer(b"".join(hashes), ">u8"), return_counts=True)
+        wanted = max(1, round(self.hold_out * rows))
         held = max(1, int(np.searchsorted(np.cumsum(sizes), wanted, side="right")))
-        if held >= len(names):
+        if held >= len(different):
             raise ValueError(
-                f"{', '.join(file for some in files for file in some)}: holding out {self.hold_out:g} of {len(hashes)} rows "
-                f"({len(names)} different ones) for validation leaves none to train on: give valid, or a smaller hold_out "
-                "(0 for no validation)"
+                f"{', '.join(_flat(files)[:3])}: holding out {self.hold_out:g} of {rows} rows ({len(different)} different ones) "
+                "for validation leaves none to train on: give valid, or a smaller hold_out (0 for no validation)"
             )
-        return int(names[held])
+        return int(different[held])
 
-    def _classes(self, name: str, answer: Answer, found: dict[str, None]) -> list[str]:
+    def _labels(self, name: str, answer: Answer, found: Iterable[str]) -> list[str]:
         if answer.labels is not None or answer.kind == "number":
             return list(answer.labels or ())
-        if len(found) < 2:
-            raise ValueError(
-                f"{self._shown('train')}: all rows have the {answer.kind.rstrip('s')} {next(iter(found), '')!r}; two are needed"
-            )
-        return sort_labels(found)
+        labels = sort_labels(found)
+        if len(labels) < 2:
+            shown, kind = ", ".join(_flat(self.files(self.places["train"]))[:3]), answer.kind.rstrip("s")
+            raise ValueError(f"{shown}: all rows have the {kind} {', '.join(labels)!r}; two are needed")
+        return labels
 
-    def _train(self, study: Study, texts: dict[str, list[str]], tell: Tell) -> Codec:
-        tokenizers = self.tokenizers()
+    def _train(self, study: Study, sample: Path, tell: Tell) -> Codec:
+        tokenizers, spaces = self.tokenizers(), list(self.texts().values())
         for space, tokenizer in tokenizers.items():
             tell(f"training the tokenizer of {space}", 0, 0)
-            tokenizer.train(texts[space])
-        return Codec(self._info(tokenizers, {s: t.vocab for s, t in tokenizers.items()}, study.labels), tokenizers)
+            tokenizer.train(Sample(sample, [place for place, own in enumerate(spaces) if own == space], study.below))
+        return self._codec(study, tokenizers)
 
     # ---------------------------------------------------------------------------------------------------------- preparing
 
-    def _shown(self, split: str) -> str:
-        return ", ".join(file for some in self.files(self.places[split]) for file in some[:3])
-
-    def _prepare(self, split: str, codec: Codec, study: Study | None, tell: Tell) -> Prepared:
-        """The rows of a split: from the cache, or made now."""
-        source = "train" if self._holds_out(split) else split
+    def _prepare(
+        self, name: str, codec: Codec, fingerprint: list[Any], study: Study | None, tell: Tell
+    ) -> tuple[str, Prepared, dict[str, Any]]:
+        """The rows of a split, from the cache or made now; with their key, and what the ledger says of them."""
         keep: Callable[[str], bool] | None = None
         side: list[Any] = []
-        if self._holds_out(split):
+        files = self._there("train" if self._holds_out(name) else name)
+        if self._holds_out(name):
             assert study is not None
-            below, held = study.below, split == "valid"
-            side = [split, below]
+            below, held = study.below.to_bytes(8), name == "valid"
             keep = lambda text: (_hash(text) < below) == held  # noqa: E731
-        files = self.files(self.places[source])
-        hashes = [[content_hash(file) for file in some] for some in files]
-        with cache.entry(cache.key_of("rows", self._identity(), side, hashes, _fingerprint(codec))) as folder:
+            side = [name, study.below]
+        key = cache.key_of("rows", self._identity(without=("hold_out",)), side, _content(files, tell), fingerprint)
+        with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             if not is_done(folder):
-                self._write(folder, split, files, codec, keep, tell)
-            return Prepared(folder, codec.info)
+                self._write(folder, name, files, codec, keep, tell)
+            rows = Prepared(folder, codec.info)
+        return key, rows, Ledger(_flat(files), rows.ledger).shown()
 
     def _write(
         self,
         folder: Path,
-        split: str,
+        name: str,
         files: list[list[str]],
         codec: Codec,
         keep: Callable[[str], bool] | None,
         tell: Tell,
     ) -> None:
-        writer = Writer(folder, codec.info)
-        state = writer.state or {"marks": [(0, 0, 0)] * len(files), "counts": {}, "bad": []}
-        cursors = [Cursor(some, tuple(mark)) for some, mark in zip(files, state["marks"], strict=True)]
-        counts, bad, total = Counter(state["counts"]), list(state["bad"]), sum(cursor.total() for cursor in cursors)
-        noted = sum(cursor.read() for cursor in cursors)
+        writer = Writer(folder, codec.info, [*self.texts(), *self.answers()])
+        state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
+        ledger = Ledger(_flat(files), state["ledger"])
+        cursors = [Cursor(some, tuple(mark), ledger.counts) for some, mark in zip(files, state["marks"], strict=True)]
+        recall = {space: Recall(tokenizer) for space, tokenizer in codec.tokenizers.items()}
+        noted, total = sum(cursor.read() for cursor in cursors), sum(cursor.total for cursor in cursors)
+        other = "rows held out for validation" if name == "train" else "rows left to training"
         waiting: list[Row] = []
+        signs = 0
+        try:
+            for row in self._good(cursors, ledger):
+                text = row.cells[self.by]
+                if keep is not None and not keep(text):
+                    ledger.counts[other] += 1
+                    continue
+                waiting.append(row)
+                signs += len(text)
+                if len(waiting) < _ROWS and signs < _SIGNS:
+                    continue
+                self._add(writer, codec, recall, waiting, ledger)
+                waiting, signs = [], 0
+                read = sum(cursor.read() for cursor in cursors)
+                tell(f"preparing {name}", read, total)
+                if read - noted >= _NOTE:
+                    noted = read
+                    writer.note({"marks": [cursor.mark() for cursor in cursors], "ledger": ledger.state()})
+            self._add(writer, codec, recall, waiting, ledger)
+            if not ledger.counts["rows"]:
+                raise ValueError(_nothing(name, files, ledger))
+            writer.done(ledger.state())
+        finally:
+            writer.close()
 
-        def flush() -> None:
-            self._add(writer, codec, waiting, counts, bad)
-            waiting.clear()
-
-        for row in self._good(cursors, counts, bad):
-            if keep is not None and not keep(row.cells[self.by]):
-                counts["held out" if split == "train" else "of the training file"] += 1
-                continue
-            waiting.append(row)
-            if len(waiting) < _ROWS:
-                continue
-            flush()
-            read = sum(cursor.read() for cursor in cursors)
-            tell(f"preparing {split}", read, total)
-            if read - noted >= _NOTE:
-                noted = read
-                writer.note({"marks": [cursor.mark() for cursor in cursors], "counts": counts, "bad": bad})
-        flush()
-        for cursor in cursors:
-            counts.update(cursor.counts)
-        if not counts["rows"]:
-            raise ValueError(self._nothing(split, files, counts))
-        writer.done({**counts, **({"malformed rows": bad} if bad else {})})
-
-    def _nothing(self, split: str, files: list[list[str]], counts: Counter[str]) -> str:
-        names = ", ".join(file for some in files for file in some[:3])
-        if not any(Path(file).stat().st_size for some in files for file in some):
-            return f"{names}: the file is empty"
-        if counts["malformed"]:
-            return f"{names}: all {counts['malformed']} rows are malformed"
-        if counts["of the training file"]:
-            return f"{names}: no row is left for {split}"
-        return f"{names}: no row has any text"
-
-    def _good(self, cursors: list[Cursor], counts: Counter[str], bad: list[str]) -> Iterator[Row]:
+    def _good(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
         """Rows that can be used; what is wrong with the others is said or counted."""
+        counts, texts = ledger.counts, list(self.texts())
+        needed = [name for name, answer in self.answers().items() if answer.kind != "labels"]
         for row in self.rows(cursors):
             counts["rows read"] += 1
-            problem = row.problem
-            if not problem and not all(row.cells.get(name, "").strip() for name in self.texts()):
-                counts["empty"] += 1
-                continue
+            cells, problem = row.cells, row.problem
             if not problem:
-                missing = [
-                    name for name, a in self.answers().items() if a.kind != "labels" and not row.cells.get(name, "").strip()
-                ]
-                problem = f"the column {missing[0]!r} is empty" if missing else ""
+                for name in texts:
+                    text = cells.get(name)
+                    if not text or text.isspace():
+                        counts["empty rows"] += 1
+                        break
+                else:
+                    missing = [name for name in needed if not cells.get(name)] if needed else needed
+                    if not missing:
+                        yield row
+                        continue
+                    problem = f"the column {missing[0]!r} is empty"
             if problem:
-                self._refuse(row, problem, counts, bad)
-            else:
-                yield row
+                self._refuse(row, problem, ledger)
 
-    def _refuse(self, row: Row, problem: str, counts: Counter[str], bad: list[str]) -> None:
+    def _refuse(self, row: Row, problem: str, ledger: Ledger) -> None:
         if self.on_bad_row == "error":
             raise ValueError(f"{row.where}: {problem}. Mend the row, or leave out such rows with on_bad_row: skip")
-        counts["malformed"] += 1
-        if len(bad) < EXAMPLES:
-            bad.append(f"{row.where}: {problem}")
+        ledger.refuse(row, problem)
 
-    def _add(self, writer: Writer, codec: Codec, rows: list[Row], counts: Counter[str], bad: list[str]) -> None:
+    def _add(self, writer: Writer, codec: Codec, recall: dict[str, Recall], rows: list[Row], ledger: Ledger) -> None:
         """Encode rows and write them."""
-        made: list[dict[str, Any]] = []
-        raws: list[dict[str, str]] = []
-        for row, values in self._encoded(codec, rows, counts, bad):
-            for piece, raw in self._fitted(codec, row, values, counts):
-                made.append(piece)
-                raws.append(raw)
-        counts["rows"] += len(made)
+        if not rows:
+            return
+        rows, columns = self._encoded(codec, recall, rows, ledger)
+        for row in rows:
+            if ledger.to_check():
+                self._check(codec, row, ledger)
+        raws: list[Any] = [row.cells for row in rows]
+        if any(_sizes(columns, field).max(initial=0) > field.length for field in codec.info.texts()):
+            fitted = [
+                piece
+                for row, values in zip(rows, rows_of(columns), strict=True)
+                for piece in self._fit(codec, row, values, ledger)
+            ]
+            columns = columns_from(codec.info, [values for values, _ in fitted])
+            raws = [raw for _, raw in fitted]
+        ledger.counts["rows"] += len(raws)
         for field in codec.info.texts():
-            counts["tokens"] += sum(len(values[field.name]) for values in made)
-            if unknown := sum(values[field.name].count(field.special.unk) for values in made):
-                counts["unknown tokens"] += unknown
-        writer.add(made, raws)
+            column = columns[field.name]
+            assert isinstance(column, Lists)
+            ledger.counts["tokens"] += len(column.flat)
+            ledger.counts["unknown tokens"] += int(np.count_nonzero(column.flat == field.special.unk))
+        writer.add(columns, raws)
 
-    def _encoded(
-        self, codec: Codec, rows: list[Row], counts: Counter[str], bad: list[str]
-    ) -> Iterator[tuple[Row, dict[str, Any]]]:
+    def _encoded(self, codec: Codec, recall: dict[str, Recall], rows: list[Row], ledger: Ledger) -> tuple[list[Row], Columns]:
         try:
-            together = encode(codec, [row.cells for row in rows])
-            yield from zip(rows, together, strict=True)
-        except ValueError:  # find out which row it is
+            return rows, encode(codec, [row.cells for row in rows], recall)
+        except ValueError:  # find out which rows it is
+            good: list[Row] = []
             for row in rows:
                 try:
-                    yield row, encode(codec, [row.cells])[0]
+                    encode(codec, [row.cells], recall)
+                    good.append(row)
                 except ValueError as error:
-                    self._refuse(row, str(error), counts, bad)
+                    self._refuse(row, str(error), ledger)
+            return good, encode(codec, [row.cells for row in good], recall)
 
-    def _fitted(
-        self, codec: Codec, row: Row, values: dict[str, Any], counts: Counter[str]
-    ) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
-        """The row with no text longer than allowed: whole, cut, or in pieces."""
-        self._check_survival(codec, row, counts)
+    def _check(self, codec: Codec, row: Row, ledger: Ledger) -> None:
+        """Do the texts come back from their ids?"""
+        ledger.counts["rows decoded again"] += 1
+        for name, space in self.texts().items():
+            tokenizer = codec.tokenizers[space]
+            if not ledger.check(row, name, tokenizer.decode(tokenizer.encode(row.cells[name]))):
+                ledger.counts["rows decoded differently"] += 1
+                return
+
+    def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
+        """The row with no text longer than allowed: whole, cut, or in pieces; and the pieces as a person would write them."""
         info = codec.info
-        short, lost = shorten(info, values)
-        if not lost:
-            yield values, row.cells
-            return
-        field = next(f for f in info.texts() if len(values[f.name]) > f.length)
+        field = next((f for f in info.texts() if len(values[f.name]) > f.length), None)
+        if field is None:
+            return [(values, dict(row.cells))]
         size = len(values[field.name])
         if self.on_overflow == "error":
             raise ValueError(
                 f"{row.where}: {field.name} has {size} tokens, but length is {field.length}: raise length, shorten the row, or "
                 "set on_overflow to truncate"
             )
-        if self.on_overflow == "truncate":
-            counts["truncated"] += 1
-            counts["tokens lost"] += lost
-            yield short, row.cells
+        if self.on_overflow == "split":
+            ledger.counts["split rows"] += 1
+            pieces, lost = split(info, values, field)
+        else:
+            short_one, lost = shorten(info, values)
+            pieces = [short_one]
+        if lost:
+            ledger.counts["truncated rows"] += 1
+            ledger.counts["tokens lost"] += lost
+        return list(zip(pieces, self._spelled_out(codec, row, field, pieces), strict=True))
+
+    def _spelled_out(self, codec: Codec, row: Row, field: Field, pieces: list[Values]) -> Iterator[dict[str, str]]:
+        """The cells of each piece. A text that was cut keeps its end there: it is what was asked, or what should be answered."""
+        if not self.words:
+            for piece in pieces:
+                cut = {field.name: codec.decode(field.name, piece[field.name].tolist())} if len(pieces) > 1 else {}
+                yield {**row.cells, **cut}
             return
-        counts["split"] += 1
-        for start in range(0, size, field.length):
-            piece = values | cut(info, values, field, start, start + field.length)
-            yield piece, row.cells | self._written(codec, field, piece)
+        first = 0
+        columns = {name: row.cells[name].split(" ") for name in (field.name, *tags_of(codec.info, field))}
+        for piece in pieces:
+            last = first + len(piece[f"{field.name}/words"])
+            yield {**row.cells, **{name: " ".join(cells[first:last]) for name, cells in columns.items()}}
+            first = last
 
-    def _written(self, codec: Codec, field: Field, piece: dict[str, Any]) -> dict[str, str]:
-        """A piece of a text as text, with its tags."""
-        tags = [n for n, f in codec.info.fields.items() if f.kind == "tags" and f.space == field.name]
-        text = {field.name: codec.decode(field.name, piece[field.name])}
-        return text | {name: " ".join(codec.info[name].labels[i] for i in piece[name]) for name in tags}
+    # ------------------------------------------------------------------------------------------------------ near-duplicates
 
-    def _check_survival(self, codec: Codec, row: Row, counts: Counter[str]) -> None:
-        """Of the first thousand rows and every hundredth after them: does the text come back from its ids?"""
-        counts["seen"] += 1
-        if counts["seen"] > _ROWS and counts["seen"] % 100:
-            return
-        counts["texts decoded again"] += 1
-        for name, space in self.texts().items():
-            if not survives(codec.tokenizers[space], row.cells[name]):
-                counts["of these not as before"] += 1
-                return
+    def _duplicates(self, name: str, keys: dict[str, str], splits: dict[str, Prepared], tell: Tell) -> dict[str, Any]:
+        """How many rows of a split are, but for a few words, rows of training too; found once, then kept."""
+        with cache.entry(cache.key_of("duplicates", FORMAT, keys["train"], keys[name], self.by)) as folder:
+            file = folder / "duplicates.json"
+            try:
+                return read_json(file)
+            except (OSError, ValueError):
+                tell(f"looking for rows of training in {name}", 0, 0)
+            train, rows = splits["train"].cells[self.by], splits[name].cells[self.by]
+            found = near_duplicates(train, rows)
+            examples = [
+                f"{name} row {pair.valid_row} {short(rows[pair.valid_row])} is like training row {pair.train_row} "
+                f"{short(train[pair.train_row])} ({pair.similarity:.2f})"
+                for pair in found.examples
+            ]
+            said: dict[str, Any] = {DUPLICATES: found.count}
+            if examples or found.note:
+                said[f"first {DUPLICATES}"] = [*examples, *filter(None, [found.note])]
+            write_json(file, said)
+            return said
 
 
-def sort_labels(labels: Any) -> list[str]:
+def sort_labels(labels: Iterable[str]) -> list[str]:
     """By number where all are numbers (9 before 10), else by name."""
     names = list(labels)
     numeric = all(label.isdecimal() for label in names)
     return sorted(names, key=(lambda label: (int(label), label)) if numeric else None)
 
 
-def _labels(kind: str, cell: str) -> list[str]:
-    if kind == "number" or not cell:
+def _classes(kind: str, cell: str) -> list[str]:
+    if not cell:
         return []
     return cell.split("\t") if kind == "labels" else cell.split(" ") if kind == "tags" else [cell]
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+def _hash(text: str) -> bytes:
+    state = _BLANK.copy()  # faster than a new one
+    state.update(text.encode())
+    return state.digest()
+
+
+def _flat(files: list[list[str]]) -> list[str]:
+    return [file for some in files for file in some]
+
+
+def _sizes(columns: Columns, field: Field) -> np.ndarray:
+    column = columns[field.name]
+    assert isinstance(column, Lists)
+    return column.sizes
+
+
+def _content(files: list[list[str]], tell: Tell) -> list[Any]:
+    """What the files hold. Their endings matter too: they say how a table is written."""
+    tell("hashing the files", 0, 0)
+    try:
+        return [[[Path(file).suffix.lower(), content_hash(file)] for file in some] for some in files]
+    except OSError as error:
+        raise ValueError(f"{error.filename}: cannot be read: {error.strerror}") from None
+
+
+def _described(value: Any) -> Any:
+    """An option as JSON can say it; of a part that names a file, the file's content."""
+    base = base_of(value)
+    if base is None:
+        return identity(value)
+    files = {
+        n for n, p in choices(base).items() if any(IsFile in getattr(a, "__metadata__", ()) for a in alternatives(p.annotation))
+    }
+    chosen = options(value).items()
+    return [name_of(value), {n: content_hash(v) if n in files and v and Path(v).is_file() else _described(v) for n, v in chosen}]
 
 
 def _fingerprint(codec: Codec) -> list[Any]:
     """What the numbers depend on besides the rows: fields and vocabularies."""
     with tempfile.TemporaryDirectory() as folder:
         save_codec(codec, Path(folder))
-        return [[path.name, content_hash(str(path))] for path in sorted(Path(folder).iterdir())]
+        return [[path.name, content_hash(path)] for path in sorted(Path(folder).iterdir())]
+
+
+def _nothing(name: str, files: list[list[str]], ledger: Ledger) -> str:
+    """Why there are no rows."""
+    names, counts = ", ".join(_flat(files)[:3]), ledger.counts
+    if not any(Path(file).stat().st_size for file in _flat(files)):
+        return f"{names}: the file is empty"
+    if bad := counts["malformed rows"]:
+        return f"{names}: no row can be used: {bad} are malformed, the first: {ledger.shown()['first malformed rows'][0]}"
+    if counts["rows held out for validation"] or counts["rows left to training"]:
+        return f"{names}: no row is left for {name}: give valid, or another hold_out"
+    return f"{names}: no row has any text ({counts['rows read']} rows are empty)"
 
 
 def _silent(text: str, done: int, total: int) -> None:

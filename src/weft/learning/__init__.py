@@ -1,24 +1,31 @@
 """LEARNING: how the weights move."""
 
+from weft.learning.all_reduce import AllReduce
 from weft.learning.averaging import EMA, average
 from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_weights, write_weights
 from weft.learning.checkpoint import load as load_checkpoint
 from weft.learning.constraints import ClipWeights
+from weft.learning.ddp import DDP
+from weft.learning.fsdp import FSDP
 from weft.learning.gradient import Gradient
 from weft.learning.loop import Loop
 from weft.learning.network import Network, Step, take_weights
 from weft.learning.nonfinite import NonFinite
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
 from weft.learning.phase import Phase
+from weft.learning.processes import Processes, joined
 from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
 from weft.learning.stage import Stage
 
 __all__ = [
+    "DDP",
     "EMA",
+    "FSDP",
     "SGD",
     "Adam",
     "AdamW",
+    "AllReduce",
     "Checkpoint",
     "CheckpointError",
     "Checkpoints",
@@ -33,6 +40,7 @@ __all__ = [
     "Noam",
     "NonFinite",
     "Phase",
+    "Processes",
     "Progress",
     "RMSprop",
     "SlantedTriangular",
@@ -41,6 +49,7 @@ __all__ = [
     "Watcher",
     "average",
     "digest",
+    "joined",
     "load_checkpoint",
     "read_weights",
     "take_weights",

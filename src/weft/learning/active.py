@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
+from torch import nn
 
 from weft.batch import Batch, Clock, Loss
 from weft.learning.gradient import Gradient
 from weft.learning.network import Network, Step, picked
 from weft.learning.nonfinite import tensors_in
 from weft.learning.phase import Phase
-from weft.slots import Feed, Objective
+from weft.slots import Feed, Objective, Sync
+
+
+@dataclass(frozen=True)
+class Micro:
+    """A micro-batch of this process. One that is not real stands in where it has no rows: it counts nothing, but every process
+    must go through the step as often as the others."""
+
+    batch: Batch
+    real: bool = True
 
 
 class Active:
     """A phase with what it works on."""
 
-    def __init__(self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient):
-        self.name, self.phase, self.objective, self.feed = name, phase, objective, feed
+    def __init__(
+        self, name: str, phase: Phase, network: Network, objective: Objective, feed: Feed, learning: Gradient, sync: Sync
+    ):
+        self.name, self.phase, self.objective, self.feed, self.sync = name, phase, objective, feed, sync
         own = network.parameters()
-        self.parameters = {n: own[n] for n in picked(own, phase.train)}
+        names = picked(own, phase.train)
         for glob in phase.train:
             if not picked(own, [glob]):
                 tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in own))
                 raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
+        self.collects = type(objective).collect is not Objective.collect
         self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
-        step = Step(network.model, objective)
-        self.step: Callable[[Batch, Clock], Loss] = compiled(step) if learning.compile else step
+        step: nn.Module = Step(network.model, objective)
+
+        def attach(step: nn.Module) -> Callable[[Batch, Clock], Loss]:
+            return sync.attach(step, [own[n] for n in names])
+
+        self.step: Callable[[Batch, Clock], Loss] = compiled(step, attach) if learning.compile else attach(step)
+        now = network.parameters()  # others of the same names, if they are sharded now
+        self.parameters = {n: now[n] for n in names}
         self._optimizer = phase.optimizer or learning.optimizer
         self.schedule = (phase.schedule or learning.schedule)()
         self.clip = learning.clip if phase.clip is None else phase.clip
@@ -51,9 +72,16 @@ class Active:
         return round_ >= self.start and (round_ - self.start) % self.every == 0
 
 
-def compiled(step: Step) -> Callable[[Batch, Clock], Loss]:
+def only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> None:
+    """Train these and no others."""
+    names = set(names)
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name in names)
+
+
+def compiled(step: nn.Module, attach: Callable[[Any], Any] = lambda step: step) -> Callable[[Batch, Clock], Loss]:
     """The step by torch.compile, once for all sizes: rows and lengths differ from batch to batch."""
-    inner = torch.compile(step)
+    inner = attach(torch.compile(step))
 
     def call(batch: Batch, clock: Clock) -> Loss:
         for tensor in tensors_in(batch.fields):

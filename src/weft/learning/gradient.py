@@ -10,7 +10,7 @@ from weft.learning.averaging import EMA
 from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
 from weft.learning.schedules import Constant
-from weft.slots import Learning, Optimizer, Schedule
+from weft.slots import Learning, Optimizer, Schedule, Sync
 
 
 @block("gradient")
@@ -40,6 +40,8 @@ class Gradient(Learning):
             and leave those rows out.
         most_skips: Skipped updates or rollbacks before training stops all the same.
         compile: Compile the step with torch.compile.
+        sync: How several processes (torchrun) exchange gradients; none = ddp, or all-reduce where phases train the same
+            parameters.
 
     Example:
         >>> from functools import partial
@@ -67,6 +69,7 @@ class Gradient(Learning):
         on_nonfinite: Literal["stop", "skip", "rollback"] = "stop",
         most_skips: Count = 10,
         compile: bool = False,
+        sync: Build[Sync] | None = None,
     ):
         if average > keep:
             raise ValueError(f"the mean of the last {average} checkpoints needs keep of at least {average}, it is {keep}")
@@ -79,4 +82,4 @@ class Gradient(Learning):
         self.phases = [build() for build in phases or [Phase]]
         self.ema, self.average, self.final = ema, average, final
         self.save_every, self.keep, self.log_every, self.patience = save_every, keep, log_every, patience
-        self.on_nonfinite, self.most_skips, self.compile = on_nonfinite, most_skips, compile
+        self.on_nonfinite, self.most_skips, self.compile, self.sync = on_nonfinite, most_skips, compile, sync

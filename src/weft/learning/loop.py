@@ -1,7 +1,8 @@
 """The loop. A round is one pass over the phases; checkpoints are written between rounds only.
 
 Before each micro-batch the generators are seeded with a hash of where training stands, so no generator's state is stored, and a
-run that is resumed from a checkpoint does what it would have done.
+run that is resumed from a checkpoint does what it would have done. With several processes each has its rows of every batch;
+what is decided depends on sums over all of them, so that all decide the same.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock
+from weft.batch import Clock
 from weft.keys import key
-from weft.learning.active import Active
+from weft.learning.active import Active, Micro, only
 from weft.learning.gradient import Gradient
-from weft.learning.network import Network, Step
-from weft.learning.nonfinite import NonFinite, bad_parameter, finite, watching
-from weft.learning.optimizers import flatten_state, restore_state
+from weft.learning.network import Network
+from weft.learning.nonfinite import NonFinite, finite
 from weft.learning.phase import Phase
+from weft.learning.processes import Processes
 from weft.learning.progress import Interrupted, Progress, Watcher
-from weft.learning.sync import Alone
+from weft.learning.recovery import recover, trouble_of
+from weft.learning.sharded import gathered, gathered_all
+from weft.learning.snapshot import pack, unpack
+from weft.learning.syncs import choose_sync
 from weft.slots import Feed, Objective
 
 _NAME = re.compile(r"[\w-]+")
@@ -39,6 +43,7 @@ class Loop:
         learning: The choices.
         feeds: Makes the batches of a split for an objective, under the name of a phase.
         watcher: Is told of updates, evaluates, saves.
+        processes: Those that train together; none = this one alone.
     """
 
     def __init__(
@@ -52,21 +57,28 @@ class Loop:
         stage: int,
         device: torch.device,
         precision: str,
+        processes: Processes | None = None,
     ):
         self.network, self.learning, self.watcher, self.device = network, learning, watcher, device
-        self.seed, self.sync, self.progress = seed, Alone(), Progress(stage=stage)
+        self.seed, self.progress, self.processes = seed, Progress(stage=stage), processes or Processes()
+        self.processes.same(network.tensors())
         self.autocast = lambda: torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
         self.ema = learning.ema() if learning.ema else None
-        if self.ema:
-            self.ema.update(network.tensors())
         self.phases: list[Active] = []
         for i, phase in enumerate(learning.phases):
             objective = self._objective(phase)
             name = phase.objective or ("main" if len(learning.phases) == 1 else f"phase-{i}")
             name = name if name not in [p.name for p in self.phases] else f"{name}-{i}"
-            self.phases.append(Active(name, phase, network, objective, feeds(phase.data, objective, name), learning))
-            self.sync.attach(nn.ModuleList([network.model, objective]), list(self.phases[-1].parameters.values()))
+            if self.processes.world > 1 and objective.couples:
+                raise ValueError(
+                    f"phase {name}: in its objective the examples of a batch interact, so a batch cannot be divided among "
+                    f"{self.processes.world} processes: train it with one"
+                )
+            feed, sync = feeds(phase.data, objective, name), choose_sync(learning, network, self.processes.world)
+            self.phases.append(Active(name, phase, network, objective, feed, learning, sync))
             self.progress.updates[name] = self.progress.drawn[name] = 0
+        if self.ema:
+            self.ema.update(network.tensors())
 
     def _objective(self, phase: Phase) -> Objective:
         known = self.network.objectives
@@ -91,34 +103,34 @@ class Loop:
             self.restore()
         else:
             self.save()
-        started, tokens = time.perf_counter(), self.progress.tokens
+        since = (self.progress.tokens, self.progress.elapsed)
         while self.progress.round < self.learning.steps and not self.progress.stopped:
-            row: dict[str, Any] = {}
+            began, row = time.perf_counter(), dict[str, Any]()
             try:
                 for phase in self.phases:
                     if phase.due(self.progress.round):
                         row |= self.run_phase(phase)
             except NonFinite as trouble:
-                if not self.recover(trouble):
+                if not recover(self, trouble):
                     raise
                 if self.learning.on_nonfinite == "rollback":
-                    started, tokens = time.perf_counter(), self.progress.tokens
+                    since = (self.progress.tokens, self.progress.elapsed)
                     continue
                 row = {}  # skip: the other phases of this round are left out as well, they would build on it
-            self.progress.round += 1
+            p = self.progress
+            p.round += 1
             if self.ema:
                 self.ema.update(self.network.tensors())
-            last = self.progress.round == self.learning.steps
-            if last or self.progress.round % self.learning.log_every == 0:
-                rate = (self.progress.tokens - tokens) / max(time.perf_counter() - started, 1e-9)
-                self.watcher.logged(
-                    {"round": self.progress.round, **row, "tokens": self.progress.tokens, "tokens_per_second": rate}
-                )
-                started, tokens = time.perf_counter(), self.progress.tokens
+            p.elapsed += time.perf_counter() - began
+            last = p.round == self.learning.steps
+            if last or p.round % self.learning.log_every == 0:
+                rate = (p.tokens - since[0]) / max(p.elapsed - since[1], 1e-9)
+                self.log({"round": p.round, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
+                since = (p.tokens, p.elapsed)
             improved = self.evaluate(last)
-            stop = self.watcher.wants_stop()
+            stop = self.processes.any(self.watcher.wants_stop())
             every = self.learning.save_every
-            if last or stop or improved or self.progress.stopped or (every and self.progress.round % every == 0):
+            if last or stop or improved or p.stopped or (every and p.round % every == 0):
                 self.save()
             if stop and not last:
                 raise Interrupted
@@ -133,73 +145,90 @@ class Loop:
         """All updates of a phase in one round."""
         row: dict[str, Any] = {}
         self.network.train()
-        for name, parameter in self.network.parameters().items():
-            parameter.requires_grad_(name in phase.parameters)
+        only(self.network.parameters(), phase.parameters)
         for repeat in range(phase.phase.repeat):
-            micros = [b for b in (self.draw(phase) for _ in range(phase.accumulate)) if b is not None]
+            with self.progress.spent.on("data"):
+                micros = self.draw(phase)
             for again in range(phase.phase.reuse if micros else 0):
                 row = self.update(phase, micros, repeat, again)
         prefix = f"{phase.name}/" if len(self.phases) > 1 else ""
         return {prefix + k: v for k, v in row.items()}
 
-    def draw(self, phase: Active) -> Batch | None:
+    def draw(self, phase: Active) -> list[Micro]:
+        """The micro-batches of an update, as many in every process: those of which no process has a row are left out."""
         without = frozenset(self.progress.left_out.get(phase.phase.data, ()))
-        batch = phase.feed.batch(self.progress.drawn[phase.name], without, self.sync.rank, self.sync.world)
-        self.progress.drawn[phase.name] += 1
-        if batch is None:
-            return None
-        self.progress.tokens += batch.tokens()
-        buffers = {name: self.network.buffers()[name].clone() for name in phase.frozen}
-        self.reseed(phase, "collect", self.progress.drawn[phase.name])
-        with torch.no_grad(), self.autocast():
-            collected = phase.objective.collect(self.network.model, batch.to(self.device))
-        self.put_back(buffers, phase.frozen)
-        return collected
+        first, world = self.progress.drawn[phase.name], self.processes.world
+        draws = range(first, first + phase.accumulate)
+        own = [phase.feed.batch(draw, without, self.processes.rank, world) for draw in draws]
+        tokens = self.processes.gather([batch and batch.tokens() for batch in own])
+        self.progress.drawn[phase.name] += phase.accumulate
+        micros: list[Micro] = []
+        for draw, batch, of_all in zip(draws, own, zip(*tokens, strict=True), strict=True):
+            self.progress.tokens += sum(n for n in of_all if n is not None)
+            holder = next((rank for rank, n in enumerate(of_all) if n is not None), None)
+            if holder is None:
+                continue
+            there = batch or phase.feed.batch(draw, without, holder, world)
+            assert there is not None
+            buffers = {name: self.network.buffers()[name].clone() for name in phase.frozen}
+            self.reseed(phase, "collect", draw + 1)
+            with torch.no_grad(), self.autocast(), phase.sync.whole() if phase.collects else contextlib.nullcontext():
+                collected = phase.objective.collect(self.network.model, there.to(self.device))
+            self.put_back(buffers, phase.frozen)
+            micros.append(Micro(collected, batch is not None))
+        return micros
 
     def reseed(self, phase: Active, *place: int | str) -> None:
         """Seed the generators by where training stands: there is no state to store, and resuming changes nothing."""
         about = (self.seed, self.progress.stage, self.progress.round, phase.name)
-        torch.manual_seed(key(*about, *place, self.sync.rank))
+        torch.manual_seed(key(*about, *place, self.processes.rank))
 
-    def update(self, phase: Active, micros: list[Batch], repeat: int, again: int) -> dict[str, Any]:
-        """One step of the optimiser: sum_k weight_k total_k / N_k over the micro-batches, N_k counted over all of them."""
-        done = self.progress.updates[phase.name]
+    def update(self, phase: Active, micros: list[Micro], repeat: int, again: int) -> dict[str, Any]:
+        """One step of the optimiser: sum_k weight_k total_k / N_k over the micro-batches, N_k counted over all of them, in all
+        processes."""
+        done, spent = self.progress.updates[phase.name], self.progress.spent
         clock = Clock(done, phase.total, (self.progress.drawn[phase.name] - 1) // len(phase.feed))
         buffers = {name: buffer.clone() for name, buffer in self.network.buffers().items()}
-        counts: dict[str, float] = {}
-        for batch in micros:
-            for term, n in phase.objective.counts(batch).items():
-                counts[term] = counts.get(term, 0) + n
-        counts = self.sync.total(counts)
+        own: dict[str, float] = {}
+        for micro in micros:
+            for term, n in phase.objective.counts(micro.batch).items():
+                own[term] = own.get(term, 0) + n * micro.real
+        counts = self.processes.sum(own)
         phase.optimizer.zero_grad(set_to_none=True)
-        total, means = 0.0, dict.fromkeys(counts, 0.0)
-        for i, batch in enumerate(micros):
+        total, sums = 0.0, dict.fromkeys(own, 0.0)
+        for i, micro in enumerate(micros):
             self.reseed(phase, repeat, again, i)
-            with contextlib.nullcontext() if i == len(micros) - 1 else self.sync.hold():
-                with self.autocast():
-                    terms = phase.step(batch, clock)
+            with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.hold():
+                with spent.on("forward"), self.autocast():
+                    terms = phase.step(micro.batch, clock)
                 value = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
                 if not value.requires_grad:
                     raise ValueError(f"phase {phase.name}: its loss does not depend on what it trains ({phase.phase.train})")
-                total += value.item()
-                if finite(total):
-                    value.backward()
-            for k, t in terms.items():
-                means[k] += t.total.item() / max(counts[k], 1)
-        self.sync.finish()
-        norm = nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf")).item() if finite(total) else total
+                with spent.on("backward"):
+                    (value * float(micro.real)).backward()
+            total += value.item() if micro.real else 0.0
+            for k, t in terms.items() if micro.real else ():
+                sums[k] = sums.get(k, 0.0) + t.total.item() / max(counts[k], 1)
+        with spent.on("backward"):
+            phase.sync.finish()
+            means = self.processes.sum({"": total, **sums})
+            total = means.pop("")
+        with spent.on("optimizer"):
+            clipped = nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf"))
+            norm = gathered(clipped).item() if finite(total) else total
         if not finite(norm):
-            what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
-            module = self.find(phase, micros, repeat, again, clock)
+            trouble = trouble_of(self, phase, micros, repeat, again, clock, total, norm)
             self.put_back(buffers, set(buffers))
-            raise NonFinite(done, phase.name, [r for b in micros for r in b.rows], what, module)
+            raise trouble
         factor = phase.schedule.factor(done, phase.total)
         for group in phase.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
-        phase.optimizer.step()
+        with spent.on("optimizer"):
+            phase.optimizer.step()
         for constraint in phase.phase.constrain:
             constraint.apply(phase.parameters)
         self.put_back(buffers, phase.frozen)
+        self.agree_on_buffers(buffers)
         phase.objective.observe(means)
         self.progress.updates[phase.name] += 1
         terms = means if set(means) != {"loss"} else {}
@@ -210,11 +239,32 @@ class Loop:
             if name in names:
                 buffer.copy_(buffers[name])
 
+    def agree_on_buffers(self, before: dict[str, Tensor]) -> None:
+        """Statistics of batches are the first process': each has seen rows of its own."""
+        own = self.network.buffers()
+        if self.processes.world > 1 and own:
+            moved = {name: buffer for name, buffer in own.items() if not torch.equal(buffer, before[name])}
+            for name, value in self.processes.share_tensors(moved).items():
+                own[name].copy_(value)
+
+    # --------------------------------------------------------------------------------- what only the first process does
+
+    def log(self, row: dict[str, Any]) -> None:
+        if self.processes.first:
+            self.watcher.logged(row)
+
+    def times(self) -> dict[str, Any]:
+        """Seconds of training so far, and what they went into."""
+        spent = {name: round(seconds, 3) for name, seconds in asdict(self.progress.spent).items()}
+        return {"elapsed": round(self.progress.elapsed, 3), "seconds": spent}
+
     def evaluate(self, last: bool) -> bool:
         """Evaluate when it is time; True when these are the best weights so far."""
         p = self.progress
-        with self.final_weights():
-            figure = self.watcher.evaluate(p, last)
+        if not self.watcher.due(p, last):
+            return False
+        with self.final_weights(), self.phases[0].sync.whole():
+            figure = self.processes.ask_first(lambda: self.watcher.evaluate(p, last))
         if figure is None:
             return False
         if finite(figure) and (p.best is None or figure > p.best):
@@ -224,60 +274,18 @@ class Loop:
         p.stopped = bool(self.learning.patience) and p.stale >= self.learning.patience
         return False
 
-    # --------------------------------------------------------------------------------------------- what can go wrong
-
-    def recover(self, trouble: NonFinite) -> bool:
-        """Skip the update, or go back to the last checkpoint without its rows; False = stop."""
-        p, policy = self.progress, self.learning.on_nonfinite
-        if policy == "stop" or p.skips >= self.learning.most_skips:
-            return False
-        self.watcher.logged({"event": policy, "round": p.round + 1, "problem": str(trouble), "rows": trouble.rows})
-        data = next(a.phase.data for a in self.phases if a.name == trouble.phase)
-        if policy == "skip":
-            p.skips += 1
-            p.skipped.setdefault(data, []).extend(trouble.rows)
-            return True
-        left_out, skips = p.left_out, p.skips
-        left_out[data] = sorted({*left_out.get(data, []), *trouble.rows})
-        self.restore()
-        self.progress.left_out, self.progress.skips = left_out, skips + 1
-        return True
-
-    def find(self, phase: Active, micros: list[Batch], repeat: int, again: int, clock: Clock) -> str:
-        """Compute the update's loss once more, to name the first module whose output is not finite."""
-        if bad := bad_parameter(self.network.parameters(), "data"):
-            return f"the weights themselves ({bad})"
-        for i, batch in enumerate(micros):
-            self.reseed(phase, repeat, again, i)
-            with torch.no_grad(), self.autocast(), watching(Step(self.network.model, phase.objective)) as found:
-                phase.objective(self.network.model, batch, clock)
-            if found:
-                return found[0].removeprefix("model.")
-        bad = bad_parameter(phase.parameters, "grad")
-        return f"the gradient of {bad}" if bad else "the sum of the loss's terms"
-
-    # ---------------------------------------------------------------------------------------------------- checkpoints
-
     def save(self) -> None:
-        tensors = {"model.safetensors": self.network.tensors()}
-        rest: dict[str, Any] = {}
-        for phase in self.phases:
-            names = {p: n for n, p in phase.parameters.items()}
-            tensors[f"optimizer-{phase.name}.safetensors"], rest[phase.name] = flatten_state(phase.optimizer, names)
-        if self.ema:
-            tensors["ema.safetensors"] = self.ema.state()
-        self.watcher.save(tensors, {"state.json": {"progress": asdict(self.progress), "optimizers": rest}}, self.progress)
+        tensors, documents = pack(self.network, self.phases, self.ema, self.progress)
+        if self.processes.first:
+            self.watcher.save(tensors, documents, self.progress)
 
     def restore(self) -> None:
-        tensors, documents = self.watcher.restore()
-        state = documents["state.json"]
-        self.network.load(tensors["model.safetensors"])
-        for phase in self.phases:
-            names = {p: n for n, p in phase.parameters.items()}
-            restore_state(phase.optimizer, names, tensors[f"optimizer-{phase.name}.safetensors"], state["optimizers"][phase.name])
-        if self.ema:
-            self.ema.restore(tensors["ema.safetensors"])
-        self.progress = Progress(**state["progress"])
+        files, documents = self.watcher.restore() if self.processes.first else ({}, {})
+        documents = self.processes.share(documents)
+        tensors = {name: self.processes.share_tensors(files.get(name)) for name in self.processes.share(list(files))}
+        self.progress = unpack(self.network, self.phases, self.ema, tensors, documents)
+
+    # ---------------------------------------------------------------------------------------------------------- weights
 
     @contextlib.contextmanager
     def final_weights(self) -> Iterator[None]:
@@ -290,5 +298,5 @@ class Loop:
             self.network.load(own)
 
     def final(self) -> Mapping[str, Tensor]:
-        """The weights to evaluate and to keep: the moving average if there is one, else the network's own."""
-        return self.ema.tensors() if self.ema else self.network.tensors()
+        """The weights to evaluate and to keep, whole: the moving average if there is one, else the network's own."""
+        return gathered_all(self.ema.tensors() if self.ema else self.network.tensors())

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.batch import Batch, Clock, Loss
+from weft.learning.sharded import is_sharded, spread
 from weft.slots import Objective
 
 
@@ -46,7 +47,7 @@ class Network:
         found: dict[str, Tensor] = {}
         seen: set[int] = set()
         for prefix, module in self.modules():
-            for name, tensor in module.state_dict().items():
+            for name, tensor in module.state_dict(keep_vars=True).items():
                 if id_of(tensor) not in seen or tensor.numel() == 0:
                     seen.add(id_of(tensor))
                     found[prefix + name] = tensor.detach()
@@ -66,7 +67,11 @@ class Network:
             raise ValueError(f"the weights do not fit the network: {'; '.join(wrong[:8])}{more}")
         with torch.no_grad():
             for name, tensor in own.items():
-                tensor.copy_(tensors[name])
+                tensor.copy_(spread(tensors[name], tensor))
+
+    def is_sharded(self) -> bool:
+        """Whether each process holds a part of the weights: the modules then work within the step only."""
+        return any(is_sharded(p) for p in self.parameters().values())
 
     def to(self, device: torch.device) -> Network:
         for _, module in self.modules():
@@ -79,6 +84,9 @@ class Network:
 
 
 def id_of(tensor: Tensor) -> int:
+    """Equal for tensors that are the same numbers in memory. A process may hold nothing of a sharded one, so that is itself."""
+    if is_sharded(tensor):
+        return id(tensor)
     return hash((tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape)))
 
 

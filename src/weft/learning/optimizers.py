@@ -7,7 +7,7 @@ They are torch's, in the fused implementation where the device has one. ``groups
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Lt
@@ -49,6 +49,8 @@ class Adam(Optimizer):
         tensor([-0.5000])
     """
 
+    kind: ClassVar[type[torch.optim.Adam]] = torch.optim.Adam
+
     def __init__(
         self,
         groups: list[dict[str, Any]],
@@ -60,13 +62,13 @@ class Adam(Optimizer):
         weight_decay: NonNegative = 0.0,
     ):
         fused = _can_fuse(groups)
-        self.inner = torch.optim.Adam(groups, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=fused)
+        self.inner = self.kind(groups, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=fused)
         if fused:
             self.inner.register_step_pre_hook(_align)
 
 
 @block("adamw")
-class AdamW(Optimizer):
+class AdamW(Adam):
     """Adam with weight decay apart from the gradient.
 
     w <- (1 - lr weight_decay) w, then Adam's step
@@ -89,6 +91,8 @@ class AdamW(Optimizer):
         tensor([0.4500])
     """
 
+    kind: ClassVar[type[torch.optim.Adam]] = torch.optim.AdamW
+
     def __init__(
         self,
         groups: list[dict[str, Any]],
@@ -99,10 +103,7 @@ class AdamW(Optimizer):
         eps: Positive = 1e-8,
         weight_decay: NonNegative = 0.01,
     ):
-        fused = _can_fuse(groups)
-        self.inner = torch.optim.AdamW(groups, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=fused)
-        if fused:
-            self.inner.register_step_pre_hook(_align)
+        super().__init__(groups, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
 
 
 @block("sgd")

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from torch import nn
+from torch import Tensor, nn
+
+from weft.batch import Batch, Clock, Loss
+from weft.slots import Sync
 
 
-class Alone:
+class Alone(Sync):
     """One process: there is nobody to exchange with."""
 
-    rank = 0
-    world = 1
+    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
+        return step
 
-    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
-        """Called once per phase, before the first update."""
 
-    def hold(self) -> Any:
-        return contextlib.nullcontext()
+class Totals(nn.Module):
+    """A step as torch's wrappers want it: its result is a plain dict of tensors, and depends on something that is trained.
 
-    def finish(self) -> None:
-        """Called after the last backward of an update."""
+    They look for tensors in the result, to know what backward will reach, and every process must go through backward: also one
+    whose rows happen to use none of the trained parameters. It then gives one of them a gradient of zero.
+    """
 
-    def total(self, counts: dict[str, float]) -> dict[str, float]:
-        """Counts summed over all processes."""
-        return counts
+    def __init__(self, step: nn.Module):
+        super().__init__()
+        self.step = step
+        self.terms = Loss()
+
+    def forward(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
+        self.terms = self.step(batch, clock)
+        totals = {name: term.total for name, term in self.terms.items()}
+        if not any(total.requires_grad for total in totals.values()):
+            trained = next(p for p in self.step.parameters() if p.requires_grad)
+            totals = {name: total + 0 * trained.sum() for name, total in totals.items()}
+        return totals
+
+    def through(self, wrapped: nn.Module) -> Callable[[Batch, Clock], Loss]:
+        """The step again, by way of what was wrapped around this module."""
+
+        def call(batch: Batch, clock: Clock) -> Loss:
+            totals = wrapped(batch, clock)
+            terms, self.terms = self.terms, Loss()  # or the graph would live until the next call
+            return Loss({name: replace(term, total=totals[name]) for name, term in terms.items()})
+
+        return call

@@ -10,14 +10,14 @@ from weft.catalog import Build, block
 from weft.choices import Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Encodes, Head, Structure, Tags
+from weft.slots import Chain, Embedder, Encoder, Encodes, Head, Structure, Tags
 
 
 @block("tagger")
 class Tagger(Structure, Tags, Encodes):
     """Says a class (field ``tags``) for each word of a text (field ``text``).
 
-    p(tag_t | x) = softmax(head(encoder(x)_t))
+    p(tag_t | x) = softmax(head(encoder(x)_t)),  or with a chain  p(tags | x) = chain(head(encoder(x)_1), head(encoder(x)_2), ...)
 
     Huang et al. 2015, https://arxiv.org/abs/1508.01991
 
@@ -26,6 +26,7 @@ class Tagger(Structure, Tags, Encodes):
         embedder: Vectors of the tokens.
         encoder: n -> n, over the text.
         head: Logits over the tags.
+        chain: How the tags of neighbours depend on each other; None = each word has its tag by itself.
 
     Example:
         >>> import torch
@@ -44,15 +45,17 @@ class Tagger(Structure, Tags, Encodes):
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
+        chain: Build[Chain] | None = None,
     ):
         super().__init__(info)
         tags = info["tags"]
         if tags.kind != "tags":
-            raise ValueError(f"the field 'tags' must have a class for each word, but the data ({info.data}) makes it a {tags.kind}")
+            raise ValueError(f"needs a class for each word, but in the data ({info.data}) the field 'tags' is a {tags.kind}")
         self.dim = dim
         self.embedder = embedder(dim, info[tags.space])
         self.encoder = encoder(dim)
         self.tagger = head(dim, tags, None)
+        self.chain = None if chain is None else chain(tags)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)

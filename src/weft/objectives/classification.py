@@ -9,6 +9,7 @@ from torch import Tensor
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
 from weft.catalog import block
 from weft.choices import Share
+from weft.objectives.weights import ClassWeights, Weights
 from weft.slots import Classifies, Objective, Search
 
 
@@ -16,10 +17,12 @@ from weft.slots import Classifies, Objective, Search
 class Classification(Objective):
     """Predict the label of a text.
 
-    loss = - sum_i log p(label_i | text_i); the count is the number of texts.
+    loss = - sum_i w(label_i) log p(label_i | text_i); the count is the number of texts.
 
     Args:
         label_smoothing: Share of the probability that is spread over all classes.
+        weights: How much the loss of each class counts in training, by name (others: 1); balanced = n / (C n_c), so that all C
+            classes count alike; None = all texts alike.
 
     Example:
         >>> import numpy as np
@@ -31,10 +34,20 @@ class Classification(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
         self.text, self.label = info["text"], info["label"]
+        if self.label.kind != "label":
+            better = {"labels": "multi-label", "number": "regression"}.get(self.label.kind, "another one")
+            raise ValueError(
+                f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
+                f"take the objective {better}"
+            )
         self.smoothing = label_smoothing
+        self.weigh = ClassWeights(self.label, weights)
+
+    def begin(self, model: Any, dataset: Any) -> None:
+        self.weigh.count(dataset[row]["label"] for row in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         text = between([], example["text"], [self.text.special.eos])
@@ -43,7 +56,7 @@ class Classification(Objective):
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
         nll_B = model.classifier.nll(model.features(batch["text"]), batch["label"], smoothing)
-        return Loss.of(nll_B.sum(), len(batch))
+        return Loss.of(self.weigh(nll_B, batch["label"]).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         return model.classifier(model.features(batch["text"])).argmax(-1).tolist()

@@ -1,8 +1,12 @@
-"""Say a class for each word of a text. N words."""
+"""Say a class for each word of a text. N words, C tags; T tokens are room for all words of a row."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
 from weft.catalog import block
@@ -13,12 +17,12 @@ from weft.slots import Objective, Search, Tags
 
 @block("tagging")
 class Tagging(Objective):
-    """Predict the tag of each word of a text, each by itself.
+    """Predict the tag of each word of a text; with a structure that has a chain, all tags of a text together.
 
-    loss = - sum_t w(tag_t) log p(tag_t | text), with t over all words; the count is their number. Of a word that is several
-    tokens, the first is asked.
+    loss = - sum_t w(tag_t) log p(tag_t | text), with t over all words,  or with a chain  - log p(tag_1, tag_2, ... | text); the
+    count is the number of words. Of a word that is several tokens, the first is asked.
 
-    Collobert et al. 2011, https://arxiv.org/abs/1103.0398
+    Collobert et al. 2011 (both ways), https://arxiv.org/abs/1103.0398
 
     Args:
         label_smoothing: Share of the probability that is spread over all tags.
@@ -56,15 +60,51 @@ class Tagging(Objective):
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         tags = batch["tags"]
+        hidden_ND = tags.gather(model.encode(batch["text"]))
+        if model.chain is not None:
+            self._check_plain()
+            grid = Grid.of(batch)
+            target_BT = grid.spread(tags.target_N)
+            nll_B = model.chain.nll(grid.spread(model.tagger(hidden_ND)), target_BT, grid.mask_BT)
+            return Loss.of(nll_B.sum(), len(tags))
         smoothing = self.smoothing if self.training else 0.0
-        nll_N = model.tagger.nll(tags.gather(model.encode(batch["text"])), tags.target_N, smoothing)
+        nll_N = model.tagger.nll(hidden_ND, tags.target_N, smoothing)
         return Loss.of(self.weigh(nll_N, tags.target_N).sum(), len(tags))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """The numbers of the tags of each row's words."""
-        tags, width = batch["tags"], batch["text"].width
-        found: list[list[int]] = [[] for _ in range(len(batch))]
-        best_N = model.tagger(tags.gather(model.encode(batch["text"]))).argmax(-1)
-        for place, tag in zip(tags.index_N.tolist(), best_N.tolist(), strict=True):
-            found[place // width].append(tag)
-        return found
+        grid, score_NC = Grid.of(batch), model.tagger(batch["tags"].gather(model.encode(batch["text"])))
+        if model.chain is None:
+            best_BT = grid.spread(score_NC.argmax(-1))
+        else:
+            best_BT = model.chain.best(grid.spread(score_NC), grid.mask_BT)
+        lengths = grid.mask_BT.sum(1).tolist()
+        return [row[:length] for row, length in zip(best_BT.tolist(), lengths, strict=True)]
+
+    def _check_plain(self) -> None:
+        if self.smoothing or not self.weigh.plain:
+            option = "label_smoothing" if self.smoothing else "weights"
+            raise ValueError(f"{option} is about tags one by one, but the structure has a chain: leave one of them out")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where each of the N words stands in B x T: its row, and its number in the row."""
+
+    row_N: Tensor
+    word_N: Tensor
+    mask_BT: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> Grid:
+        at_N, text = batch["tags"].index_N, batch["text"]
+        row_N = at_N // text.width
+        ones_N = torch.ones_like(row_N)
+        words_B = torch.zeros(text.rows, dtype=torch.long, device=row_N.device).index_add(0, row_N, ones_N)
+        first_B = words_B.cumsum(0) - words_B
+        word_N = ones_N.cumsum(0) - 1 - first_B[row_N]
+        return cls(row_N, word_N, torch.arange(text.width, device=row_N.device) < words_B[:, None])
+
+    def spread(self, x_N: Tensor) -> Tensor:
+        """B x T (x C) from N (x C); zeros where there is no word."""
+        return x_N.new_zeros(*self.mask_BT.shape, *x_N.shape[1:]).index_put((self.row_N, self.word_N), x_N)

@@ -36,7 +36,7 @@ class ClassWeights(nn.Module):
         # before the data is read its classes have no names: then there is nothing to compare with
         if field.labels and (unknown := sorted(set(named) - set(field.labels))):
             raise ValueError(f"weights for {', '.join(unknown)}, but the classes of {field.name!r} are {', '.join(field.labels)}")
-        names = field.labels or ("",) * field.vocab
+        names = (*field.labels, *[""] * (field.vocab - len(field.labels)))
         self.register_buffer("factor_C", torch.tensor([float(named.get(name, 1.0)) for name in names]), persistent=False)
 
     def count(self, classes: Iterable[np.ndarray | int]) -> None:

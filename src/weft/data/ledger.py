@@ -1,0 +1,92 @@
+"""What happened to the rows of a split on the way from its files to the network: nothing is dropped, cut or changed silently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
+
+COUNTS = {
+    "rows read": "lines, records, sentences or documents that the files have",
+    "empty rows": "of these, how many have no text; left out",
+    "malformed rows": "of these, how many cannot be understood; left out (on_bad_row: skip)",
+    "rows held out for validation": "of these, how many were taken from training",
+    "rows left to training": "of these, how many validation did not take",
+    "split rows": "of these, how many became several (on_overflow: split)",
+    "truncated rows": "of these, how many lost tokens",
+    "tokens lost": "how many tokens that were",
+    "rows": "what is left, and used",
+    "tokens": "how many they have, all texts together",
+    "unknown tokens": "of these, how many stand for something that the vocabulary does not have",
+    "rows decoded again": "rows whose texts were encoded and decoded again to see: the first thousand, then one in a hundred",
+    "rows decoded differently": "of these, how many did not come back exactly",
+    EMPTY_FILES: "files without any content",
+    COMMENTS: "lines between tagged sentences that begin with #; left out",
+    BOM: "at the beginning of files",
+    WINDOWS: "lines that ended in \\r\\n",
+}
+"""The counts of a ledger, in order, and what they mean."""
+DUPLICATES = "near-duplicates of training"
+"""Rows of validation or test that are, but for a few words, in training too."""
+EXAMPLES = 5
+"""So many of the rows that something happened to are shown; the others are counted."""
+_SHOWN = 80
+_CHECKED, _EVERY = 1000, 100
+
+
+def short(text: str) -> str:
+    """A text in quotation marks, its end left out where it is long."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+class Ledger:
+    """Counts, and the first examples of what was malformed or changed.
+
+    Files are known by number, because the same content may be prepared once and used under another name.
+
+    Args:
+        files: The files of the split.
+        state: What ``state`` gave, to go on from there.
+    """
+
+    def __init__(self, files: Sequence[str], state: Mapping[str, Any] | None = None):
+        self.files = list(files)
+        state = state or {}
+        self.counts: Counter[str] = Counter(state.get("counts", {}))
+        self.malformed: list[list[Any]] = list(state.get("malformed", []))
+        self.changed: list[list[Any]] = list(state.get("changed", []))
+        self.seen: int = state.get("seen", 0)
+
+    def state(self) -> dict[str, Any]:
+        return {"counts": dict(self.counts), "malformed": self.malformed, "changed": self.changed, "seen": self.seen}
+
+    def refuse(self, row: Row, problem: str) -> None:
+        self.counts["malformed rows"] += 1
+        self._show(self.malformed, row, problem)
+
+    def to_check(self) -> bool:
+        """For each row once: whether its texts are to be decoded again."""
+        self.seen += 1
+        return self.seen <= _CHECKED or self.seen % _EVERY == 0
+
+    def check(self, row: Row, field: str, decoded: str) -> bool:
+        """Whether a text came back as it was."""
+        text = row.cells[field]
+        if decoded == text:
+            return True
+        self._show(self.changed, row, f"{short(text)} comes back as {short(decoded)}")
+        return False
+
+    def _show(self, examples: list[list[Any]], row: Row, what: str) -> None:
+        if len(examples) < EXAMPLES:
+            examples.append([self.files.index(row.file), row.line, what])
+
+    def shown(self) -> dict[str, Any]:
+        """For people: all counts in order, then examples with file and line, where there are any."""
+        examples = {"first malformed rows": self.malformed, "first rows decoded differently": self.changed}
+        listed = {
+            name: [f"{self.files[file]}:{line}: {what}" for file, line, what in rows] for name, rows in examples.items() if rows
+        }
+        return {**{name: int(self.counts[name]) for name in COUNTS}, **listed}

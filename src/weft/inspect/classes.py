@@ -1,0 +1,34 @@
+"""Pictures of how a classifier does: confusion.png and reliability.png."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.inspect.confusion import confusion
+from weft.inspect.reliability import reliability
+
+if TYPE_CHECKING:
+    from weft.evaluate import Judged
+    from weft.run import Run
+
+
+def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
+    """For classifiers: which classes are confused, and whether probabilities can be trusted. Returns what was in the way."""
+    assert run.codec is not None
+    label = run.codec.info.fields.get("label")
+    if label is None or label.kind != "label" or not judged.predictions:
+        return None
+    rows = sorted(judged.predictions)
+    fields = [f.name for f in run.codec.info.texts()]
+    right = [judged.references[row]["label"] for row in rows]
+    shares = run.predict_all([{name: judged.references[row][name] for name in fields} for row in rows])
+    best = [max(answer.probabilities.values(), default=0.0) for answer in shares]
+    try:
+        confusion(right, [judged.predictions[row] for row in rows], folder / "confusion.png")
+        if any(best):
+            hits = [judged.predictions[row] == truth for row, truth in zip(rows, right, strict=True)]
+            reliability(best, hits, folder / "reliability.png")
+    except ValueError as missing:
+        return f"no pictures of the classes: {missing}"
+    return None

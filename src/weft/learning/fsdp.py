@@ -1,0 +1,62 @@
+"""Sharded data parallelism: every process has a part of the weights and a part of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from torch import nn
+
+from weft.batch import Batch, Clock, Loss
+from weft.catalog import block
+from weft.learning.sync import Totals
+from weft.slots import Sync
+
+
+@block("fsdp")
+class FSDP(Sync):
+    """Keep weights, gradients and the optimiser's state in parts, one in each process (torch's FSDP2, ``fully_shard``).
+
+    g_r = part r of sum_s g_s over processes s;  process r steps with its part of the optimiser's state
+
+    The weights are gathered for the step and let go after it; the step as a whole is what is wrapped, so any structure will do.
+    Checkpoints hold whole tensors: a run may go on with another number of processes, or with ddp.
+
+    Zhao et al. 2023, https://arxiv.org/abs/2304.11277
+
+    Example:
+        >>> FSDP().module is None
+        True
+    """
+
+    def __init__(self):
+        self.module: Any = None
+
+    def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        totals = Totals(step)
+        self.module = fully_shard(totals, mesh=init_device_mesh(parameters[0].device.type, (dist.get_world_size(),)))
+        self.module.set_gradient_divide_factor(1.0)  # a sum, not a mean
+        self.module.set_force_sum_reduction_for_comms(True)
+        if hasattr(self.module, "set_reduce_scatter_unused_params"):  # of newer torch: a process may leave out a head
+            self.module.set_reduce_scatter_unused_params(True)
+        return totals.through(totals)
+
+    def hold(self) -> AbstractContextManager[None]:
+        return self._held()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self.module.set_requires_gradient_sync(False)
+        yield
+        self.module.set_requires_gradient_sync(True)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        self.module.unshard()
+        yield
+        self.module.reshard()

@@ -1,0 +1,308 @@
+"""``weft new FILE ...``: look at files, guess what they are, and write a commented recipe that trains."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from weft.data.labelled import LABEL, TEXT
+from weft.data.pairs import FIRST, SECOND
+from weft.data.reading import Cursor, Wanted, column_names, tables
+from weft.files import list_files
+
+_LOOK = 2000
+"""So many rows are looked at."""
+_SPLITS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"} | {
+    "test": "test",
+    "testing": "test",
+}
+_TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+_TAG = re.compile(r"O|[BIESLU]-\S+")
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+
+
+@dataclass
+class Guess:
+    """What files seem to be.
+
+    Args:
+        source: The type of data.
+        splits: For each split its files.
+        options: Further choices of the data, as YAML.
+        why: What it was guessed from.
+        classes: How many classes there are, as far as rows were looked at.
+        size: Bytes of the training files.
+    """
+
+    source: str
+    splits: dict[str, list[str]]
+    options: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+    classes: int = 0
+    size: int = 0
+    answer: str = "one"
+
+
+def guess(files: list[str]) -> Guess:
+    """What these files are. Raises ValueError where nothing fits."""
+    for file in files:
+        if not Path(file).exists():
+            raise ValueError(f"there is no file {file}")
+        if not list_files(file) or not sum(Path(inner).stat().st_size for inner in list_files(file)):
+            raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
+    splits = _by_split(files)
+    train = splits["train"]
+    size = sum(Path(inner).stat().st_size for file in train for inner in list_files(file))
+    if len(train) == 2 and (found := _parallel(splits)) is not None:
+        made = found
+    elif Path(train[0]).suffix.lower() in _TABLES or _has_tabs(train[0]):
+        made = _table(splits)
+    elif (tagged := _tagged(train[0])) is not None:
+        made = Guess("tagged-text", splits, tagged, "lines of a word and its tags, with empty lines between sentences")
+    else:
+        made = Guess("plain-text", splits, why="texts without columns")
+    made.size = size
+    return made
+
+
+def _by_split(files: list[str]) -> dict[str, list[str]]:
+    """Files by the split that their names tell; without any, all are for training."""
+    found: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for file in files:
+        words = re.split(r"[^a-z]+", Path(file).name.lower())
+        found[next((_SPLITS[word] for word in words if word in _SPLITS), "train")].append(file)
+    if not found["train"]:
+        raise ValueError(
+            f"none of {', '.join(Path(f).name for f in files)} seems to be for training: a training file has train in its name"
+        )
+    return {split: named for split, named in found.items() if named}
+
+
+def _parallel(splits: dict[str, list[str]]) -> Guess | None:
+    """Two files that differ in their ending (train.de, train.en) and have equally many lines."""
+    one, two = splits["train"]
+    if Path(one).stem != Path(two).stem or Path(one).suffix in _TABLES or Path(one).suffix == Path(two).suffix:
+        return None
+    counts = [sum(1 for _ in _lines(file)) for file in (one, two)]
+    if counts[0] != counts[1]:
+        raise ValueError(f"{one} and {two} look like parallel texts, but have {counts[0]} and {counts[1]} lines")
+    ordered = {split: sorted(files, key=lambda file: Path(file).suffix != Path(one).suffix) for split, files in splits.items()}
+    for split, files in ordered.items():
+        if [Path(f).suffix for f in files] != [Path(one).suffix, Path(two).suffix]:
+            raise ValueError(f"{split} needs one file {Path(one).suffix} and one {Path(two).suffix}, not {', '.join(files)}")
+    return Guess("parallel-text", ordered, why=f"two files of {counts[0]:,} lines each")
+
+
+def _lines(file: str) -> list[tuple[str, str]]:
+    cursor = Cursor(list_files(file)[:1])
+    return list(cursor.lines())
+
+
+def _first_lines(file: str) -> list[str]:
+    return [line for line, problem in islice(Cursor(list_files(file)[:1]).lines(), _LOOK) if not problem]
+
+
+def _has_tabs(file: str) -> bool:
+    """Whether nearly all lines have the same number of tabs, at least one."""
+    counts = Counter(line.count("\t") for line in _first_lines(file) if line.strip())
+    return bool(counts) and counts.most_common(1)[0][0] > 0 and counts.most_common(1)[0][1] > 0.95 * counts.total()
+
+
+def _tagged(file: str) -> dict[str, str] | None:
+    """The choices of a file of words with tags, or None."""
+    lines = [line.split() for line in _first_lines(file)]
+    rows = [cells for cells in lines if cells and cells[0] != "-DOCSTART-" and not cells[0].startswith("#")]
+    widths = Counter(map(len, rows))
+    if not rows or [] not in lines or len(widths) != 1 or len(rows[0]) < 2:
+        return None
+    tags = {cells[-1] for cells in rows}
+    if len(tags) > 100 or len(tags) * 5 > len(rows):
+        return None
+    return {} if all(map(_TAG.fullmatch, tags)) else {"scheme": "null"}
+
+
+# ----------------------------------------------------------------------------------------------------------------- tables
+
+
+@dataclass
+class _Column:
+    name: str
+    cells: list[str]
+
+    @property
+    def words(self) -> float:
+        return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
+
+    @property
+    def numeric(self) -> bool:
+        return all(map(_NUMBER.fullmatch, self.cells))
+
+    @property
+    def kinds(self) -> int:
+        return len(set(self.cells))
+
+    @property
+    def is_label(self) -> bool:
+        return self.words < 3 and self.kinds <= max(2, min(100, len(self.cells) // 4))
+
+
+def _table(splits: dict[str, list[str]]) -> Guess:
+    file = splits["train"][0]
+    names = column_names(file)
+    wanted = {name: Wanted(name) for name in names}
+    rows = [row.cells for row in islice(tables(Cursor([file]), wanted), _LOOK) if row.cells and not row.problem]
+    if not rows:
+        raise ValueError(f"{file}: no row can be read as a table")
+    options: dict[str, str] = {}
+    if Path(file).suffix.lower() not in (".jsonl", ".ndjson") and _is_data(names, rows):
+        header = [f"column{i}" for i in range(1, len(names) + 1)]
+        rows = [dict(zip(header, cells, strict=True)) for cells in (names, *(list(r.values()) for r in rows))]
+        names = header
+        options["header"] = f"[{', '.join(header)}]"
+    columns = [_Column(name, [row.get(name, "").strip() for row in rows if row.get(name, "").strip()]) for name in names]
+    texts = sorted((c for c in columns if c.words >= 3 and not c.is_label), key=lambda c: -c.words)
+    texts = [c for c in columns if c in texts[:2]]
+    labels = [c for c in columns if c not in texts and c.is_label and c.kinds > 1 and c.name.lower() not in ("id", "split")]
+    label = next((c for c in labels if c.name.lower() in LABEL), labels[-1] if labels else None)
+    number = next((c for c in columns if c not in texts and c.numeric and c.kinds > 1 and "." in "".join(c.cells)), None)
+    if number is not None and (label is None or label is number):
+        label = number
+    named = ", ".join(names)
+    if len(texts) == 2 and label is not None:
+        options |= _named(texts[0], FIRST, "first") | _named(texts[1], SECOND, "second") | _named(label, ("label",), "label")
+        made = Guess("sentence-pairs", splits, options, f"a table with two texts and an answer (columns: {named})")
+    elif len(texts) == 2:
+        options |= _named(texts[0], ("source",), "source") | _named(texts[1], ("target",), "target")
+        return Guess("parallel-text", splits, options, f"a table with two texts (columns: {named})")
+    elif texts and label is not None:
+        options |= _named(texts[0], TEXT, "text") | _named(label, LABEL, "label")
+        made = Guess("labelled-text", splits, options, f"a table with a text and an answer (columns: {named})")
+        if any("\t" in cell or "|" in cell for cell in label.cells):
+            made.answer, made.options["answer"] = "several", "several"
+    else:
+        raise ValueError(
+            f"{file}: a table with the columns {named}, but "
+            f"{'none of them holds texts' if not texts else 'none of the others looks like an answer (few different values)'}: "
+            "write the recipe by hand (weft catalog data), or give a file of plain lines"
+        )
+    made.classes = len({part for cell in label.cells for part in re.split(r"[|\t]", cell)})
+    if label is number:
+        made.answer, made.options["answer"] = "number", "number"
+    return made
+
+
+def _is_data(names: list[str], rows: list[dict[str, str]]) -> bool:
+    """Whether a first line that should name the columns is already a row: a number, or a cell that the column has again."""
+    return any(_NUMBER.fullmatch(n.strip()) or any(row[n] == n for row in rows) or len(n.split()) > 6 for n in names)
+
+
+def _named(column: _Column, usual: tuple[str, ...], option: str) -> dict[str, str]:
+    return {} if column.name in usual and column.name == next(iter(usual)) else {option: _quoted(column.name)}
+
+
+def _quoted(text: str) -> str:
+    return (
+        text
+        if re.fullmatch(r"[A-Za-z_][\w-]*", text) and text.lower() not in ("null", "true", "false", "yes", "no")
+        else repr(text)
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------- recipes
+
+
+def recipe_for(made: Guess, folder: Path) -> str:
+    """A commented recipe; paths are written relative to ``folder`` where they lie below it."""
+    body = _BODIES[made.source if made.answer == "one" else made.answer]
+    epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25}.get(made.source, 8)
+    steps = min(20_000, max(300, round(made.size / 5 * epochs / 2000 / 100) * 100))
+    data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
+    data += [f"  {name}: {value}" for name, value in made.options.items()]
+    if "valid" not in made.splits:
+        data.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+    data.append(_TOKENIZERS[made.source])
+    return (
+        f"# Guessed from {made.why}.\n"
+        "# Every choice can be exchanged: weft catalog lists what there is, weft check says what this recipe is.\n"
+        f"seed: 1\n\ndata:                              # what there is\n  type: {made.source}\n"
+        + "\n".join(data)
+        + "\n\n"
+        + body.format(steps=steps, warmup=max(10, steps // 20), every=max(50, steps // 10))
+    )
+
+
+def _places(files: list[str], folder: Path) -> str:
+    def shown(file: str) -> str:
+        path = Path(file).resolve()
+        near = path.relative_to(folder.resolve()) if path.is_relative_to(folder.resolve()) else path
+        return str(near) if re.fullmatch(r"[\w./-]+", str(near)) else repr(str(near))
+
+    return shown(files[0]) if len(files) == 1 else f"[{', '.join(map(shown, files))}]"
+
+
+_TOKENIZERS = {
+    "plain-text": "  tokenizer: {type: bpe, size: 8000}\n  length: 128                      # longer texts become several rows",
+    "parallel-text": "  tokenizer: {type: bpe, size: 8000}",
+    "labelled-text": "  tokenizer: {type: word, lowercase: true}",
+    "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
+    "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
+}
+_LEARNING = """
+learning:                          # how the weights move
+  type: gradient
+  steps: {{steps}}
+  batch: 2000                      # tokens
+  optimizer: {{{{type: adamw, lr: {lr}}}}}
+  schedule: {{{{type: cosine, warmup: {{warmup}}}}}}
+
+evaluate:
+  every: {{every}}
+  metrics: [{metrics}]
+"""
+
+
+def _body(structure: str, objective: str, lr: str, metrics: str, more: str = "") -> str:
+    structure = structure.replace("{", "{{").replace("}", "}}")
+    return (
+        f"structure:                         # how it is computed\n{structure}\n\n"
+        f"objective: {objective.replace('{', '{{').replace('}', '}}')}\n"
+        + _LEARNING.format(lr=lr, metrics=metrics)
+        + more.replace("{", "{{").replace("}", "}}")
+    )
+
+
+_CLASSIFIER = """  type: classifier
+  dim: 128
+  embedder: {type: sum, dropout: 0.3}
+  encoder: {type: lstm, layers: 1, bidirectional: true}
+  pooler: max"""
+_BODIES = {
+    "labelled-text": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
+    "several": _body(_CLASSIFIER, "multi-label", "2.0e-3", "multi-label-f1"),
+    "number": _body(_CLASSIFIER, "regression", "2.0e-3", "correlation"),
+    "sentence-pairs": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
+    "plain-text": _body(
+        "  type: language-model\n  dim: 256\n  embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}\n"
+        "  decoder: {type: transformer, layers: 4}",
+        "next-token",
+        "1.0e-3",
+        "word-perplexity",
+    ),
+    "parallel-text": _body(
+        "  type: seq2seq\n  dim: 256\n  embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}\n"
+        "  encoder: {type: transformer, layers: 3}\n  decoder: {type: transformer, layers: 3}",
+        "{type: next-token, label_smoothing: 0.1}",
+        "1.0e-3",
+        "bleu, chrf",
+        "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
+    ),
+    "tagged-text": _body(
+        "  type: tagger\n  dim: 128\n  embedder: spelled\n  encoder: {type: lstm, layers: 1, bidirectional: true}",
+        "tagging",
+        "2.0e-3",
+        "entity-f1",
+    ),
+}

@@ -1,0 +1,66 @@
+"""Predict the next token from an encoder that looks back only. N targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
+from weft.blocks import Untied
+from weft.catalog import Build, block
+from weft.choices import Vocab
+from weft.masks import Causal
+from weft.slots import Encodes, Head, Objective
+
+
+@block("encoder-lm")
+class EncoderLM(Objective):
+    """Predict each token from those before it with an encoder: a second task for networks that tag or classify.
+
+    loss = - sum_t log p(x_t | x_<t),  p = softmax(head(encoder(x; Causal)_t-1)), with t over all tokens and the end mark; the
+    count is their number.
+
+    The encoder must respect the mask Causal (a Transformer, a CNN), so that nothing of what is to be predicted is seen; without
+    that mask the same weights look at both sides. The head belongs to the objective: only training needs it.
+
+    Rei 2017, https://arxiv.org/abs/1704.07156 (there with one network for each direction)
+
+    Args:
+        head: Logits over the ids.
+        vocab: Predict the first so many ids, which are the most frequent ones, and all others as the unknown one; None = all.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab=10)
+        >>> objective.prepare({"text": np.array([7, 12])}, None, None)["picks"].ids.tolist()
+        [7, 3, 2]
+    """
+
+    needs = (Encodes,)
+
+    def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab: Vocab | None = None):
+        super().__init__(info, dim)
+        self.text = info["text"]
+        self.vocab = min(vocab or self.text.vocab, self.text.vocab)
+        self.head = head(dim, replace(self.text, vocab=self.vocab), None)
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        text, special = example["text"], self.text.special
+        ids = np.append(np.asarray(text.ids if isinstance(text, Marked) else text, np.int64), special.eos)
+        known = np.where(ids < self.vocab, ids, special.unk)
+        return Instance(input=between([special.bos], text, []), picks=Picks("input", np.arange(len(ids)), known))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        picks = batch["picks"]
+        nll_N = self.head.nll(picks.gather(model.encode(batch["input"], Causal())), picks.target_N)
+        return Loss.of(nll_N.sum(), len(picks))
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": math.exp(min(means["loss"], 700.0))}

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.batch import Field, Info, Marked, Picks, Special
+from weft.data import BPE, Word, example_of
+from weft.data.encoding import BadCell, assemble, columns_from, cut, encode, rows_of, shorten, split
+from weft.slots import Codec, Tokenizer
+
+WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
+
+
+def codec_of(tokenizer: Tokenizer, length: int = 512, words: bool = True) -> Codec:
+    tokenizer.train([" ".join(WORDS)])
+    text = Field("text", tokenizer.vocab, length=length, words=words, letters=tokenizer.letters)
+    tags = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
+    return Codec(Info({"text": text} | ({"tags": tags} if words else {})), {"text": tokenizer})
+
+
+def answers(*fields: Field) -> Codec:
+    return Codec(Info({field.name: field for field in fields}), {})
+
+
+TOKENIZERS = {"pieces": partial(BPE, size=30), "letters": partial(Word, characters=6)}
+sentences = st.lists(st.tuples(st.sampled_from([*WORDS, "zzz", "\u00e4"]), st.sampled_from("OBI")), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@given(sentence=sentences, length=st.integers(1, 9))
+@settings(max_examples=150, deadline=None)
+def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[str, str]], length: int) -> None:
+    codec = codec_of(TOKENIZERS[kind](), length)
+    field, tokenizer = codec.info["text"], codec.tokenizers["text"]
+    words, tags = [w for w, _ in sentence], [t for _, t in sentence]
+    encoded = {w: tokenizer.encode(w) for w in words}
+    spelled = {w: tokenizer.spell(w) for w in words}
+    (whole,) = rows_of(encode(codec, [{"text": " ".join(words), "tags": " ".join(tags)}]))
+    assert whole["text"].tolist() == [i for w in words for i in encoded[w]]
+
+    def check(row: dict[str, Any], first: int, truncated: bool) -> int:
+        """The row's words are those from ``first`` on, each with its own tokens, letters and tag."""
+        assert len(row["text"]) <= length and len(row["tags"]) == len(row["text/words"])
+        ends = [*row["text/words"].tolist()[1:], len(row["text"])]
+        example = assemble(codec.info, row)
+        for n, (start, end) in enumerate(zip(row["text/words"].tolist(), ends, strict=True)):
+            word = words[first + n]
+            assert row["text"][start:end].tolist() == encoded[word][: end - start]
+            assert truncated or end - start == min(len(encoded[word]), length)
+            assert "OBI"[row["tags"][n]] == tags[first + n]
+            if field.letters:
+                assert isinstance(example["text"], Marked)
+                for at, letters in enumerate(spelled[word] or []):
+                    if start + at < end:
+                        shown = example["text"].marks["letters"][start + at]
+                        assert shown[shown > 0].tolist() == letters
+        return len(row["text/words"])
+
+    short, lost = shorten(codec.info, whole)
+    check(short, 0, truncated=True)
+    assert lost == max(0, len(whole["text"]) - length)
+    pieces, gone = split(codec.info, whole, field)
+    first = 0
+    for piece in pieces:
+        taken = check(piece, first, truncated=False)
+        assert taken
+        first += taken
+    assert first == len(words) and sum(len(p["text"]) for p in pieces) + gone == len(whole["text"])
+    if all(len(ids) <= length for ids in encoded.values()):
+        assert gone == 0
+    again = columns_from(codec.info, pieces)
+    assert all(
+        one.keys() == two.keys() and all(np.array_equal(one[k], two[k]) for k in one)
+        for one, two in zip(pieces, rows_of(again), strict=True)
+    )
+
+
+def test_texts_are_cut_anywhere() -> None:
+    codec = codec_of(BPE(size=30), length=4, words=False)
+    (values,) = rows_of(encode(codec, [{"text": "lower lowest new x"}]))
+    pieces, lost = split(codec.info, values, codec.info["text"])
+    assert lost == 0 and {len(p["text"]) for p in pieces[:-1]} == {4}
+    assert np.concatenate([p["text"] for p in pieces]).tolist() == values["text"].tolist()
+    assert cut(codec.info, values, codec.info["text"], 2, 5)["text"].tolist() == values["text"][2:5].tolist()
+
+
+def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
+    codec = codec_of(Word(characters=6), words=False)
+    example = example_of(codec, {"text": "  "})
+    assert isinstance(example["text"], Marked) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
+
+
+def test_words_without_tokens_have_a_place() -> None:
+    codec = codec_of(Word())
+    example = example_of(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
+    assert isinstance(example["tags"], Picks) and len(example["tags"].at) == 3
+    none = Field("text", 10, words=True, special=Special(unk=-1))
+
+    class Empty(Tokenizer):
+        def encode(self, text: str) -> list[int]:
+            return []
+
+    with pytest.raises(BadCell, match="the word 'a' has no token"):
+        encode(Codec(Info({"text": none}), {"text": Empty()}), [{"text": "a b"}])
+
+
+def test_examples_as_training_makes_them() -> None:
+    codec = codec_of(BPE(size=30), length=5)
+    one = example_of(codec, {"text": "lower lowest"})
+    assert len(one["text"]) == 5 and one["tags"].at.tolist()[0] == 0 and set(one["tags"].ids.tolist()) == {0}
+    assert one["text"].dtype == np.int64 and one["text"].flags.writeable
+
+
+def test_answers() -> None:
+    label = Field("label", 3, kind="label", labels=("a", "b", "c"))
+    several = Field("several", 3, kind="labels", labels=("a", "b", "c"))
+    number = Field("number", 1, kind="number")
+    rows = [{"label": "c", "several": "c\ta", "number": "-2.5"}, {"label": "a", "several": "", "number": "1e3"}, {}]
+    codec = answers(label, several, number)
+    values = rows_of(encode(codec, rows))
+    examples = [assemble(codec.info, row) for row in values]
+    assert [e["label"] for e in examples] == [2, 0, 0] and [e["number"] for e in examples] == [-2.5, 1000.0, 0.0]
+    assert [e["several"].tolist() for e in examples] == [[1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert isinstance(examples[0]["label"], int) and isinstance(examples[0]["number"], float)
+
+
+@pytest.mark.parametrize(
+    ("field", "cell", "message"),
+    [
+        (Field("label", 2, kind="label", labels=("a", "b")), "d", "the label 'd' is unknown; known are: a, b"),
+        (Field("label", 2, kind="labels", labels=("a", "b")), "a\td", "the label 'd' is unknown"),
+        (Field("label", 30, kind="label", labels=tuple(map(str, range(30)))), "x", r"known are: 0, .*, 19, \.\.\."),
+        (Field("score", 1, kind="number"), "high", "the column 'score' must be a number, not 'high'"),
+        (Field("score", 1, kind="number"), "nan", "must be a number, not 'nan'"),
+    ],
+)
+def test_cells_that_cannot_be_understood(field: Field, cell: str, message: str) -> None:
+    with pytest.raises(BadCell, match=message):
+        encode(answers(field), [{field.name: cell}])
+
+
+def test_tags_must_fit_words() -> None:
+    with pytest.raises(BadCell, match="2 words, but 3 tags"):
+        encode(codec_of(Word()), [{"text": "new x", "tags": "O O O"}])

@@ -1,0 +1,563 @@
+"""Several processes do what one does: the same curve, the same decisions, and nothing is lost when they are killed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.commands import FORKS
+from torch import nn
+
+from weft.batch import Batch, Clock, Info, Loss, Term
+from weft.blocks import LSTM, AttentionLSTM
+from weft.data import Dates
+from weft.evaluate import Evaluation
+from weft.files import read_json, read_lines
+from weft.generate import Greedy
+from weft.learning import (
+    DDP,
+    EMA,
+    FSDP,
+    Adam,
+    AllReduce,
+    Gradient,
+    Interrupted,
+    Loop,
+    Network,
+    NonFinite,
+    Phase,
+    Processes,
+    digest,
+    joined,
+)
+from weft.learning.checkpoint import load
+from weft.models import Seq2Seq
+from weft.objectives import NextToken
+from weft.run import Run
+from weft.slots import Objective, Structure
+from weft.train import Training
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+# ------------------------------------------------------------------------------------------------------------- processes
+
+
+def _port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _work(act: Callable[..., Any], rank: int, world: int, port: int, place: Path, given: dict[str, Any]) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    error = os.open(place / f"{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(error, 2)
+    found = act(place=place, **given)
+    (place / f"{rank}.json").write_text(json.dumps(found))
+
+
+def start(world: int, act: Callable[..., Any], place: Path, **given: Any) -> list[Any]:
+    """Processes as torchrun would start them, each running ``act``."""
+    place.mkdir(exist_ok=True)
+    port = _port()
+    started = [FORKS.Process(target=_work, args=(act, rank, world, port, place, given), daemon=True) for rank in range(world)]
+    for process in started:
+        process.start()
+    return started
+
+
+def wait(started: list[Any]) -> list[int]:
+    for process in started:
+        process.join(60)
+    codes = [process.exitcode for process in started]
+    for process in started:
+        process.kill()
+    assert None not in codes, f"a process hangs: {codes}"
+    return codes
+
+
+def together(world: int, act: Callable[..., Any], place: Path, **given: Any) -> list[Any]:
+    """What ``act`` gives in each process."""
+    codes = wait(start(world, act, place, **given))
+    assert codes == [0] * world, "\n".join((place / f"{rank}.txt").read_text() for rank in range(world))
+    return [json.loads((place / f"{rank}.json").read_text()) for rank in range(world)]
+
+
+# ------------------------------------------------------------------------------------------------------------------ a run
+
+
+def dates(learning: dict[str, Any], **more: Any) -> Run:
+    """Little rows in small batches: of some a second process has none, others do not divide evenly."""
+    choices = {"steps": 100, "batch": 90, "accumulate": 2, "save_every": 10, "log_every": 1, "optimizer": partial(Adam, lr=0.008)}
+    return Run(
+        data=partial(Dates, train=60, valid=6, test=6),
+        structure=partial(Seq2Seq, dim=32, encoder=LSTM, decoder=AttentionLSTM),
+        objective=NextToken,
+        learning=partial(Gradient, **{**choices, **learning}),
+        **{"device": "cpu", "evaluate": partial(Evaluation, search=partial(Greedy, length=12)), **more},
+    )
+
+
+def trained(place: Path, run: str = "run", resume: bool = False, slow: float = 0.0, **learning: Any) -> dict[str, Any]:
+    """Train, and tell of the rows that this process has drawn, by epoch, and of the size of its batches."""
+    drawn: dict[int, list[int]] = {}
+    sizes: list[int] = []
+    update = Loop.update
+
+    def noted(self: Loop, phase: Any, micros: Any, *where: Any) -> Any:
+        first = self.progress.drawn[phase.name] - phase.accumulate
+        for draw, micro in enumerate(micros, first):
+            if micro.real:
+                drawn.setdefault(draw // len(phase.feed), []).extend(micro.batch.rows)
+            sizes.append(len(micro.batch) * micro.real)
+        time.sleep(slow)
+        return update(self, phase, micros, *where)
+
+    Loop.update, Training.draw_curve = noted, lambda self: None
+    stopped = False
+    try:
+        dates(learning).train(place / run, resume=resume, quiet=True)
+    except Interrupted:
+        stopped = True
+    finally:
+        Loop.update = update
+    return {"drawn": drawn, "sizes": sizes, "stopped": stopped}
+
+
+def updates(run: Path) -> list[dict[str, Any]]:
+    return [row for row in read_lines(run / "log.jsonl") if row["event"] == "update"]
+
+
+def close(one: Path, other: Path, tolerance: float = 1e-6) -> None:
+    """The same curve."""
+    ours, theirs = updates(one), updates(other)
+    assert [row["round"] for row in ours] == [row["round"] for row in theirs]
+    for a, b in zip(ours, theirs, strict=True):
+        for name in ("loss", "tokens", "epoch", "lr"):
+            assert a[name] == pytest.approx(b[name], rel=tolerance), (a["round"], name)
+        assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=100 * tolerance)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One process."""
+    place = tmp_path_factory.mktemp("alone")
+    together(1, trained, place)
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """Two processes, and what each has drawn."""
+    place = tmp_path_factory.mktemp("both")
+    told = together(2, trained, place)
+    return place / "run", told
+
+
+def test_the_curve_of_two_processes_is_that_of_one(alone, both):
+    run, told = both
+    close(alone, run)
+    losses = [row["loss"] for row in updates(run)]
+    assert losses[-1] < losses[0] / 2
+    sizes = list(zip(*(one["sizes"] for one in told), strict=True))
+    assert any(0 in pair for pair in sizes), "no batch left a process without rows"
+    assert any(a != b for a, b in sizes if a and b), "every batch was even"
+
+
+def test_each_example_is_seen_once_per_epoch(both):
+    _, told = both
+    whole = [epoch for epoch in told[0]["drawn"] if str(int(epoch) + 1) in told[0]["drawn"]]
+    assert len(whole) >= 2
+    for epoch in whole:
+        parts = [one["drawn"].get(epoch, []) for one in told]
+        assert sorted(row for part in parts for row in part) == list(range(60))
+        assert all(len(part) > 15 for part in parts), "one process did it all"
+
+
+def test_only_the_first_writes_and_the_files_tell_of_all(alone, both):
+    run, _ = both
+    assert sorted(p.name for p in run.iterdir()) == sorted(p.name for p in alone.iterdir())
+    ours, theirs = read_json(run / "ledger.json"), read_json(alone / "ledger.json")
+    assert ours["nothing_to_learn"] == theirs["nothing_to_learn"]
+    assert len([row for row in read_lines(run / "log.jsonl") if row["event"] == "begun"]) == 1
+    figures = [read_json(r / "metrics.json")["loss"] for r in (run, alone)]
+    assert figures[0] == pytest.approx(figures[1], rel=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------- killed, stopped
+
+
+def at_round(run: Path, round_: int) -> None:
+    """Wait until the log has come so far."""
+    until = time.monotonic() + 60
+    while not (run / "log.jsonl").exists() or not any(row["round"] >= round_ for row in updates(run)):
+        assert time.monotonic() < until, "it never came so far"
+        time.sleep(0.005)
+
+
+def last(run: Path) -> str:
+    return digest(sorted((run / "checkpoints").glob("update-*"))[-1])
+
+
+@pytest.mark.parametrize("victims", [[1], [0], [0, 1]])
+def test_killed_processes_go_on_bit_identically(victims, both, tmp_path):
+    started = start(2, trained, tmp_path, slow=0.005)
+    at_round(tmp_path / "run", 25)
+    for victim in victims:
+        started[victim].kill()
+    codes = wait(started)
+    assert all(codes)
+    for rank in {0, 1} - set(victims):
+        said = (tmp_path / f"{rank}.txt").read_text()
+        assert "another process has ended" in said
+        assert "Traceback" not in said
+    together(2, trained, tmp_path, resume=True)
+    assert last(tmp_path / "run") == last(both[0])
+    assert [row["loss"] for row in updates(tmp_path / "run")] == [row["loss"] for row in updates(both[0])]
+
+
+def test_a_signal_to_one_stops_all_and_another_number_goes_on(alone, tmp_path):
+    started = start(2, trained, tmp_path, slow=0.005)
+    at_round(tmp_path / "run", 12)
+    os.kill(started[1].pid, signal.SIGTERM)
+    assert wait(started) == [0, 0]
+    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert [one["stopped"] for one in told] == [True, True]
+    assert len(told[0]["sizes"]) == len(told[1]["sizes"]) < 200
+    stopped = updates(tmp_path / "run")[-1]["round"]
+    saved = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-1]
+    assert saved.name == f"update-{stopped:08}"
+    together(3, trained, tmp_path, resume=True)
+    close(alone, tmp_path / "run")
+
+
+# --------------------------------------------------------------------------------------------------- phases, odd batches
+
+
+class Heads(Structure):
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.dim = 3
+        self.body, self.head, self.judge, self.idle = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(3, 1), nn.Linear(3, 1)
+        self.norm = nn.BatchNorm1d(3)
+
+
+class Some(Objective):
+    """The error of all rows, and by another head of the marked ones: a batch without any leaves that head out."""
+
+    def __init__(self, info: Info, dim: int, normed: bool = False):
+        super().__init__(info, dim)
+        self.normed = normed
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        marked = int(batch["mark"].sum())
+        return {"all": len(batch)} | ({"marked": marked} if marked else {})
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        hidden = model.body(batch["x"])
+        hidden = torch.tanh(model.norm(hidden) if self.normed else hidden)
+        loss = Loss({"all": Term(((model.head(hidden)[:, 0] - batch["y"]) ** 2).sum(), len(batch))})
+        if self.counts(batch).get("marked"):
+            error = (model.judge(hidden)[:, 0] + batch["y"]) ** 2
+            loss["marked"] = Term((error * batch["mark"]).sum(), self.counts(batch)["marked"], 0.3)
+        return loss
+
+
+class OnlyMarked(Some):
+    """Nothing of a batch without marked rows depends on what is trained."""
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        loss = super().forward(model, batch, clock)
+        loss["all"] = Term(loss["all"].total.detach(), len(batch))
+        return loss
+
+
+class Dealt:
+    """A feed of given rows, dealt to the processes."""
+
+    def __init__(self, sizes: list[int], bad: int | None):
+        g = torch.Generator().manual_seed(0)
+        self.x, self.y = torch.randn(sum(sizes), 3, generator=g), torch.randn(sum(sizes), generator=g)
+        self.mark = (torch.arange(sum(sizes)) % 4 == 1).float()
+        if bad is not None:
+            self.x[bad] = math.nan
+        firsts = [sum(sizes[:i]) for i in range(len(sizes))]
+        self.rows = [list(range(first, first + size)) for first, size in zip(firsts, sizes, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+        rows = [row for row in self.rows[draw % len(self.rows)] if row not in without][rank::world]
+        if not rows:
+            return None
+        return Batch({name: getattr(self, name)[rows] for name in ("x", "y", "mark")}, len(rows), tuple(rows))
+
+
+class Watching:
+    """Keeps the last checkpoint; figures that grow until round 4."""
+
+    def __init__(self, every: int = 0):
+        self.logs: list[dict[str, Any]] = []
+        self.saved: Any = None
+        self.every = every
+
+    def logged(self, row: dict[str, Any]) -> None:
+        self.logs.append(row)
+
+    def due(self, progress: Any, last: bool) -> bool:
+        return bool(self.every) and progress.round % self.every == 0
+
+    def evaluate(self, progress: Any, last: bool) -> float | None:
+        return float(min(progress.round, 4))
+
+    def save(self, tensors: Any, documents: Any, progress: Any) -> None:
+        copies = {f: {n: t.clone() for n, t in named.items()} for f, named in tensors.items()}
+        self.saved = (copies, json.loads(json.dumps(documents)))
+
+    def restore(self) -> Any:
+        return self.saved
+
+    def wants_stop(self) -> bool:
+        return False
+
+
+PHASES = [
+    partial(Phase, train=["body.*", "head.*", "judge.*", "norm.*", "idle.*"], accumulate=2),
+    partial(Phase, train=["judge.*"], repeat=2),
+]
+
+
+def looped(
+    place: Path, kind: str = "some", sizes: tuple[int, ...] = (5, 1, 4, 4, 7), bad: int | None = None, every: int = 0, **choices: Any
+) -> dict[str, Any]:
+    """Weights, names in the optimisers and logs after a few rounds of two phases over odd batches."""
+    info = Info({})
+    with joined() as processes:
+        torch.manual_seed(processes.rank)  # they start apart, and must become the same
+        objective = OnlyMarked(info, 3) if kind == "only" else Some(info, 3, kind == "normed")
+        objective.couples = kind == "couples"
+        network, watcher = Network(Heads(info), {"": objective}), Watching(every)
+        learning = Gradient(**{"steps": 12, "log_every": 1, "phases": PHASES, "optimizer": partial(Adam, lr=0.02), **choices})
+        feed, cpu = Dealt(list(sizes), bad), torch.device("cpu")
+        trouble = ""
+        try:
+            loop = Loop(
+                network, learning, lambda *_: feed, watcher, seed=1, stage=0, device=cpu, precision="fp32", processes=processes
+            )
+            loop.run(resume=False)
+        except (NonFinite, ValueError) as error:
+            trouble = str(error)
+            return {"trouble": trouble, "rows": getattr(error, "rows", [])}
+        return {
+            "weights": {name: tensor.tolist() for name, tensor in network.tensors().items()},
+            "moved": [sorted(n for n, p in a.parameters.items() if a.optimizer.state.get(p)) for a in loop.phases],
+            "logs": watcher.logs,
+            "progress": {"round": loop.progress.round, "skipped": loop.progress.skipped, "left_out": loop.progress.left_out},
+        }
+
+
+def same(ours: Any, theirs: Any) -> None:
+    for name, value in theirs["weights"].items():
+        torch.testing.assert_close(torch.tensor(ours["weights"][name]), torch.tensor(value), rtol=1e-5, atol=1e-6)
+    assert ours["moved"] == theirs["moved"]
+    assert {k: sorted(v) if isinstance(v, list) else v for k, v in ours["progress"].items()} == theirs["progress"]
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_phases_heads_without_a_term_and_processes_without_rows(world, tmp_path):
+    """Body and heads are moved as by one process; what no process used has no gradient, so its optimiser never began."""
+    one, *many = together(1, looped, tmp_path) + together(world, looped, tmp_path)
+    for told in many:
+        same(told, one)
+    assert many[0]["weights"] == many[1]["weights"]
+    assert not any("idle" in name for name in many[0]["moved"][0])
+    for ours, theirs in zip(many[0]["logs"], one["logs"], strict=True):
+        for name in ("phase-0/loss", "phase-0/all", "phase-1/loss", "phase-0/grad_norm"):
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+    assert many[1]["logs"] == [], "only the first one logs"
+
+
+@pytest.mark.parametrize("sync", [DDP, AllReduce])
+def test_a_process_whose_rows_reach_nothing_that_is_trained(sync, tmp_path):
+    """The marked rows are all the second's."""
+    given = {"kind": "only", "sizes": (8, 4, 4), "phases": PHASES[:1], "sync": sync}
+    one, *both = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
+    for told in both:
+        for name, value in one["weights"].items():
+            torch.testing.assert_close(torch.tensor(told["weights"][name]), torch.tensor(value), rtol=1e-5, atol=1e-6)
+    assert both[0]["weights"] == both[1]["weights"]
+
+
+@pytest.mark.parametrize("sync", [DDP, AllReduce])
+def test_heads_without_a_term_in_one_phase(sync, tmp_path):
+    given = {"phases": PHASES[:1], "sync": sync}
+    one, *both = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
+    for told in both:
+        same(told, one)
+    assert not any("idle" in name for name in both[0]["moved"][0])
+
+
+def test_statistics_of_batches_are_the_same_everywhere(tmp_path):
+    first, second = together(2, looped, tmp_path, kind="normed", sizes=(8, 5, 4))
+    assert first["weights"] == second["weights"]
+    assert first["weights"]["norm.running_mean"] != [0.0] * 3
+
+
+def test_phases_that_share_parameters_are_not_for_ddp_nor_fsdp(tmp_path):
+    for told in together(2, looped, tmp_path, sync=DDP):
+        assert "2 are trained by several (judge.bias, ...): use sync: all-reduce" in told["trouble"]
+    for told in together(2, looped, tmp_path, sync=FSDP):
+        assert "sync: fsdp is for learning in one phase" in told["trouble"]
+
+
+@pytest.mark.parametrize("policy", ["skip", "rollback", "stop"])
+def test_what_is_not_finite_in_one_process_is_the_affair_of_all(policy, tmp_path):
+    given = {"on_nonfinite": policy, "bad": 7, "most_skips": 50}  # row 7 is the second of its batch: process 1 has it
+    one, *many = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
+    if policy == "stop":
+        assert {told["trouble"].partition("; rows")[0] for told in [one, *many]} == {one["trouble"].partition("; rows")[0]}
+        assert "first seen in body (Linear)" in one["trouble"]
+        assert sorted(many[0]["rows"]) == sorted(many[1]["rows"]) == sorted(one["rows"])
+        return
+    for told in many:
+        told["progress"]["skipped"] = {k: sorted(v) for k, v in told["progress"]["skipped"].items()}
+    one["progress"]["skipped"] = {k: sorted(v) for k, v in one["progress"]["skipped"].items()}
+    for told in many:
+        same(told, one)
+
+
+def test_early_stopping_is_agreed_on(tmp_path):
+    told = together(2, looped, tmp_path, every=1, patience=2)
+    assert [one["progress"]["round"] for one in told] == [6, 6]
+
+
+def test_objectives_whose_examples_interact_are_refused(tmp_path):
+    for told in together(2, looped, tmp_path, kind="couples"):
+        assert "a batch cannot be divided among 2 processes: train it with one" in told["trouble"]
+
+
+# ------------------------------------------------------------------------------------------------------------------ fsdp
+
+
+def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
+    """Train with sharded weights, with a moving average and evaluation; tell of the share of the weights that is here."""
+    shares: list[float] = []
+    began, wants = Loop.run, Training.wants_stop
+
+    def run(self: Loop, resume: bool) -> None:
+        parameters: list[Any] = list(self.network.parameters().values())
+        shares.append(sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters))
+        began(self, resume)
+
+    Loop.run, Training.draw_curve = run, lambda self: None
+    Training.wants_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
+    choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
+    try:
+        dates(choices, evaluate=quick()).train(place / "sharded", resume=resume, quiet=True)
+    except Interrupted:
+        pass
+    return {"share": shares[0]}
+
+
+def quick() -> Any:
+    return partial(Evaluation, every=2, search=partial(Greedy, length=12))
+
+
+def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):
+    dates({"steps": 8, "save_every": 4, "ema": partial(EMA, decay=0.5)}, evaluate=quick()).train(tmp_path / "plain", quiet=True)
+    told = together(2, sharded, tmp_path, stop=3)
+    assert sorted(p.name for p in (tmp_path / "sharded" / "checkpoints").glob("update-*"))[-1] == "update-00000003"
+    assert all(0.3 < one["share"] < 0.7 for one in told)
+    together(2, sharded, tmp_path, resume=True)
+    close(tmp_path / "plain", tmp_path / "sharded", 1e-5)
+    ours, theirs = (load(sorted((tmp_path / n / "checkpoints").glob("update-*"))[-1]).tensors for n in ("sharded", "plain"))
+    assert ours.keys() == theirs.keys()
+    for file in theirs:
+        for name, tensor in theirs[file].items():
+            torch.testing.assert_close(ours[file][name], tensor, rtol=1e-4, atol=1e-5)
+    valid = [[r["valid"]["loss"] for r in read_lines(tmp_path / n / "log.jsonl") if r["event"] == "valid"] for n in ("sharded", "plain")]
+    assert len(valid[0]) == 4
+    assert valid[0] == pytest.approx(valid[1], rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------ among themselves
+
+
+def told(place: Path) -> dict[str, Any]:
+    with joined() as processes:
+        rank = processes.rank
+        long = processes.gather({"rank": rank, "text": "x" * 5000 * rank})
+        tensors = {"a": torch.full((2, 3), 1.5 + rank, dtype=torch.bfloat16), "b": torch.tensor(rank), "c": torch.empty(0)}
+        shared = processes.share_tensors(tensors if processes.first else None)
+        with processes.in_turn():
+            there = (place / "made").exists()
+            (place / "made").touch()
+        return {
+            "long": [len(one["text"]) for one in long],
+            "sum": processes.sum({"both": 0.5, f"only-{rank}": rank}),
+            "any": [processes.any(rank == 1), processes.any(False)],
+            "share": processes.share({"from": rank}),
+            "asked": processes.ask_first(lambda: f"by {rank}"),
+            "tensors": {name: [tensor.float().tolist(), str(tensor.dtype)] for name, tensor in shared.items()},
+            "there": there,
+        }
+
+
+def test_what_processes_tell_each_other(tmp_path):
+    first, second = together(2, told, tmp_path)
+    assert (first.pop("there"), second.pop("there")) == (False, True)
+    assert first == second
+    assert first["long"] == [0, 5000]
+    assert first["sum"] == {"both": 1.0, "only-0": 0, "only-1": 1}
+    assert first["any"] == [True, False]
+    assert (first["share"], first["asked"]) == ({"from": 0}, "by 0")
+    assert first["tensors"]["a"] == [[[1.5] * 3] * 2, "torch.bfloat16"]
+    assert first["tensors"]["b"] == [0.0, "torch.int64"]
+
+
+def test_one_process_alone_has_nobody_to_tell():
+    alone = Processes()
+    assert alone.gather(3) == [3]
+    assert alone.sum({"a": 1}) == {"a": 1}
+    assert alone.first
+
+
+def refused(place: Path) -> None:
+    (place / "run").mkdir(exist_ok=True)
+    (place / "run" / "mine.txt").touch()
+    dates({}).train(place / "run", quiet=True)
+
+
+def test_if_the_first_process_must_give_up_all_do(tmp_path):
+    assert wait(start(2, refused, tmp_path)) == [1, 1]
+    assert "is not empty and not a run's folder" in (tmp_path / "0.txt").read_text()
+    assert "Traceback" not in (tmp_path / "1.txt").read_text()
+
+
+def test_torchrun(tmp_path):
+    """The command itself, with a phase that trains a part and a folder that nobody named."""
+    recipe = ["dates", "data.train=40", "data.valid=4", "data.test=4", "structure.dim=8", "learning.steps=3", "device=cpu"]
+    command = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "weft", "train", *recipe, "--quiet"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "learning.log_every=1"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["dates-1"]
+    assert [row["round"] for row in updates(tmp_path / "runs" / "dates-1")] == [1, 2, 3]

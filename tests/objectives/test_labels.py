@@ -1,0 +1,194 @@
+"""Objectives about whole texts: several labels, ordered ones, numbers, weights of classes. References: torch and sums by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from weft.batch import Clock, Field, Info, collate
+from weft.blocks import BagOfWords, ClassifierHead, Ordered
+from weft.generate import Greedy
+from weft.models import Classifier
+from weft.objectives import Classification, MultiLabel, Ordinal, Regression
+from weft.seq import Seq
+
+TEXT = Field("text", 20)
+ONE = Info({"text": TEXT, "label": Field("label", 4, kind="label", labels=("a", "b", "c", "d"))})
+SET = Info({"text": TEXT, "label": Field("label", 4, kind="labels", labels=("a", "b", "c", "d"))})
+NUMBER = Info({"text": TEXT, "label": Field("label", 1, kind="number")})
+
+
+class Fixed(nn.Module):
+    """A structure whose logits are given, a row for each text."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = logits
+
+    def features(self, x: Seq):
+        return self.logits[: x.rows]
+
+    def classifier(self, x_ND):
+        return x_ND
+
+
+def batch_of(objective, labels):
+    return collate([objective.prepare({"text": np.array([7, 8]), "label": label}, None, None) for label in labels], range(9))
+
+
+def total(objective, model, batch):
+    return objective(model, batch, Clock())["loss"].total
+
+
+def test_multi_label_is_torchs_binary_cross_entropy():
+    objective = MultiLabel(SET, 8)
+    wanted = np.random.default_rng(0).integers(0, 2, (5, 4)).astype(np.float32)
+    logits = torch.randn(5, 4)
+    batch = batch_of(objective, list(wanted))
+    want = F.binary_cross_entropy(logits.sigmoid(), torch.from_numpy(wanted), reduction="sum")
+    torch.testing.assert_close(total(objective, Fixed(logits), batch), want)
+    assert objective(Fixed(logits), batch, Clock())["loss"].count == 5 == objective.counts(batch)["loss"]
+
+
+def test_multi_label_predicts_sets():
+    logits = torch.tensor([[1.0, -1.0, 3.0, -1.0], [-1.0, -2.0, -3.0, -4.0]])
+    batch = batch_of(MultiLabel(SET, 8), [np.zeros(4, np.float32)] * 2)
+    assert MultiLabel(SET, 8).predict(Fixed(logits), batch, Greedy()) == [[0, 2], []]
+    assert MultiLabel(SET, 8, threshold=0.9).predict(Fixed(logits), batch, Greedy()) == [[2], []]
+
+
+def test_ordinal_is_coral_with_the_ordered_head():
+    """Written out: one score, thresholds, and a binary cross-entropy for each of them."""
+    model = Classifier(ONE, dim=8, encoder=BagOfWords, head=Ordered).eval()
+    with torch.no_grad():
+        model.classifier.gaps.add_(torch.randn(2))
+    objective = Ordinal(ONE, 8)
+    labels = [0, 3, 1, 2, 2]
+    batch = batch_of(objective, labels)
+    above_BK = model.classifier.score(model.features(batch["text"])) - model.classifier.thresholds()
+    levels_BK = (torch.tensor(labels)[:, None] > torch.arange(3)).float()
+    want = F.binary_cross_entropy_with_logits(above_BK, levels_BK, reduction="sum")
+    torch.testing.assert_close(total(objective, model, batch), want)
+    assert objective.predict(model, batch, Greedy()) == (above_BK > 0).sum(1).tolist()
+
+
+def test_ordinal_costs_more_the_farther_away():
+    losses = []
+    for label in range(4):
+        objective = Ordinal(ONE, 8)
+        logits = torch.tensor([[9.0, 0.0, 0.0, 0.0]])
+        losses.append(float(total(objective, Fixed(logits), batch_of(objective, [label]))))
+    assert losses == sorted(losses) and losses[3] > losses[1] + 5
+
+
+def test_ordinal_predicts_the_median():
+    logits = torch.tensor([[0.4, 0.0, 0.25, 0.35], [0.0, 0.0, 0.0, 1.0], [0.6, 0.0, 0.0, 0.4]]).clamp(min=1e-9).log()
+    objective = Ordinal(ONE, 8)
+    batch = batch_of(objective, [0, 0, 0])
+    assert objective.predict(Fixed(logits), batch, Greedy()) == [2, 3, 0]
+    torch.testing.assert_close(objective.probabilities(Fixed(logits), batch), logits.exp())
+
+
+def test_regression_is_the_squared_error():
+    objective = Regression(NUMBER, 8)
+    numbers = [0.5, -2.0, 3.25]
+    guesses = torch.tensor([[0.0], [-2.0], [1.25]])
+    batch = batch_of(objective, numbers)
+    torch.testing.assert_close(total(objective, Fixed(guesses), batch), torch.tensor(0.25 + 0.0 + 4.0))
+    assert objective.predict(Fixed(guesses), batch, Greedy()) == [0.0, -2.0, 1.25]
+
+
+@pytest.mark.parametrize("objective", [MultiLabel, Ordinal, Regression])
+def test_a_classifier_learns_it(objective):
+    info = {MultiLabel: SET, Ordinal: ONE, Regression: NUMBER}[objective]
+    label = {MultiLabel: lambda i: np.eye(4, dtype=np.float32)[i], Ordinal: int, Regression: lambda i: i / 4}[objective]
+    torch.manual_seed(0)
+    head = Ordered if objective is Ordinal else ClassifierHead
+    model, goal = Classifier(info, dim=8, encoder=BagOfWords, head=head), objective(info, 8)
+    batch = collate([goal.prepare({"text": np.array([7 + i]), "label": label(i)}, None, None) for i in range(4)], range(4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(80):
+        optimizer.zero_grad()
+        goal(model, batch, Clock()).mean().backward()
+        optimizer.step()
+    found = goal.predict(model, batch, Greedy())
+    want = {MultiLabel: [[0], [1], [2], [3]], Ordinal: [0, 1, 2, 3], Regression: pytest.approx([0, 0.25, 0.5, 0.75], abs=0.1)}
+    assert found == want[objective]
+
+
+def test_weights_are_torchs():
+    weights = {"a": 3.0, "c": 0.0, "d": 0.5}
+    objective, labels = Classification(ONE, 8, weights=weights), [0, 1, 2, 3, 0]
+    model, batch = Classifier(ONE, dim=8, encoder=BagOfWords), batch_of(objective, labels)
+    logits = model.classifier(model.features(batch["text"]))
+    want = F.cross_entropy(logits, torch.tensor(labels), torch.tensor([3.0, 1.0, 0.0, 0.5]), reduction="sum")
+    torch.testing.assert_close(total(objective, model, batch), want)
+    assert objective.counts(batch) == {"loss": 5}
+    plain = F.cross_entropy(logits, torch.tensor(labels), reduction="sum")
+    torch.testing.assert_close(total(objective.eval(), model, batch), plain)  # evaluation is of the plain loss
+
+
+def test_balanced_weights_are_scikit_learns():
+    sklearn = pytest.importorskip("sklearn.utils.class_weight")
+    labels = np.array([0] * 6 + [1] * 3 + [3])
+    dataset = [{"text": np.array([7]), "label": int(label)} for label in labels]
+    objective = Classification(ONE, 8, weights="balanced")
+    objective.begin(None, dataset)
+    want = sklearn.compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=labels)
+    np.testing.assert_allclose(objective.weigh.factor_C[[0, 1, 3]], want, rtol=1e-6)
+    # over the training data weights are 1 in the mean, so the count stays the number of texts
+    assert float(objective.weigh.factor_C[labels].mean()) == pytest.approx(1.0)
+    assert not objective.state_dict()  # counted anew at each start
+
+
+def test_weights_for_classes_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match="weights for x, but the classes of 'label' are a, b, c, d"):
+        Classification(ONE, 8, weights={"x": 1.0, "a": 2.0})
+    unread = Info({"text": TEXT, "label": Field("label", 2, kind="label")})
+    Classification(unread, 8, weights={"x": 1.0})  # before the data is read, its classes have no names
+
+
+@pytest.mark.parametrize(
+    ("objective", "info", "message"),
+    [
+        (Classification, SET, "field 'label' is a labels: take the objective multi-label"),
+        (Classification, NUMBER, "field 'label' is a number: take the objective regression"),
+        (MultiLabel, ONE, "field 'label' is a label: set answer: several"),
+        (Regression, ONE, "field 'label' is a label: set answer: number"),
+        (Ordinal, NUMBER, "field 'label' is a number"),
+    ],
+)
+def test_the_wrong_kind_of_answer_is_refused(objective, info, message):
+    with pytest.raises(ValueError, match=message):
+        objective(info, 8)
+
+
+def test_recipe_words_for_weights():
+    from weft.recipe import Reader, parse
+    from weft.slots import Objective
+
+    for text, want in (("balanced", "balanced"), ("{a: 2}", {"a": 2.0}), ("null", None)):
+        reader = Reader()
+        node = parse(f"part: {{type: classification, weights: {text}}}", "r.yaml")
+        part = reader.read(Objective, node.value["part"], "part")
+        assert not reader.problems
+        assert part.keywords["weights"] == want
+    for text in ("equal", "{a: -1}"):
+        reader = Reader()
+        reader.read(Objective, parse(f"part: {{type: classification, weights: {text}}}", "r.yaml").value["part"], "part")
+        assert reader.problems
+
+
+def test_smoothing_and_weights_together():
+    objective = Classification(ONE, 8, label_smoothing=0.2, weights={"b": 2.0})
+    head = partial(ClassifierHead, dropout=0.0)
+    model = Classifier(ONE, dim=8, encoder=BagOfWords, head=head)
+    batch = batch_of(objective, [1, 2])
+    logits = model.classifier(model.features(batch["text"]))
+    each = F.cross_entropy(logits, torch.tensor([1, 2]), reduction="none", label_smoothing=0.2)
+    torch.testing.assert_close(total(objective, model, batch), 2 * each[0] + each[1])
