@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import subprocess
@@ -39,6 +40,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 
+from benchmarks.stand_ins import write_stand_ins
 from weft.check import check
 from weft.recipe import Problem, RecipeError
 from weft.run import read_run, read_run_text, shipped_recipes
@@ -458,6 +460,12 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print what is said about each")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as data:
+        os.environ["WEFT_DATA"] = str(write_stand_ins(Path(data)))
+        return figure(arguments)
+
+
+def figure(arguments: argparse.Namespace) -> int:
     for name, text in recipes().items():
         check(read_run_text(text, name, Path()))  # they are right before they are mutated
     made = mutants(arguments.count, arguments.seed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,7 @@ class Pairs:
         rng = np.random.default_rng(0)
         source = np.clip(rng.normal(13, 4, rows), 3, 40).astype(int)
         target = np.clip(source + rng.integers(-2, 3, rows), 3, 40)
-        self.lengths = {"source": source, "target": target}
+        self.lengths: Mapping[str, np.ndarray] = {"source": source, "target": target}
         self.rows = [{name: rng.integers(7, VOCAB, n[i]) for name, n in self.lengths.items()} for i in range(rows)]
 
     def __len__(self) -> int:

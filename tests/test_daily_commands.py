@@ -75,7 +75,7 @@ def test_predict_answers_what_came_before_a_line_that_is_not_text(home):
 def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
     own = json.loads(weft("evaluate", home / "run1", "--json").out)
     (tmp_path / "same.tsv").write_text(table(*range(100, 112)))
-    (tmp_path / "wrong.tsv").write_text(table(*range(100, 112)).replace("yes", "x").replace("no", "yes").replace("x", "no"))
+    (tmp_path / "wrong.tsv").write_text(table(*range(100, 112)).replace("yes", "?").replace("no", "yes").replace("?", "no"))
     same = json.loads(weft("evaluate", home / "run1", tmp_path / "same.tsv", "--json").out)
     wrong = json.loads(weft("evaluate", home / "run1", tmp_path / "wrong.tsv", "--json").out)
     assert own["accuracy"] == same["accuracy"] == pytest.approx(1 - wrong["accuracy"])

@@ -46,8 +46,8 @@ def table(tmp_path: Path) -> str:
 def conll(tmp_path: Path) -> str:
     return write(
         tmp_path / "c.conll",
-        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n# a comment\nPeter\tNNP\tI-NP\tI-PER\n"
-        "Bonn NNP B-NP I-LOC\nHamburg NNP I-NP B-LOC\n\n\n#1 CD I-NP O\n",
+        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n# a comment\n"
+        "Peter\tNNP\tI-NP\tI-PER\nBonn NNP B-NP I-LOC\nHamburg NNP I-NP B-LOC\n\n\n#1 CD I-NP O\n",
     )
 
 

@@ -103,7 +103,7 @@ def together(world: int, act: Callable[..., Any], place: Path, **given: Any) -> 
 
 def dates(learning: dict[str, Any], **more: Any) -> Run:
     """Little rows in small batches: of some a second process has none, others do not divide evenly."""
-    choices = {"steps": 100, "batch": 90, "accumulate": 2, "save_every": 10, "log_every": 1, "optimizer": partial(Adam, lr=0.008)}
+    choices = {"steps": 100, "batch": 90, "accumulate": 2, "save_every": 10, "keep": 20, "log_every": 1, "optimizer": partial(Adam, lr=0.008)}
     return Run(
         data=partial(Dates, train=60, valid=6, test=6),
         structure=partial(Seq2Seq, dim=32, encoder=LSTM, decoder=AttentionLSTM),
@@ -143,9 +143,9 @@ def updates(run: Path) -> list[dict[str, Any]]:
     return [row for row in read_lines(run / "log.jsonl") if row["event"] == "update"]
 
 
-def close(one: Path, other: Path, tolerance: float = 1e-6) -> None:
+def close(one: Path, other: Path, tolerance: float = 1e-6, rounds: int = 100) -> None:
     """The same curve."""
-    ours, theirs = updates(one), updates(other)
+    ours, theirs = updates(one)[:rounds], updates(other)[:rounds]
     assert [row["round"] for row in ours] == [row["round"] for row in theirs]
     for a, b in zip(ours, theirs, strict=True):
         for name in ("loss", "tokens", "epoch", "lr"):
@@ -210,40 +210,36 @@ def at_round(run: Path, round_: int) -> None:
         time.sleep(0.005)
 
 
-def last(run: Path) -> str:
-    return digest(sorted((run / "checkpoints").glob("update-*"))[-1])
-
-
-@pytest.mark.parametrize("victims", [[1], [0], [0, 1]])
+@pytest.mark.parametrize("victims", [[1], [0, 1]])
 def test_killed_processes_go_on_bit_identically(victims, both, tmp_path):
-    started = start(2, trained, tmp_path, slow=0.005)
-    at_round(tmp_path / "run", 25)
+    started = start(2, trained, tmp_path, slow=0.01, steps=30)
+    at_round(tmp_path / "run", 12)
     for victim in victims:
         started[victim].kill()
-    codes = wait(started)
-    assert all(codes)
+    assert all(wait(started))
     for rank in {0, 1} - set(victims):
         said = (tmp_path / f"{rank}.txt").read_text()
         assert "another process has ended" in said
         assert "Traceback" not in said
-    together(2, trained, tmp_path, resume=True)
-    assert last(tmp_path / "run") == last(both[0])
-    assert [row["loss"] for row in updates(tmp_path / "run")] == [row["loss"] for row in updates(both[0])]
+    together(2, trained, tmp_path, resume=True, steps=30)
+    ours, theirs = (run / "checkpoints" / "update-00000030" for run in (tmp_path / "run", both[0]))
+    assert digest(ours) == digest(theirs)
+    assert [row["loss"] for row in updates(tmp_path / "run")] == [row["loss"] for row in updates(both[0])][:30]
 
 
 def test_a_signal_to_one_stops_all_and_another_number_goes_on(alone, tmp_path):
-    started = start(2, trained, tmp_path, slow=0.005)
+    started = start(2, trained, tmp_path, slow=0.01, steps=30)
     at_round(tmp_path / "run", 12)
     os.kill(started[1].pid, signal.SIGTERM)
     assert wait(started) == [0, 0]
     told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     assert [one["stopped"] for one in told] == [True, True]
-    assert len(told[0]["sizes"]) == len(told[1]["sizes"]) < 200
+    assert len(told[0]["sizes"]) == len(told[1]["sizes"]) < 60
     stopped = updates(tmp_path / "run")[-1]["round"]
     saved = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-1]
     assert saved.name == f"update-{stopped:08}"
-    together(3, trained, tmp_path, resume=True)
-    close(alone, tmp_path / "run")
+    together(3, trained, tmp_path, resume=True, steps=30)
+    close(alone, tmp_path / "run", rounds=30)
 
 
 # --------------------------------------------------------------------------------------------------- phases, odd batches

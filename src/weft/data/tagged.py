@@ -22,8 +22,8 @@ _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 class TaggedText(Written):
     """Sentences with a tag for each word, a line a word: ``EU NNP I-NP I-ORG``, an empty line between sentences.
 
-    Columns are separated by blanks or tabs; ``-DOCSTART-`` lines are left out, and before a
-    sentence lines that begin with ``#`` and a space (counted). Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
+    Columns are separated by blanks or tabs; ``-DOCSTART-`` lines are left out, and before a sentence lines that begin with ``#``
+    and a space (counted). Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
 
     Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), https://arxiv.org/abs/cs/0306050
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from weft.batch import Batch, Clock, Loss
 from weft.catalog import block
@@ -41,6 +40,7 @@ class DDP(Sync):
         self.bucket = bucket
 
     def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
+        import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel
 
         trained = set(parameters)
@@ -51,16 +51,8 @@ class DDP(Sync):
         buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # as torch is newer or older
         choices: dict[str, Any] = {"find_unused_parameters": True, "bucket_cap_mb": self.bucket, buffers: False}
         self.wrapped = DistributedDataParallel(totals, **choices)
-        self.wrapped.register_comm_hook(None, lambda state, bucket: _summed(bucket))
-        return totals.through(self.wrapped)
+        return totals.through(self.wrapped, dist.get_world_size())  # it takes the mean over processes
 
     def hold(self) -> AbstractContextManager[Any]:
         return self.wrapped.no_sync()
 
-
-def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
-    """In place of DDP's own way, which is the mean over processes."""
-    import torch.distributed as dist
-
-    work: Any = dist.all_reduce(bucket.buffer(), async_op=True)
-    return work.get_future().then(lambda done: done.value()[0])

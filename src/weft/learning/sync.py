@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from weft.batch import Batch, Clock, Loss
@@ -38,12 +40,25 @@ class Totals(nn.Module):
             totals = {name: total + 0 * trained.sum() for name, total in totals.items()}
         return totals
 
-    def through(self, wrapped: nn.Module) -> Callable[[Batch, Clock], Loss]:
-        """The step again, by way of what was wrapped around this module."""
+    def through(self, wrapped: nn.Module, times: int = 1) -> Callable[[Batch, Clock], Loss]:
+        """The step again, by way of what was wrapped around this module; its gradients are so many times as large."""
 
         def call(batch: Batch, clock: Clock) -> Loss:
             totals = wrapped(batch, clock)
             terms, self.terms = self.terms, Loss()  # or the graph would live until the next call
-            return Loss({name: replace(term, total=totals[name]) for name, term in terms.items()})
+            return Loss({name: replace(term, total=_Times.apply(totals[name], times)) for name, term in terms.items()})
 
         return call
+
+
+class _Times(torch.autograd.Function):
+    """The same number with a larger gradient: were the number itself larger, it would have to be divided again to be logged."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, times: int) -> Tensor:
+        ctx.times = times
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * ctx.times, None

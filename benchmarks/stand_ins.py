@@ -1,0 +1,36 @@
+"""Small made-up files in the places where the shipped recipes look for their data, so that they can be checked and tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PEOPLE, _PLACES = ("Anna", "Peter", "Maria", "Jan"), ("Berlin", "Oslo", "Rome")
+_NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
+
+
+def write_stand_ins(folder: Path) -> Path:
+    """Write them all below ``folder``, which then can be the value of WEFT_DATA."""
+    captions = [(f"Ein {a} und ein {b} .", f"A {_NOUNS[a]} and a {_NOUNS[b]} .") for a in _NOUNS for b in _NOUNS]
+    reviews = [f"a {word} story about {noun} number {i} \t{label}" for i in range(4) for noun in _NOUNS.values()
+               for word, label in (("fine", 1), ("dull", 0))]  # fmt: skip
+    sentences = [
+        f"{person} NNP B-NP I-PER\nlives VBZ B-VP O\nin IN B-PP O\n{place} NNP B-NP I-LOC\n. . O O\n\n"
+        for person in _PEOPLE
+        for place in _PLACES
+    ]
+    lines = [f"{person}: I saw the {noun} in {place}.\n" for person in _PEOPLE for noun in _NOUNS.values() for place in _PLACES]
+    files = {
+        "sst2/train.tsv": "sentence\tlabel\n" + "\n".join(reviews) + "\n",
+        "sst2/dev.tsv": "sentence\tlabel\n" + "\n".join(reviews[::5]) + "\n",
+        "conll2003/train.conll": "-DOCSTART- -X- O O\n\n" + "".join(sentences),
+        "conll2003/dev.conll": "".join(sentences[::3]),
+        "shakespeare/input.txt": "".join(lines),
+    }
+    for split, some in (("train", captions), ("val", captions[::4])):
+        for side, language in enumerate(("de", "en")):
+            files[f"multi30k/{split}.{language}"] = "".join(pair[side] + "\n" for pair in some)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder

@@ -1,0 +1,25 @@
+"""Every shipped recipe trains, on small files in the place of its data, and can be used."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from weft.run import read_run, shipped_recipes
+
+SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
+DATES = ("data.train=50", "data.valid=10", "data.test=10")
+
+
+@pytest.mark.parametrize("name", list(shipped_recipes()))
+def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
+    changes = [*SMALL, *(DATES if name.startswith("dates") else ())]
+    if name == "translate":
+        changes.append("learning.average=1")
+    run = read_run(name, changes)
+    judged = run.train(tmp_path / "run", quiet=True)
+    assert judged.figures
+    again = weft.load(tmp_path / "run")
+    assert again.judge().figures == pytest.approx(judged.figures)
+    use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict
+    assert len(use(["Anna saw the dog in Oslo ."])) == 1
