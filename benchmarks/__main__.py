@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import overhead, startup
+from benchmarks import overhead, startup, step
 
 if __name__ == "__main__":
     startup.main()
     overhead.main()
+    step.main()

@@ -1,15 +1,18 @@
 """Nothing is lost: training is killed with SIGKILL from outside, resumed, and must end as if nothing had happened.
 
-``python -m benchmarks.kills [--kills 20] [--recipe dates|gan]``
+``python -m benchmarks.kills [--kills 20] [--recipe dates|gan] [--processes 1]``
 
 Every kill hits a real ``python -m weft train`` at a random moment of its training; most are aimed at a save. A run
 writes "saving" into its log before it touches a checkpoint and "saved" afterwards: if the last of the two is "saving" when the
 process is dead, the kill fell inside a save. First every kill has a run of its own, then one run takes all of them.
+With several processes, started by torchrun, every other kill hits only one of them, the rest all at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import os
 import random
 import signal
@@ -22,6 +25,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import psutil
 
 from weft.files import read_lines
 from weft.learning import digest
@@ -63,6 +68,54 @@ def weft(arguments: list[str], messages: Path) -> Process:
             stdout=stream,
             stderr=stream,
         )
+
+
+class Several:
+    """``weft`` in several processes, started by torchrun. A kill hits all of them, or only the one that saves.
+
+    Args:
+        processes: How many.
+        arguments: Those of ``weft``.
+        messages: A file for what they say.
+        one: For each kill, whether it hits only one of them.
+    """
+
+    def __init__(self, processes: int, arguments: list[str], messages: Path, one: Iterator[bool]):
+        # without -- torchrun would take --run for one of its own
+        launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m", "--", "weft", *arguments]
+        with messages.open("ab") as stream:
+            self.launcher = subprocess.Popen(
+                [sys.executable, "-m", *launch],
+                cwd=ROOT,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdout=stream,
+                stderr=stream,
+            )
+        self.one, self.killed = one, False
+
+    def poll(self) -> int | None:
+        return self.launcher.poll()
+
+    def wait(self) -> int:
+        code = self.launcher.wait()
+        return -signal.SIGKILL if self.killed and code else code
+
+    def send_signal(self, sig: int, /) -> None:
+        try:
+            launcher = psutil.Process(self.launcher.pid)
+            workers = launcher.children()
+        except psutil.NoSuchProcess:
+            return
+        for process in workers[:1] if next(self.one) else [launcher, *workers]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(sig)
+        self.killed = True
+
+
+def weft_in(processes: int) -> Start:
+    """Start ``weft`` in so many processes."""
+    one = itertools.cycle((True, False))
+    return weft if processes == 1 else lambda arguments, messages: Several(processes, arguments, messages, one)
 
 
 @dataclass(frozen=True)
@@ -238,12 +291,13 @@ def has_come(moment: Moment, rows: list[dict[str, Any]]) -> bool:
 # -------------------------------------------------------------------------------------------------------------- the figure
 
 
-def figure(recipe: str, kills: int, seed: int = 1) -> Report:
+def figure(recipe: str, kills: int, seed: int = 1, processes: int = 1) -> Report:
     """Kill, resume, compare; prints as it goes."""
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        killing = Kills(recipe, Path(folder), seed=seed)
+        killing = Kills(recipe, Path(folder), weft_in(processes), seed=seed)
         report = Report(recipe, killing.expected[0])
-        print(f"{recipe}: undisturbed, {killing.steps} rounds, a save takes {1000 * killing.saving:.0f} ms")
+        among = f" in {processes} processes" if processes > 1 else ""
+        print(f"{recipe}: undisturbed{among}, {killing.steps} rounds, a save takes {1000 * killing.saving:.0f} ms")
         print(f"  sha256 {report.digest}\n")
         print("  kill  after round  inside a save  same sha256 at the end")
         for number, outcome in enumerate(killing.one_each(kills), 1):
@@ -269,8 +323,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="how many [20]")
     parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase) or gan (two that alternate)")
     parser.add_argument("--seed", type=int, default=1, help="what the moments are drawn with")
+    parser.add_argument("--processes", type=int, default=1, help="how many train together, by torchrun [1]")
     asked = parser.parse_args()
-    reports = [figure(recipe, asked.kills, asked.seed) for recipe in ([asked.recipe] if asked.recipe else RECIPES)]
+    reports = [
+        figure(recipe, asked.kills, asked.seed, asked.processes) for recipe in ([asked.recipe] if asked.recipe else RECIPES)
+    ]
     sys.exit(0 if all(report.good() for report in reports) else 1)
 
 

@@ -1,5 +1,6 @@
-"""How fast a large text file is prepared, in how much memory, how soon training starts once it is, and what bundling rows of
-similar length saves. ``python -m benchmarks.prepare --gigabytes 2`` (needs about four times as much space in the temporary folder)
+"""How fast a large text file is prepared, in how much memory, how soon training starts then, what bundling by length saves.
+
+``python -m benchmarks.prepare --gigabytes 2``; needs about four times as much space in the temporary folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ seed: 1
 data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, size: {vocabulary}}}, hold_out: 0.001}}
 structure: {{type: language-model, dim: 16, decoder: {{type: transformer, layers: 1, layer: {{mixer: {{heads: 2}}}}}}}}
 objective: next-token
-learning: {{type: gradient, steps: 3, batch: 1000}}
+learning: {{type: gradient, steps: 3, batch: 1000, log_every: 1}}
 """
 CHILD = """
 import json, sys, time
@@ -64,7 +65,7 @@ def generate(file: Path, size: int, seed: int = 0) -> None:
             drawn = np.searchsorted(frequency, rng.random(int(lengths.sum())) * frequency[-1]).tolist()
             start = 0
             for length in lengths.tolist():
-                line = f"{' '.join([words[i] for i in drawn[start : start + length]])} {number}\n"
+                line = f"{' '.join([words[i] for i in drawn[start : start + length]])} {number // 1000} {number % 1000}\n"
                 written += stream.write(line)
                 number, start = number + 1, start + length
 
@@ -85,8 +86,7 @@ def seconds_to_first_update(file: Path, folder: Path, environment: dict[str, str
             if process.poll():
                 raise SystemExit(f"weft train ended with {process.returncode}")
             time.sleep(0.05)
-        passed = time.perf_counter() - start
-    return passed
+        return time.perf_counter() - start
 
 
 def bundling(budget: int = 2000, batches: int = 40) -> None:

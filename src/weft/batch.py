@@ -81,6 +81,13 @@ class Info:
     def texts(self) -> list[Field]:
         return [f for f in self.fields.values() if f.kind == "text"]
 
+    def given(self) -> list[Field]:
+        """The texts that an answer is about: ``text``, or all there are, which then must be of one id space."""
+        found = [self.fields["text"]] if "text" in self.fields else self.texts()
+        if len({f.space for f in found}) != 1:
+            raise ValueError(f"needs texts of one id space, but the data ({self.data}) gives: {', '.join(self.fields)}")
+        return found
+
     def imagine(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
         """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
         example: dict[str, Any] = {}

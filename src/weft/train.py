@@ -30,6 +30,7 @@ from weft.learning import (
     take_weights,
     write_weights,
 )
+from weft.memory import keep_freed
 from weft.slots import Corpus, Objective
 from weft.track import TensorBoard
 from weft.usage import Meter
@@ -51,6 +52,7 @@ def train(
     tensorboard: bool = False,
 ) -> Judged:
     """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
+    keep_freed()
     with joined() as processes:
         return _train(run, path, resume, plugins or [], display or Display(), tensorboard, processes)
 

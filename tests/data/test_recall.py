@@ -73,9 +73,10 @@ def test_each_word_is_encoded_once_and_memory_is_bounded(
     quick(["low lower low", "low new lower"])
     quick(["low lower low", "low new lower", "new low"])
     assert sorted(asked) == sorted(["low", " lower", " low", " new", "new"])
-    monkeypatch.setattr(recall, "_MOST_WORDS", 3)
-    quick(["a b c d e"])
-    assert len(quick.numbers) == 5
+    monkeypatch.setattr(recall, "_MOST_WORDS", 5)
+    expected = [spy.encode(text) for text in ["low lower low low x", "a b c d e"]]
+    assert quick(["low lower low low x"]).flat.tolist() == expected[0] and len(quick.numbers) == 5
+    assert quick(["a b c d e"]).flat.tolist() == expected[1] and not quick.numbers
 
 
 def test_lists() -> None:

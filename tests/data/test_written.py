@@ -240,6 +240,8 @@ def test_progress_is_told(plain: str) -> None:
         "hashing the files",
         "looking at the data",
         "training the tokenizer of text",
+        "preparing train",
+        "preparing valid",
         "looking for rows of training in valid",
     ]
     assert all(done <= total for _, done, total in heard if total)

@@ -291,6 +291,33 @@ def test_a_bad_update_leaves_the_batch_statistics_as_they_were(monkeypatch):
     assert all(torch.equal(t, before[n]) for n, t in loop.network.tensors().items())
 
 
+def test_every_row_of_the_log_tells_the_time_and_resuming_adds_to_it():
+    watcher = Quiet()
+    loop_over(rows([4]), watcher=watcher, steps=3, log_every=1).run(resume=False)
+    before = [row["elapsed"] for row in watcher.rows]
+    assert before == sorted(before)
+    for row in watcher.rows:
+        assert set(row["seconds"]) == {"data", "forward", "backward", "optimizer"}
+        assert all(value >= 0 for value in row["seconds"].values())
+        assert sum(row["seconds"].values()) <= row["elapsed"] + 0.004  # rounded to milliseconds
+    assert watcher.saved
+    watcher.saved[1]["state.json"]["progress"]["elapsed"] = 1000.0
+    watcher.saved[1]["state.json"]["progress"]["spent"]["forward"] = 700.0
+    loop_over(rows([4]), watcher=watcher, steps=5, log_every=1).run(resume=True)
+    assert 1000 < watcher.rows[-1]["elapsed"] < 1100
+    assert 700 < watcher.rows[-1]["seconds"]["forward"] < 800
+
+
+def test_a_checkpoint_from_before_times_were_kept_can_be_resumed():
+    watcher = Quiet()
+    loop_over(rows([4]), watcher=watcher, steps=2).run(resume=False)
+    assert watcher.saved
+    for name in ("elapsed", "spent"):
+        del watcher.saved[1]["state.json"]["progress"][name]
+    loop_over(rows([4]), watcher=watcher, steps=3).run(resume=True)
+    assert watcher.round == 3
+
+
 def test_training_that_could_make_no_update_says_so():
     class Always(Explodes):
         def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -103,7 +104,15 @@ def together(world: int, act: Callable[..., Any], place: Path, **given: Any) -> 
 
 def dates(learning: dict[str, Any], **more: Any) -> Run:
     """Little rows in small batches: of some a second process has none, others do not divide evenly."""
-    choices = {"steps": 100, "batch": 90, "accumulate": 2, "save_every": 10, "keep": 20, "log_every": 1, "optimizer": partial(Adam, lr=0.008)}
+    choices = {
+        "steps": 100,
+        "batch": 90,
+        "accumulate": 2,
+        "save_every": 10,
+        "keep": 20,
+        "log_every": 1,
+        "optimizer": partial(Adam, lr=0.008),
+    }
     return Run(
         data=partial(Dates, train=60, valid=6, test=6),
         structure=partial(Seq2Seq, dim=32, encoder=LSTM, decoder=AttentionLSTM),
@@ -340,7 +349,12 @@ PHASES = [
 
 
 def looped(
-    place: Path, kind: str = "some", sizes: tuple[int, ...] = (5, 1, 4, 4, 7), bad: int | None = None, every: int = 0, **choices: Any
+    place: Path,
+    kind: str = "some",
+    sizes: tuple[int, ...] = (5, 1, 4, 4, 7),
+    bad: int | None = None,
+    every: int = 0,
+    **choices: Any,
 ) -> dict[str, Any]:
     """Weights, names in the optimisers and logs after a few rounds of two phases over odd batches."""
     info = Info({})
@@ -464,10 +478,8 @@ def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
     Loop.run, Training.draw_curve = run, lambda self: None
     Training.wants_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
-    try:
+    with contextlib.suppress(Interrupted):
         dates(choices, evaluate=quick()).train(place / "sharded", resume=resume, quiet=True)
-    except Interrupted:
-        pass
     return {"share": shares[0]}
 
 
@@ -487,7 +499,10 @@ def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):
     for file in theirs:
         for name, tensor in theirs[file].items():
             torch.testing.assert_close(ours[file][name], tensor, rtol=1e-4, atol=1e-5)
-    valid = [[r["valid"]["loss"] for r in read_lines(tmp_path / n / "log.jsonl") if r["event"] == "valid"] for n in ("sharded", "plain")]
+    valid = [
+        [r["valid"]["loss"] for r in read_lines(tmp_path / n / "log.jsonl") if r["event"] == "valid"]
+        for n in ("sharded", "plain")
+    ]
     assert len(valid[0]) == 4
     assert valid[0] == pytest.approx(valid[1], rel=1e-5)
 

@@ -16,7 +16,7 @@ class Drop(nn.Dropout):
 
     y = x m / (1 - rate),  m = 0 with probability rate, else 1
 
-    torch draws a random float for each number, which takes a tenth to a fifth of the time of training on a CPU. Here a mask is
+    torch draws a random float for each number, which on a CPU takes several times as long. Here a mask is
     made of 16 random bits each, from the same generator: the same seed gives the same mask, whatever the number of threads.
 
     Srivastava et al. 2014, https://jmlr.org/papers/v15/srivastava14a.html

@@ -127,6 +127,6 @@ class Rotary(Position):
         return self._turn(x_BHTK, cos, sin)
 
     def _turn(self, x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        # (a, b) (cos, cos) + (b, a) (-sin, sin): half as many passes over x, forward and backward, as with halves cut out of it.
+        # (a, b) (cos, cos) + (b, a) (-sin, sin): fewer passes over x, forward and backward, than with halves cut out of it.
         swapped_BHTK = x_BHTK.roll(x_BHTK.shape[-1] // 2, -1)
         return torch.addcmul(x_BHTK * torch.cat([cos, cos], -1), swapped_BHTK, torch.cat([-sin, sin], -1))

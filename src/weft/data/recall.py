@@ -56,24 +56,31 @@ class Recall:
     def _recalled(self, texts: Sequence[str]) -> Lists:
         if not texts:
             return Lists.of([])
-        if len(self.known.sizes) > _MOST_WORDS or self.signs > _MOST_SIGNS:
-            self._forget()
         words = (_FIRST + f" {_FIRST}".join(texts)).split(" ")
         number = np.fromiter(map(self.numbers.get, words, repeat(-1)), np.int64, len(words))
         missing = np.flatnonzero(number < 0).tolist()
+        known = self.known
         if missing:
-            self._learn(list(dict.fromkeys(words[n] for n in missing)))
-            number[missing] = [self.numbers[words[n]] for n in missing]
-        found = self.known.pick(number)
+            new = dict.fromkeys(words[n] for n in missing)
+            new = dict(zip(new, range(len(known.sizes), len(known.sizes) + len(new)), strict=True))
+            known = self._learn(new, forget=len(missing) > len(words) // 4)
+            number[missing] = [new[words[n]] for n in missing]
+        found = known.pick(number)
         counts = np.fromiter(map(str.count, texts, repeat(" ")), np.int64, len(texts)) + 1
         return Lists(found.flat, np.add.reduceat(found.sizes, np.cumsum(counts) - counts))
 
-    def _learn(self, words: list[str]) -> None:
+    def _learn(self, new: dict[str, int], forget: bool) -> Lists:
+        """What is known with these words. When the memory is full, they are not kept; if there are many, all is forgotten."""
         assert self.before is not None
-        alone = [word[1:] if word[:1] == _FIRST else self.before + word for word in words]
-        self.known = self.known.grow(self.tokenizer.encode_batch(alone))
-        self.numbers.update(zip(words, range(len(self.numbers), len(self.numbers) + len(words)), strict=True))
-        self.signs += sum(map(len, words))
+        alone = [word[1:] if word[:1] == _FIRST else self.before + word for word in new]
+        known = self.known.grow(self.tokenizer.encode_batch(alone))
+        if len(self.numbers) < _MOST_WORDS and self.signs < _MOST_SIGNS:
+            self.known = known
+            self.numbers |= new
+            self.signs += sum(map(len, new))
+        elif forget:
+            self._forget()
+        return known
 
 
 def _is_odd(text: str) -> bool:

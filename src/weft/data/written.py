@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.batch import Field, Info
-from weft.catalog import Build, alternatives, base_of, choices, identity, name_of, options
-from weft.choices import IsFile
-from weft.data import cache, prepared
-from weft.data.codec import save_codec
+from weft.catalog import Build, choices, name_of
+from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
 from weft.data.encoding import Columns, Values, columns_from, encode, rows_of, shorten, split, tags_of
 from weft.data.ledger import DUPLICATES, Ledger, short
@@ -29,7 +26,7 @@ from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
 from weft.data.reading import Cursor, Row
 from weft.data.recall import Recall
-from weft.files import content_hash, list_files, read_json, write_json
+from weft.files import list_files, read_json, write_json
 from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
 
 FORMAT = 2
@@ -39,7 +36,7 @@ SAMPLE = 100_000_000
 EXACT = 1_000_000
 """Of up to so many rows, exactly the share that is asked for is held out; of more, nearly."""
 SPLITS = ("train", "valid", "test")
-_ROWS, _SIGNS, _NOTE = 4096, 1 << 20, 1 << 25
+_ROWS, _SIGNS, _NOTE = 8192, 1 << 21, 1 << 25
 _GOLDEN = 0x9E3779B97F4A7C15
 _BLANK = hashlib.blake2b(digest_size=8)
 BadRows = Literal["error", "skip"]
@@ -149,7 +146,7 @@ class Written(Data):
         study = None
         if codec is None or any(self._holds_out(s) for s in wanted):
             study, codec = self._study(codec, tell)
-        fingerprint = _fingerprint(codec)
+        fingerprint = fingerprints.of_codec(codec)
         keys: dict[str, str] = {}
         splits: dict[str, Prepared] = {}
         ledgers: dict[str, dict[str, Any]] = {}
@@ -187,7 +184,7 @@ class Written(Data):
     def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
         """Everything that the rows depend on, apart from the content of the files and what tokenizers have learned."""
         left_out = {*SPLITS, *without}
-        chosen = {name: _described(getattr(self, name)) for name in choices(type(self)) if name not in left_out}
+        chosen = {name: fingerprints.of_option(getattr(self, name)) for name in choices(type(self)) if name not in left_out}
         return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen]
 
     def _there(self, name: str) -> list[list[str]]:
@@ -203,7 +200,8 @@ class Written(Data):
     def _study(self, codec: Codec | None, tell: Tell) -> tuple[Study, Codec]:
         """One look at the training files, and tokenizers that learned from them: from the cache, or now."""
         files = self._there("train")
-        key = cache.key_of("study", self._identity(without=("length", "on_overflow")), _content(files, tell))
+        tell("hashing the files", 0, 0)
+        key = cache.key_of("study", self._identity(without=("length", "on_overflow")), fingerprints.of_files(files))
         with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             try:
                 study = Study(**read_json(folder / "study.json"))
@@ -305,7 +303,8 @@ class Written(Data):
             below, held = study.below.to_bytes(8), name == "valid"
             keep = lambda text: (_hash(text) < below) == held  # noqa: E731
             side = [name, study.below]
-        key = cache.key_of("rows", self._identity(without=("hold_out",)), side, _content(files, tell), fingerprint)
+        tell("hashing the files", 0, 0)
+        key = cache.key_of("rows", self._identity(without=("hold_out",)), side, fingerprints.of_files(files), fingerprint)
         with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             if not is_done(folder):
                 self._write(folder, name, files, codec, keep, tell)
@@ -331,14 +330,15 @@ class Written(Data):
         waiting: list[Row] = []
         signs = 0
         try:
-            for row in self._good(cursors, ledger):
+            tell(f"preparing {name}", noted, total)
+            for number, row in enumerate(self._good(cursors, ledger), 1):
                 text = row.cells[self.by]
-                if keep is not None and not keep(text):
+                if keep is None or keep(text):
+                    waiting.append(row)
+                    signs += len(text)
+                else:
                     ledger.counts[other] += 1
-                    continue
-                waiting.append(row)
-                signs += len(text)
-                if len(waiting) < _ROWS and signs < _SIGNS:
+                if number % _ROWS and signs < _SIGNS:
                     continue
                 self._add(writer, codec, recall, waiting, ledger)
                 waiting, signs = [], 0
@@ -516,34 +516,6 @@ def _sizes(columns: Columns, field: Field) -> np.ndarray:
     column = columns[field.name]
     assert isinstance(column, Lists)
     return column.sizes
-
-
-def _content(files: list[list[str]], tell: Tell) -> list[Any]:
-    """What the files hold. Their endings matter too: they say how a table is written."""
-    tell("hashing the files", 0, 0)
-    try:
-        return [[[Path(file).suffix.lower(), content_hash(file)] for file in some] for some in files]
-    except OSError as error:
-        raise ValueError(f"{error.filename}: cannot be read: {error.strerror}") from None
-
-
-def _described(value: Any) -> Any:
-    """An option as JSON can say it; of a part that names a file, the file's content."""
-    base = base_of(value)
-    if base is None:
-        return identity(value)
-    files = {
-        n for n, p in choices(base).items() if any(IsFile in getattr(a, "__metadata__", ()) for a in alternatives(p.annotation))
-    }
-    chosen = options(value).items()
-    return [name_of(value), {n: content_hash(v) if n in files and v and Path(v).is_file() else _described(v) for n, v in chosen}]
-
-
-def _fingerprint(codec: Codec) -> list[Any]:
-    """What the numbers depend on besides the rows: fields and vocabularies."""
-    with tempfile.TemporaryDirectory() as folder:
-        save_codec(codec, Path(folder))
-        return [[path.name, content_hash(path)] for path in sorted(Path(folder).iterdir())]
 
 
 def _nothing(name: str, files: list[list[str]], ledger: Ledger) -> str:

@@ -55,4 +55,3 @@ class DDP(Sync):
 
     def hold(self) -> AbstractContextManager[Any]:
         return self.wrapped.no_sync()
-

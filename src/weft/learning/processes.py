@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,9 @@ _ROOM = 1016
 """Bytes of a document that are sent at once; a longer one takes a second turn."""
 _PATIENCE = timedelta(days=7)
 """Others wait while the first evaluates. One that died is noticed at once: its connections close."""
+_QUIET = 0.1
+"""Seconds until gloo's threads have let go of the last tensors. They need Python's lock for that, and who destroys the group
+holds it while waiting for them."""
 _STARTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 
@@ -176,14 +180,15 @@ def joined() -> Iterator[Processes]:
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
-    except RuntimeError as error:  # an exchange may be under way: to leave the group would be to wait for it
+    except RuntimeError as error:
         if not any(text in str(error) for text in _GONE):
             raise
         print(f"process {dist.get_rank()}: another process has ended, so this one does", file=sys.stderr, flush=True)
         raise SystemExit(1) from None
-    except BaseException:
-        if own:
-            dist.destroy_process_group()
+    except BaseException:  # the others may be elsewhere: the group ends with the process
+        time.sleep(_QUIET)
         raise
     if own:
+        dist.barrier()
+        time.sleep(_QUIET)
         dist.destroy_process_group()

@@ -17,7 +17,7 @@ from weft.slots import Classifies, Embedder, Encoder, Encodes, Head, Pooler, Str
 
 @block("classifier")
 class Classifier(Structure, Encodes, Classifies):
-    """Says the class (field ``label``) of a text (field ``text``).
+    """Says the class (field ``label``) of a text, or of a pair of texts that are read as one.
 
     p(label | x) = softmax(head(pooler(encoder(x))))
 
@@ -48,7 +48,7 @@ class Classifier(Structure, Encodes, Classifies):
     ):
         super().__init__(info)
         self.dim = dim
-        self.embedder = embedder(dim, info["text"])
+        self.embedder = embedder(dim, info.given()[0])
         self.encoder = encoder(dim)
         self.pooler = pooler(dim)
         self.classifier = head(dim, info["label"], None)

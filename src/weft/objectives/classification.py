@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Share
+from weft.objectives.given import Given
 from weft.objectives.weights import ClassWeights, Weights
 from weft.slots import Classifies, Objective, Search
 
@@ -36,7 +37,7 @@ class Classification(Objective):
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
-        self.text, self.label = info["text"], info["label"]
+        self.given, self.label = Given(info), info["label"]
         if self.label.kind != "label":
             better = {"labels": "multi-label", "number": "regression"}.get(self.label.kind, "another one")
             raise ValueError(
@@ -50,8 +51,7 @@ class Classification(Objective):
         self.weigh.count(dataset[row]["label"] for row in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        text = between([], example["text"], [self.text.special.eos])
-        return Instance(text=text, label=int(example["label"]))
+        return Instance(text=self.given(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0

@@ -7,9 +7,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Share
+from weft.objectives.given import Given
 from weft.slots import Classifies, Objective, Search
 
 
@@ -35,7 +36,7 @@ class MultiLabel(Objective):
 
     def __init__(self, info: Info, dim: int, *, threshold: Share = 0.5):
         super().__init__(info, dim)
-        self.text, self.label = info["text"], info["label"]
+        self.given, self.label = Given(info), info["label"]
         if self.label.kind != "labels":
             raise ValueError(
                 f"needs a set of classes, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
@@ -44,7 +45,7 @@ class MultiLabel(Objective):
         self.threshold = threshold
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=between([], example["text"], [self.text.special.eos]), label=example["label"])
+        return Instance(text=self.given(example), label=example["label"])
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logit_BC = self._logits(model, batch)

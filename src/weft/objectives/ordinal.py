@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
+from weft.objectives.given import Given
 from weft.slots import Classifies, Objective, Search
 
 
@@ -37,12 +38,12 @@ class Ordinal(Objective):
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
-        self.text, self.label = info["text"], info["label"]
+        self.given, self.label = Given(info), info["label"]
         if self.label.kind != "label":
             raise ValueError(f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}")
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=between([], example["text"], [self.text.special.eos]), label=int(example["label"]))
+        return Instance(text=self.given(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logp_BC = self._log_probabilities(model, batch)

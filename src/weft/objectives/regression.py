@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
+from weft.objectives.given import Given
 from weft.slots import Classifies, Objective, Search
 
 
@@ -31,7 +32,7 @@ class Regression(Objective):
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
-        self.text, self.label = info["text"], info["label"]
+        self.given, self.label = Given(info), info["label"]
         if self.label.kind != "number":
             raise ValueError(
                 f"needs a number, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
@@ -39,7 +40,7 @@ class Regression(Objective):
             )
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=between([], example["text"], [self.text.special.eos]), label=float(example["label"]))
+        return Instance(text=self.given(example), label=float(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         return Loss.of((self._numbers(model, batch) - batch["label"]).square().sum(), len(batch))

@@ -70,6 +70,10 @@ class Weighted(Objective):
                 loss[_name(name, key)] = Term(term.total, term.count, term.weight * self.weights[name])
         return loss
 
+    def begin(self, model: Any, dataset: Any) -> None:
+        for part in self._parts():
+            part.begin(model, dataset)
+
     def observe(self, means: Mapping[str, float]) -> None:
         for name, part in self._named().items():
             own = {k: v for k, v in means.items() if k == name or k.startswith(f"{name}.")}
