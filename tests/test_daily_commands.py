@@ -90,7 +90,7 @@ def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
 def test_errors_come_by_their_loss(home, tmp_path):
     (tmp_path / "mixed.tsv").write_text("text\tlabel\ngood film 1\tyes\ngood film 2\tno\nbad film 3\tno\n")
     found = [json.loads(line) for line in weft("errors", home / "run1", tmp_path / "mixed.tsv", "--json").out.splitlines()]
-    assert [error["row"] for error in found][0] == 1
+    assert found[0]["row"] == 1
     assert found[0]["prediction"] == "yes" and found[0]["reference"]["label"] == "no"
     losses = [error["loss"] for error in found]
     assert losses == sorted(losses, reverse=True)
@@ -138,7 +138,11 @@ def test_the_same_from_python_in_three_lines(home):
 
 KINDS = {
     "labelled": ({"train.tsv": table(*range(60))}, "labelled-text", "classifier"),
-    "labelled csv": ({"d.csv": 'review,stars\n"It was, in all, good",5\n"It was really bad",1\n' * 20}, "labelled-text", "classifier"),
+    "labelled csv": (
+        {"d.csv": "review,stars\n" + '"It was, in all, good",5\n"It was really bad",1\n' * 20},
+        "labelled-text",
+        "classifier",
+    ),
     "labelled jsonl": (
         {"d.jsonl": '{"text": "it was very good", "label": "yes"}\n{"text": "it was very bad", "label": "no"}\n' * 20},
         "labelled-text",

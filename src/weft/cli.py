@@ -498,7 +498,9 @@ def _lines(file: Path | None) -> Iterator[str]:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """On standard error; of several processes that train together, only the first speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

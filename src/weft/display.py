@@ -150,6 +150,8 @@ def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
     """A line for each split: what was read, and what happened to it."""
     lines: list[str] = []
     for split, counts in ledger.items():
+        if not isinstance(counts, Mapping):  # a source may count what it likes
+            continue
         told = [f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value]
         lines.append(f"{split}: {', '.join(told)}")
         lines += [f"  {example}" for value in counts.values() if isinstance(value, list) for example in value]

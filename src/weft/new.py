@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -194,7 +195,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     return made
 
 
-def _is_data(names: list[str], rows: list[dict[str, str]]) -> bool:
+def _is_data(names: list[str], rows: Sequence[Mapping[str, str]]) -> bool:
     """Whether a first line that should name the columns is already a row: a number, or a cell that the column has again."""
     return any(_NUMBER.fullmatch(n.strip()) or any(row[n] == n for row in rows) or len(n.split()) > 6 for n in names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from weft.learning import (
 from weft.memory import keep_freed
 from weft.slots import Corpus, Objective
 from weft.track import TensorBoard
-from weft.usage import Meter
+from weft.usage import Meter, describe
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -141,6 +142,7 @@ class Training:
             for plan in self.plans:
                 weights = self.one_stage(plan, weights, resume)
         judged = self.together()
+        self.display.say(describe(self.meter.read(), asdict(self.loop.progress.spent)))
         self.display.finished(self.folder.path, judged.figures)
         return judged
 
@@ -319,7 +321,7 @@ class Training:
         """However it ended: note what this session cost."""
         if self.board is not None:
             self.board.close()
-        if self.began:
+        if self.began and self.processes.first:
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 self.folder.add_usage(self.meter.read())
 

@@ -51,6 +51,7 @@ TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24
 
 OWN_TESTS = (
     "Chain",
+    "Sync",
     "Tokenizer",
     "Data",
     "Optimizer",

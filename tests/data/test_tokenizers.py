@@ -325,3 +325,15 @@ def test_only_words_spell() -> None:
     for tokenizer in ALL:
         assert tokenizer.spell("low") is None and tokenizer.letters == 0
         assert tokenizer.special == Special()
+
+
+def test_names_of_special_ids_are_words_like_others_where_only_spaces_cut() -> None:
+    words = Word(at="spaces", characters=8)
+    words.train(["a <unk> b <eos> U.S. a-b <eosx>", "<eos>"])
+    ids = words.encode("a <eos> U.S.")
+    assert min(ids) >= len(Special.NAMES)
+    assert words.tokens(ids) == ["a", "<", "eos>", "U.S."]
+    spelled = words.spell("a <eos> U.S.")
+    assert spelled is not None
+    assert len(spelled) == len(ids)
+    assert words.tokens(words.encode("<eosx>")) == ["<eosx>"]

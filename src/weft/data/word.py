@@ -16,6 +16,8 @@ from weft.data.vocabulary import VocabularyTokenizer, count_pieces, most_frequen
 
 _MOST_LETTERS = 1000
 """What is assumed of an alphabet before it is known."""
+# A text that has the name of a special id in it is a text like any other: the "<" is cut off.
+_NAMES = "<(?=(?:" + "|".join(name[1:-1] for name in Special.NAMES) + ")>)"
 _WORDS = r"\w+(?:['’\-]\w+)*|[^\w\s]"
 
 
@@ -62,8 +64,8 @@ class Word(VocabularyTokenizer):
         self._letters: dict[str, int] = {}
 
     def train(self, texts: Iterable[str]) -> None:
-        pieces = [split(_WORDS)] if self.at == "punctuation" else []
-        cut = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *pieces])
+        pieces = split(_WORDS if self.at == "punctuation" else _NAMES)
+        cut = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pieces])
         counts = count_pieces(map(self.normalise, texts), cut)
         if not counts:
             raise ValueError("there is no text to find words in")

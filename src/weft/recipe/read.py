@@ -102,10 +102,11 @@ class Reader:
                 json.dumps(node.plain()), strict=True, context={"folder": str(self.folder), "files": self.files}
             )
         except ValidationError as error:
-            found = [(self.explain(e, annotation, node, path), (len(e["loc"]), e["type"] == "value_error")) for e in error.errors()]
+            reached = [(len(e["loc"]), e["type"] == "value_error") for e in error.errors()]
+            found = list(zip((self.explain(e, annotation, node, path) for e in error.errors()), reached, strict=True))
             if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
                 # every member of a union complains: the one that came furthest, or looked at the value, is the one that was meant
-                found = [f for f in found if f[1] == max(reached for _, reached in found)]
+                found = [f for f in found if f[1] == max(reached)]
             self.problems += dict.fromkeys(problem for problem, _ in found)
             return None
         members = [m for m in alternatives(annotation) if m is not type(None)]
