@@ -120,7 +120,9 @@ def test_evaluate(home):
     assert answer.code == 0 and "loss" in answer.out
     figures = json.loads(weft("evaluate", home / "run", "--split", "valid", "--json").out)
     metrics = json.loads((home / "run" / "metrics.json").read_text())
-    assert figures == metrics["valid"]
+    assert {name: figures[name] for name in metrics["valid"]} == metrics["valid"]
+    low, high = figures["intervals"]["exact_match"]
+    assert low <= figures["exact_match"] <= high
     written = json.loads((home / "run" / "metrics-valid.json").read_text())
     assert written == {"format": 1, "split": "valid", **figures}
     assert json.loads((home / "run" / "metrics-test.json").read_text())["loss"] == metrics["loss"]

@@ -188,7 +188,7 @@ def test_predict_says_the_class_of_each_line(home):
     answer = weft("predict", home / "cls", given=given(lines))
     assert answer.code == 0 and answer.out.split("\n")[:2] == ["good", "bad"] and answer.out.count("\n") == 3
     rows = [json.loads(line) for line in weft("predict", home / "cls", "--json", given=given(lines)).out.splitlines()]
-    assert [row["input"] for row in rows] == lines and [row["label"] for row in rows] == answer.out.split("\n")[:3]
+    assert [row["text"] for row in rows] == lines and [row["answer"] for row in rows] == answer.out.split("\n")[:3]
 
 
 def test_each_command_points_to_the_other(home):

@@ -251,7 +251,7 @@ def predict(
     from weft.run import load
 
     trained = load(run)
-    if [p.__name__ for p in trained.model.provides()] == ["Decodes"]:
+    if not {"Classifies", "Tags"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
     fields = [f.name for f in trained.codec.info.texts()]

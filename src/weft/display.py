@@ -168,10 +168,11 @@ def show_figures(figures: Mapping[str, float]) -> str:
 def show_intervals(
     figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
 ) -> str:
-    """A line for each figure, with its interval where there is one, and how it was computed."""
-    width = max(map(len, figures), default=0)
+    """A line for each figure, with its interval where there is one, and how it was computed; groups are left to the file."""
+    shown = {name: value for name, value in figures.items() if "/" not in name}
+    width = max(map(len, shown), default=0)
     lines: list[str] = []
-    for name, value in figures.items():
+    for name, value in shown.items():
         between = f"   [{intervals[name][0]:.4f}, {intervals[name][1]:.4f}]" if name in intervals else ""
         lines.append(f"{name:{width}}  {value:.4f}{between}")
     return "\n".join([*lines, *(f"{name}: {signature}" for name, signature in signatures.items())])

@@ -192,7 +192,8 @@ class Run:
         splits = data.open(codec, only=wanted).splits
         name = next((name for name in wanted if name in splits), None)
         if name is None:
-            raise ValueError(f"there is no split {' or '.join(wanted)} in the data")
+            there = ", ".join(data.open(codec).splits)
+            raise ValueError(f"there is no split {' or '.join(map(repr, wanted))} in the data (there is: {there})")
         return name, splits[name]
 
     def errors(self, split: str | None = None, files: Sequence[str | Path] = (), most: int = 20) -> list[Error]:

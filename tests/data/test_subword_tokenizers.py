@@ -237,8 +237,7 @@ def test_a_vocabulary_without_letters_cannot_spell(tmp_path: Path) -> None:
     trained(Word, ["the dogs a"]).save(tmp_path / "t.json")
     with pytest.raises(ValueError, match=r"t\.json: .*trained without characters"):
         Word(characters=4).load(tmp_path / "t.json")
-    with pytest.raises(ValueError, match="has no vocabulary yet"):
-        _ = Word(characters=4).letters
+    assert Word(characters=4).letters > len(Special.NAMES)  # an upper bound, before there is a vocabulary
     tokenizer = trained(Word, ["the dogs a"], characters=4)
     with pytest.raises(ValueError, match="lone surrogate"):
         tokenizer.spell("\udc00")

@@ -30,7 +30,7 @@ def test_multi_label_f1_equals_scikit_learn(seed):
 
 
 def test_multi_label_sets():
-    found = MultiLabelF1().compute(["b|a|a", "", "|"], labelled(["a|b", "", ""]))
+    found = MultiLabelF1(separator="|").compute(["b|a|a", "", "|"], labelled(["a|b", "", ""]))
     assert found == {"multi_label_micro_f1": 1.0, "multi_label_macro_f1": 1.0}
     assert set(MultiLabelF1().compute([""], labelled([""])).values()) == {0.0}
     with pytest.raises(ValueError, match="separator is empty"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from weft.batch import Field, Hypothesis, Info
+from weft.batch import Field, Hypothesis, Info, Instance
 from weft.blocks.multihead import MultiHead
 from weft.data import Character
 from weft.inspect import look as look_module
@@ -20,6 +20,7 @@ from weft.inspect.look import BEGIN, DECODER, ENCODER, END, OTHER, POOLING, SELF
 from weft.inspect.page import CROSS, Example, Map
 from weft.inspect.picture import attention_picture
 from weft.masks import Full
+from weft.objectives import Classification
 from weft.run import Run, read_run_text
 from weft.seq import Seq
 from weft.slots import Attention, Codec, Encoder, Pooler
@@ -56,6 +57,7 @@ def run_of(name: str, search: str = "{type: greedy, length: 6}") -> Run:
     for weight in run.model.parameters():
         torch.nn.init.normal_(weight, std=0.7)
     run.model.train(False)
+    run.objectives = {"": Classification(info, run.model.dim)} if "label" in info else {}
     return run
 
 
@@ -73,6 +75,10 @@ def attended(model: torch.nn.Module, act) -> dict[str, tuple]:
     return seen
 
 
+def batch_of(run, **ids):
+    return run._batch([Instance({name: np.array(some) for name, some in ids.items()})])
+
+
 def ids_of(run: Run, field: str, text: str) -> list[int]:
     assert run.codec
     return run.codec.encode(field, text).tolist()
@@ -88,7 +94,7 @@ def test_maps_times_values_are_what_the_attention_gave_with_its_fused_kernel(nam
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (fused.append(1), kernel(*a, **k))[1])
 
     def act():
-        batch = run._batch(source=[source], input=[target])
+        batch = batch_of(run, source=source, input=target)
         run.model.decode(batch["input"], run.model.memory(batch))
 
     seen = attended(run.model, act)
@@ -134,12 +140,12 @@ def test_maps_are_exact_in_models_with_one_sequence(name):
     run = run_of(name)
     if name == "classifier":
         ids = [*ids_of(run, "text", "abca"), 2]
-        seen = attended(run.model, lambda: run.model.features(run._batch(text=[ids])["text"]))
+        seen = attended(run.model, lambda: run.model.features(batch_of(run, text=ids)["text"]))
         example = look(run.model, run.codec, "abca")
         tokens = (["a", "b", "c", "a", END],) * 2
     else:
         ids = [1, *ids_of(run, "text", "abca")]
-        seen = attended(run.model, lambda: run.model.decode(run._batch(text=[ids])["text"], None))
+        seen = attended(run.model, lambda: run.model.decode(batch_of(run, text=ids)["text"], None))
         example = look(run.model, run.codec, "ab", ids_of(run, "text", "ca"))
         tokens = (["a", "b", "c", "a", END], [BEGIN, "a", "b", "c", "a"])
     assert_exact(example, seen)
@@ -205,7 +211,7 @@ def test_classes_are_those_that_are_predicted():
     run = run_of("classifier")
     for text in ("abc", "", "hgf"):
         [example] = look_at(run, [text])
-        logits = run.model.classifier(run.model.features(run._batch(text=[[*ids_of(run, "text", text), 2]])["text"]))
+        logits = run.model.classifier(run.model.features(batch_of(run, text=[*ids_of(run, "text", text), 2])["text"]))
         names = ["good", "<b>bad</b>", "odd"]
         assert dict(example.classes) == pytest.approx(dict(zip(names, logits.softmax(-1)[0].tolist(), strict=True)))
         assert example.output == example.classes[0][0] == run.predict([text])[0]

@@ -91,7 +91,7 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
             "type: transformer, layers: 1",
             "type: transfomer",
             "6: structure.encoder.type: no Encoder named 'transfomer'; did you mean 'transformer'? "
-            "(known: bag-of-words, lstm, gru, transformer)",
+            "(known: bag-of-words, cnn, lstm, gru, transformer)",
         ),
         (
             "decoder: transformer",
@@ -270,7 +270,7 @@ def test_in_lists_and_mappings(read, small: str) -> None:
     assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 cannot")
     text = small.replace("objective: next-token", "objective:\n  a: next-token\n  b: classification")
     (line,) = refused(read(text).objective["b"], INFO, 16)
-    assert line.startswith("r.yaml:10: objective.b: needs a field 'text'")
+    assert line.startswith("r.yaml:10: objective.b: needs a field 'label'")
 
 
 def test_on_the_command_line(read, small: str) -> None:
@@ -505,6 +505,6 @@ def test_a_reader_without_a_recipe() -> None:
     assert found.func is LSTM
     assert reader.read(Encoder, Node("lsmt", "here"), "encoder") is None
     assert [str(p) for p in reader.problems] == [
-        "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? (known: bag-of-words, lstm, gru, transformer)"
+        "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? (known: bag-of-words, cnn, lstm, gru, transformer)"
     ]
     assert MultiHead(8, 8, heads=2).heads == 2

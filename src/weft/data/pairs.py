@@ -20,9 +20,9 @@ Files = File | list[File]
 
 @block("sentence-pairs")
 class SentencePairs(Written):
-    """Two texts with a class or a number: paraphrase, entailment, similarity. From TSV, CSV or JSONL, by the file's ending.
+    """Two texts with a class or a number: paraphrase, entailment, similarity.
 
-    Rows with an empty side are dropped, texts of more than ``length`` tokens cut; both are counted. Fields ``first``, ``second``
+    From TSV, CSV or JSONL, by the file's ending. Rows with an empty side are dropped, texts of more than ``length`` tokens cut; both are counted. Fields ``first``, ``second``
     and ``label``.
 
     Args:

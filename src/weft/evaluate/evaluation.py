@@ -88,6 +88,7 @@ class Evaluation:
         objective.eval()
         totals: dict[str, float] = {}
         counts: dict[str, int] = {}
+        weights: dict[str, float] = {}
         answers: dict[int, str] = {}
         with torch.inference_mode():
             batches = evaluation_batches(dataset, objective, self.batch, (0,))
@@ -96,13 +97,14 @@ class Evaluation:
                 for name, term in objective(model, moved, Clock()).items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
+                    weights[name] = term.weight
                 if any(m.wants in ("text", "label") for m in self.metrics):
                     predictions = objective.predict(model, moved, self.search)
                     answers |= {row: readable(p, codec) for row, p in zip(batch.rows, predictions, strict=True)}
         model.train(was_training)
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
-        figures = {**means, **objective.figures(means)}
+        figures = {"loss": sum(weights[name] * mean for name, mean in means.items()), **means, **objective.figures(means)}
         if batches.skipped:
             figures["rows_left_out"] = batches.skipped
         references = {row: dataset.raw(row) for row in sorted(answers)}
@@ -118,7 +120,7 @@ class Evaluation:
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
         """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
         names = list(terms)
-        known = [*names, *objective.figures(dict.fromkeys(names, 1.0))]
+        known = [*dict.fromkeys(["loss", *names]), *objective.figures(dict.fromkeys(names, 1.0))]
         if self.best in known or "/" in self.best:  # a group is known from the data only
             return
         for metric in self.metrics:
