@@ -133,7 +133,8 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         ("evaluate.metrics=bleu", 'evaluate.metrics: must be a list of Metric or null, not "bleu"'),
         (
             "structure.encoder.type=lsmt",
-            "structure.encoder.type: no Encoder named 'lsmt'; did you mean 'lstm'? (known: bag-of-words, cnn, lstm, gru, transformer)",
+            "structure.encoder.type: no Encoder named 'lsmt'; did you mean 'lstm'? "
+            "(known: bag-of-words, cnn, lstm, gru, transformer)",
         ),
         (
             "structure.encoder.heads=2",

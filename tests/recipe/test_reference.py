@@ -36,7 +36,8 @@ def test_entries_of_lists(read, small: str) -> None:
 def test_a_copy_is_read_in_its_new_place(mistakes, small: str) -> None:
     text = small.replace("decoder: transformer", 'decoder: {type: attention-lstm}\n  head: "${structure.decoder}"')
     assert mistakes(text) == [
-        "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder (known: tied, untied, classifier, ordered)"
+        "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder "
+        "(known: tied, untied, classifier, ordered)"
     ]
 
 

@@ -22,8 +22,8 @@ Files = File | list[File]
 class SentencePairs(Written):
     """Two texts with a class or a number: paraphrase, entailment, similarity.
 
-    From TSV, CSV or JSONL, by the file's ending. Rows with an empty side are dropped, texts of more than ``length`` tokens cut; both are counted. Fields ``first``, ``second``
-    and ``label``.
+    From TSV, CSV or JSONL, by the file's ending. Rows with an empty side are dropped, texts of more than ``length`` tokens cut;
+    both are counted. Fields ``first``, ``second`` and ``label``.
 
     Args:
         train: UTF-8 tables.
