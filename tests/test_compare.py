@@ -147,7 +147,7 @@ def test_table_on_a_terminal(two: list[Path]) -> None:
     import io
 
     stream = io.StringIO()
-    compare(two).print(Console(file=stream, force_terminal=True, width=80))
+    compare(two).print(Console(file=stream, force_terminal=True, color_system="standard", width=80, _environ={"TERM": "xterm"}))
     assert "\x1b[1m2.0000*\x1b[0m" in stream.getvalue() and "learning.optimizer.type" in stream.getvalue()
 
 

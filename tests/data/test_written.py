@@ -492,7 +492,7 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
 def test_only_the_splits_that_are_wanted(plain: str, tmp_path: Path) -> None:
     data = PlainText(train=plain, test=plain, tokenizer=Character)
     assert set(data.open().splits) == {"train", "valid", "test"} and set(data.open(only=("test", "other")).splits) == {"test"}
-    with pytest.raises(ValueError, match="there is no split other in the data"):
+    with pytest.raises(ValueError, match=r"there is no split 'other' in the data \(there is: train, valid, test\)"):
         data.open(only=("other",))
     codec = data.open().codec
     gone = PlainText(train=str(tmp_path / "gone"), test=plain, tokenizer=Character)

@@ -140,7 +140,10 @@ class Written(Data):
 
     def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
         tell = tell or _silent
-        wanted = [s for s in SPLITS if (not only or s in only) and (self.places[s] is not None or self._holds_out(s))]
+        there = [s for s in SPLITS if self.places[s] is not None or self._holds_out(s)]
+        wanted = [s for s in there if not only or s in only]
+        if not wanted:
+            raise ValueError(f"there is no split {' or '.join(map(repr, only))} in the data (there is: {', '.join(there)})")
         study = None
         if codec is None or any(self._holds_out(s) for s in wanted):
             study, codec = self._study(codec, tell)
