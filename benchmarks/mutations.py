@@ -417,6 +417,7 @@ def mutants(count: int, seed: int) -> list[Mutant]:
     rng = random.Random(seed)
     places = [(name, text, spot) for name, text in recipes().items() for spot in spots(text)]
     rng.shuffle(places)
+    places.sort(key=lambda place: "-filled" in place[0])  # every key of the shipped recipes first, then of their filled forms
     used: Counter[str] = Counter()
     made: dict[tuple[str, str], Mutant] = {}
     while len(made) < count:
