@@ -648,3 +648,9 @@ def test_skip_and_rollback_go_on(policy, home, tmp_path):
     assert answer.code == 1 and f"{policy}: update 3" in answer.err
     events = [row["event"] for row in read_lines(tmp_path / "run" / "log.jsonl")]
     assert events.count(policy) == 1
+
+
+def test_too_little_memory_is_said_and_the_folder_can_be_used_again(home):
+    answer = weft("train", home / "tiny.yaml", "data.train=999999999999", "--run", "big")
+    assert answer.code == 1 and "error: not enough memory" in answer.err
+    assert not Path("big").exists()

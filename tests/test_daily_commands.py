@@ -169,6 +169,7 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
         small[-1] = "data.hold_out=0"
     answer = weft("train", "recipe.yaml", *small, "--run", "run")
     assert answer.code == 0, answer.err
+    assert weft("check", "recipe.yaml").out.endswith("recipe: valid\n")
     again = weft("new", *files)
     assert again.code == 2 and "recipe.yaml is there already" in again.err
 

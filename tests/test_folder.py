@@ -215,3 +215,17 @@ def test_recipes_are_compared_option_by_option():
     assert compare_recipes(old, new) == expected
     assert compare_recipes({"x": 1}, {"x": 1.0}) == {"x": (1, 1.0)}
     assert compare_recipes({"x": {"y": 1}}, {"x": 1}) == {"x": ({"y": 1}, 1)}
+
+
+@pytest.mark.parametrize(
+    "line", ["3", "[]", '{"event": "update"}', '{"event": "update", "round": null}', '{"event": "x", "stage": "y"}']
+)
+def test_a_log_that_is_none_is_said_before_anything_is_changed(line, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create({"seed": 1}, [])
+    folder.close()
+    before = folder.log.read_text()
+    folder.log.write_text(before + line + "\n")
+    with pytest.raises(FolderError, match=r"log\.jsonl:2: not a line of a run's log; remove it to go on"):
+        RunFolder(tmp_path / "run").open()
+    assert folder.log.read_text() == before + line + "\n"

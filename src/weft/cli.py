@@ -515,6 +515,9 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         _say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         sys.exit(FAILURE)
+    except MemoryError as error:
+        _say(f"error: not enough memory{f' ({error})' if str(error) else ''}: give smaller numbers, or use a larger machine")
+        sys.exit(FAILURE)
 
 
 def _with_word(text: str) -> str:

@@ -123,6 +123,10 @@ class RunFolder:
             raise FolderError(f"{self.path} is not a run's folder (it has no recipe.yaml)")
         self.lock()
         repair_lines(self.log)
+        for number, row in enumerate(self.read_log(), 1):
+            places = [row.get("stage", 0), row.get("round", 0)] if isinstance(row, dict) else [None]
+            if not all(isinstance(place, int) for place in places) or (row.get("event") == "update" and "round" not in row):
+                raise FolderError(f"{self.log}:{number}: not a line of a run's log; remove it to go on")
         for path in self.path.iterdir():
             if _TORN.fullmatch(path.name):  # a process was killed before it could rename what it had written
                 path.unlink()

@@ -286,7 +286,7 @@ def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = T
     path = find_recipe(file)
     shown = str(file) if path == Path(file) else path.name
     run = read_run_text(read_file(path, shown), shown, path.parent, overrides, files=files)
-    run.name = path.stem if path.stem != "recipe" else path.parent.name
+    run.name = path.resolve().parent.name if path.name == "recipe.yaml" and RunFolder(path.parent).log.is_file() else path.stem
     return run
 
 

@@ -172,7 +172,7 @@ def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
     from weft.run import find_recipe
 
     path = find_recipe(recipe)
-    name = path.stem if path.stem != "recipe" else path.resolve().parent.name
+    name = path.resolve().parent.name if path.name == "recipe.yaml" and RunFolder(path.parent).log.is_file() else path.stem
     key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments).items()])
     return Path("runs") / f"{name}-sweep-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
 

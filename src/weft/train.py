@@ -83,7 +83,7 @@ def _train(
             f"cannot go on in {folder.path}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}. "
             f"What was saved before is untouched. When that is mended, go on with: weft train {folder.path} --resume"
         ) from error
-    except ValueError:
+    except (ValueError, MemoryError):
         if folder.made and not training.began:
             folder.take_back()
         raise
