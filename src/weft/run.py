@@ -286,7 +286,7 @@ def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = T
     path = find_recipe(file)
     shown = str(file) if path == Path(file) else path.name
     run = read_run_text(read_file(path, shown), shown, path.parent, overrides, files=files)
-    run.name = path.resolve().parent.name if path.name == "recipe.yaml" and RunFolder(path.parent).log.is_file() else path.stem
+    run.name = name_of_recipe(path)
     return run
 
 
@@ -299,6 +299,12 @@ def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] 
 
 def read_tree(root: Node, folder: Path = Path(), *, files: bool = True) -> Run:
     return Reader(folder, files).root(Run, root)()
+
+
+def name_of_recipe(path: Path) -> str:
+    """The file's name; of a run's own recipe, that of its folder."""
+    own = path.name == "recipe.yaml" and RunFolder(path.parent).log.is_file()
+    return path.resolve().parent.name if own else path.stem
 
 
 def find_recipe(name: str | Path) -> Path:

@@ -169,10 +169,9 @@ def sweep(
 
 def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
     """``runs/<recipe>-sweep-<hash>``: the same command finds the same folder, and so goes on."""
-    from weft.run import find_recipe
+    from weft.run import find_recipe, name_of_recipe
 
-    path = find_recipe(recipe)
-    name = path.resolve().parent.name if path.name == "recipe.yaml" and RunFolder(path.parent).log.is_file() else path.stem
+    name = name_of_recipe(find_recipe(recipe))
     key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments).items()])
     return Path("runs") / f"{name}-sweep-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
 
