@@ -304,8 +304,8 @@ def test_every_row_of_the_log_tells_the_time_and_resuming_adds_to_it():
     watcher.saved[1]["state.json"]["progress"]["elapsed"] = 1000.0
     watcher.saved[1]["state.json"]["progress"]["spent"]["forward"] = 700.0
     loop_over(rows([4]), watcher=watcher, steps=5, log_every=1).run(resume=True)
-    assert 1000 < watcher.rows[-1]["elapsed"] < 1100
-    assert 700 < watcher.rows[-1]["seconds"]["forward"] < 800
+    assert 1000 <= watcher.rows[-1]["elapsed"] < 1100
+    assert 700 <= watcher.rows[-1]["seconds"]["forward"] < 800  # two tiny updates may take less than the millisecond shown
 
 
 def test_a_checkpoint_from_before_times_were_kept_can_be_resumed():
