@@ -121,6 +121,31 @@ def test_rows_of_a_batch_are_alike_and_a_bucket_is_shared_out_evenly() -> None:
     assert sorted(len(nine.rows(1, 0, i)) for i in range(2)) == [4, 5]
 
 
+@given(COSTS, COSTS, st.integers(1, 60))
+@settings(max_examples=80)
+def test_parted_by_a_second_length_every_row_is_still_there_once_and_within_the_budget(a, b, budget: int) -> None:
+    n = min(len(a), len(b))
+    first, cost = np.array(a[:n]), np.array(a[:n]) + np.array(b[:n])
+    order = Buckets(cost, budget, beside=first)
+    batches = [order.rows(7, 1, i) for i in range(len(order))]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(n))
+    assert all(len(rows) == 1 or len(rows) * cost[rows].max() <= budget for rows in batches)
+
+
+def test_two_texts_of_different_lengths_are_padded_less_when_both_are_looked_at() -> None:
+    rng = np.random.default_rng(3)
+    first = rng.integers(5, 30, 20_000)
+    second = np.maximum(1, (first * rng.normal(1.0, 0.25, first.size)).astype(int))
+
+    def places(order: Buckets) -> int:
+        rows = [order.rows(key(0), 0, i) for i in range(len(order))]
+        return sum(len(r) * int(first[r].max() + second[r].max()) for r in rows)
+
+    real = int((first + second).sum())
+    plain, parted = places(Buckets(first + second, 1500)), places(Buckets(first + second, 1500, beside=first))
+    assert (parted - real) < 0.7 * (plain - real)
+
+
 def test_messages() -> None:
     with pytest.raises(ValueError, match="no rows"):
         Buckets(np.array([]), 10)

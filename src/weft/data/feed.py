@@ -106,7 +106,8 @@ class Feed(_Preparer):
 
     def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int):
         super().__init__(dataset, objective, key, budget)
-        self.buckets = Buckets(self.costs(), self.budget)
+        texts = list(dataset.lengths.values())
+        self.buckets = Buckets(self.costs(), self.budget, beside=texts[0] if len(texts) > 1 else None)
         self._order = hash_of(key, "order")
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ROUNDS = 6
+_ALIKE, _PARTS = 8, 16  # a bucket of rows with two texts is parted so far that 8 batches can still be drawn from each part
 
 
 def mix(x: np.ndarray, key: int) -> np.ndarray:
@@ -64,19 +65,22 @@ class Buckets:
     Batch i of epoch e is batch p(i) of all buckets' batches in a row, p a permutation of 0 .. K-1 that depends on the epoch;
     its rows are found by a second permutation inside the bucket. A bucket of n rows whose longest costs w is shared out
     evenly to ceil(n / s) batches, s = max(1, budget // w): none costs more than the budget, and none is a tiny rest.
+    Rows of several texts can cost the same and still differ (10 + 20 tokens, 20 + 10): buckets with many batches are parted
+    once more by the length of one of the texts.
 
     Args:
         cost: Tokens of each row.
         budget: Most tokens of a batch, counting each row as its longest. A row that costs more is a batch by itself.
         growth: How much wider each bucket is than the one before.
         first: Rows up to this cost share the first bucket.
+        beside: Length of one of a row's texts, when it has several.
 
     >>> order = Buckets(np.array([3, 9, 4, 8]), budget=16)
     >>> len(order), sorted(row for i in range(3) for row in order.rows(key(1), 0, i).tolist())
     (3, [0, 1, 2, 3])
     """
 
-    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, first: int = 8):
+    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, first: int = 8, beside: np.ndarray | None = None):
         cost = np.asarray(cost)
         if cost.ndim != 1 or not cost.size:
             raise ValueError(f"there are no rows to put in order (cost has shape {cost.shape})")
@@ -91,10 +95,25 @@ class Buckets:
         while edges[-1] < int(ranked[-1]):
             edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
         cuts = np.unique(np.concatenate([[0], np.searchsorted(ranked, edges, side="right"), [cost.size]]))
+        if beside is not None:
+            cuts = self._part(cuts, ranked, budget, np.asarray(beside))
+            ranked = cost[self.order]
         self.start, self.size = cuts[:-1], np.diff(cuts)
-        most = np.maximum(1, budget // np.maximum(1, ranked[cuts[1:] - 1].astype(np.int64)))
+        widest = np.maximum.reduceat(ranked, self.start)
+        most = np.maximum(1, budget // np.maximum(1, widest.astype(np.int64)))
         self.batches = -(-self.size // most)
         self.ends = np.cumsum(self.batches)
+
+    def _part(self, cuts: np.ndarray, ranked: np.ndarray, budget: int, beside: np.ndarray) -> np.ndarray:
+        """Sort the rows of each bucket by ``beside`` and cut it into parts of at least 8 batches: the new cuts."""
+        finer = [np.zeros(1, np.int64)]
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+            inside = self.order[start:stop]
+            self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
+            batches = (stop - start) // max(1, budget // max(1, int(ranked[stop - 1])))
+            parts = min(max(1, int(batches) // _ALIKE), _PARTS)
+            finer.append(start + np.arange(1, parts + 1) * (stop - start) // parts)
+        return np.concatenate(finer)
 
     def __len__(self) -> int:
         """K, the batches of an epoch."""
