@@ -45,6 +45,11 @@ def choices(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in only}
 
 
+def spoken(name: str) -> str:
+    """An option as recipes write it: where its name is a word of Python, the constructor has it with a _ after it (``from_``)."""
+    return name.rstrip("_")
+
+
 def _parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(factory).parameters.values())
 

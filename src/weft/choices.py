@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 from weft.files import content_hash
+from weft.hub import find_model
 
 Count = Annotated[int, Ge(1), Le(10**12)]
 """How many of something: steps, rows, tokens."""
@@ -99,3 +100,15 @@ File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA),
 """A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA."""
 Place = Annotated[str, BeforeValidator(_place), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file, or a folder with files in it."""
+
+
+def _model(value: Any, info: ValidationInfo) -> Any:
+    """A published model: a folder beside the recipe, or a name that ``find_model`` knows."""
+    named = isinstance(value, str) and info.context and not find_file(Path(info.context["folder"]), value).exists()
+    if named and info.context and info.context["files"]:
+        return str(find_model(value).resolve())
+    return value if named else _file(value, info, folders=True)
+
+
+Model = Annotated[str, BeforeValidator(_model), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A published model: a folder, the name of a packaged model, or a name on the hub."""

@@ -48,6 +48,14 @@ class FeedForward(nn.Module):
 
 
 @slot
+class Transform(nn.Module):
+    """A map of each vector by itself, from width ``dim`` to width ``out``."""
+
+    def __init__(self, dim: int, out: int):
+        super().__init__()
+
+
+@slot
 class Residual(nn.Module):
     """How a sub-layer's result is added: ``forward(x_BTD, f)`` with ``f`` the sub-layer."""
 
@@ -67,8 +75,12 @@ class Position(nn.Module):
         return x_BHTK
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
-        """Added to the scores: B x H x T x S, or None."""
+        """Added to the scores: B x H x T x S (B may be 1), or None."""
         return None
+
+    def at(self, position_BT: Tensor, past: KV | None) -> Position:
+        """The same for a pass at these positions, after ``past``: what all layers of a stack share can be computed once."""
+        return self
 
 
 @slot
@@ -141,6 +153,9 @@ class Embedder(nn.Module):
 
     def forward(self, x: Seq) -> Seq:
         raise TypeError(f"{type(self).__name__} has no forward")
+
+    def share(self, other: Embedder) -> None:
+        """Where this one has said that it borrows its tokens' vectors: they are those of ``other``."""
 
     def table(self) -> Tensor:
         """V x D: the vectors of all symbols, for heads that are tied to them."""
@@ -312,18 +327,41 @@ class Tags:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+class Fills:
+    """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
+
+    head: Head | None
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no encode")
+
+
+class Relates:
+    """Can say how the two segments of a text belong together: ``relation(features(x))`` are the logits."""
+
+    relation: Head | None
+
+    def features(self, x: Seq) -> Tensor:
+        """B x D."""
+        raise TypeError(f"{type(self).__name__} has no features")
+
+
 @slot
 class Structure(nn.Module):
-    """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width."""
+    """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
+
+    ``weights`` is the folder of a published model or of a run that it begins with; who builds it takes them from there.
+    """
 
     dim: int
 
-    def __init__(self, info: Info):
+    def __init__(self, info: Info, *, weights: str | None = None):
         super().__init__()
+        self.weights = weights
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure: Encodes, Decodes, Classifies, Tags."""
-        return tuple(p for p in (Encodes, Decodes, Classifies, Tags) if isinstance(self, p))
+        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates."""
+        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates) if isinstance(self, p))
 
 
 # --------------------------------------------------------------------------------------------------------------- data

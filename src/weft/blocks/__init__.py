@@ -6,22 +6,24 @@ from weft.blocks.attend import attend, look, recording
 from weft.blocks.bag import BagOfWords
 from weft.blocks.cnn import CNN
 from weft.blocks.crf import CRF
+from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
 from weft.blocks.linear import Linear
+from weft.blocks.mark import Mark
 from weft.blocks.multihead import MultiHead
 from weft.blocks.norm import LayerNorm, RMSNorm
 from weft.blocks.ordered import Ordered
 from weft.blocks.pooler import Concat, First, Last, Max, Mean
-from weft.blocks.position import Learned, Rotary, Sinusoidal
+from weft.blocks.position import Learned, RelativeBias, Rotary, Sinusoidal
 from weft.blocks.recurrent import GRU, LSTM
 from weft.blocks.recurrent_decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
 from weft.blocks.residual import PostNorm, PreNorm
 from weft.blocks.score import Additive, Dot, General, ScaledDot
 from weft.blocks.spelled import Spelled
 from weft.blocks.sum import Sum
-from weft.blocks.token import Token
-from weft.blocks.transformer import Transformer, TransformerDecoder
+from weft.blocks.token import SharedToken, Token
+from weft.blocks.transformer import SharedTransformer, Transformer, TransformerDecoder
 from weft.blocks.transformer_layer import TransformerLayer
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "BagOfWords",
     "ClassifierHead",
     "Concat",
+    "Dense",
     "Dot",
     "First",
     "GELUTanh",
@@ -49,6 +52,7 @@ __all__ = [
     "LayerNorm",
     "Learned",
     "Linear",
+    "Mark",
     "Max",
     "Mean",
     "MultiHead",
@@ -58,8 +62,11 @@ __all__ = [
     "PreNorm",
     "RMSNorm",
     "ReLU",
+    "RelativeBias",
     "Rotary",
     "ScaledDot",
+    "SharedToken",
+    "SharedTransformer",
     "SiLU",
     "Sigmoid",
     "Sinusoidal",

@@ -13,14 +13,14 @@ from weft.blocks.linear import Linear
 from weft.blocks.nll import nll
 from weft.catalog import Build, block
 from weft.choices import Dropout, Positive, Width
-from weft.slots import Activation, Embedder, Head
+from weft.slots import Activation, Embedder, Head, Transform
 
 
 @block("tied")
 class Tied(Head):
     """Compares a hidden state with every token's own vector.
 
-    logits = scale E h + b
+    logits = scale E transform(h) + b
 
     Before training, a hidden state is mostly the vector of the token it came from, and so is most like that token itself: with
     scale 1 its logit is sqrt(dim), and the wider the network, the worse its first guess. T5's scale of dim^(-1/2) mends that but
@@ -31,6 +31,7 @@ class Tied(Head):
     Args:
         scale: What similarities are multiplied by; None = dim^(-1/4).
         bias: Whether each symbol has a number of its own, b.
+        transform: A map of the hidden state before it is compared; None = none.
 
     Example:
         >>> import torch
@@ -40,13 +41,24 @@ class Tied(Head):
         torch.Size([2, 9])
     """
 
-    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, scale: Positive | None = None, bias: bool = True):
+    def __init__(
+        self,
+        dim: int,
+        field: Field,
+        embedder: Embedder | None,
+        *,
+        scale: Positive | None = None,
+        bias: bool = True,
+        transform: Build[Transform] | None = None,
+    ):
         super().__init__(dim, field, embedder)
         if embedder is None:
             raise ValueError("a tied head needs an embedder to be tied to, and there is none here; use untied")
-        if embedder.table().shape != (field.vocab, dim):
-            have = " x ".join(str(n) for n in embedder.table().shape)
-            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to a table of {have}; use untied")
+        symbols, width = embedder.table().shape
+        if symbols != field.vocab or (width != dim and transform is None):
+            better = "use untied" if symbols != field.vocab else "give it a transform, or use untied"
+            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to a table of {symbols} x {width}; {better}")
+        self.transform = None if transform is None else transform(dim, width)
         # In a tuple, so that the embedder is not registered (and saved) a second time as a part of the head.
         self._tie = (embedder,)
         self.vocab = field.vocab
@@ -54,20 +66,27 @@ class Tied(Head):
         self.bias = nn.Parameter(torch.zeros(field.vocab)) if bias else None
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        return F.linear(x_ND * self.scale, self._tie[0].table(), self.bias)
+        return self._compare(self._features(x_ND))
 
     def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        return nll(self.forward, x_ND, target_N, smoothing, self.vocab)
+        return nll(self._compare, self._features(x_ND), target_N, smoothing, self.vocab)
+
+    def _features(self, x_ND: Tensor) -> Tensor:
+        return x_ND if self.transform is None else self.transform(x_ND)
+
+    def _compare(self, x_ND: Tensor) -> Tensor:
+        return F.linear(x_ND * self.scale, self._tie[0].table(), self.bias)
 
 
 @block("untied")
 class Untied(Head):
     """A dense map to the vocabulary.
 
-    logits = W h + b
+    logits = W transform(h) + b
 
     Args:
         bias: Whether each symbol has a number of its own, b.
+        transform: A map of the hidden state before it; None = none.
 
     Example:
         >>> import torch
@@ -75,16 +94,28 @@ class Untied(Head):
         torch.Size([2, 9])
     """
 
-    def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, bias: bool = True):
+    def __init__(
+        self,
+        dim: int,
+        field: Field,
+        embedder: Embedder | None,
+        *,
+        bias: bool = True,
+        transform: Build[Transform] | None = None,
+    ):
         super().__init__(dim, field, embedder)
         self.vocab = field.vocab
+        self.transform = None if transform is None else transform(dim, dim)
         self.out = Linear(dim, field.vocab, bias)
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        return self.out(x_ND)
+        return self.out(self._features(x_ND))
 
     def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        return nll(self.out, x_ND, target_N, smoothing, self.vocab)
+        return nll(self.out, self._features(x_ND), target_N, smoothing, self.vocab)
+
+    def _features(self, x_ND: Tensor) -> Tensor:
+        return x_ND if self.transform is None else self.transform(x_ND)
 
 
 @block("classifier")

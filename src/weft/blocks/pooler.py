@@ -11,16 +11,19 @@ from torch import Tensor, nn
 from weft.blocks.linear import Linear
 from weft.catalog import Build, block
 from weft.seq import Seq
-from weft.slots import Pooler
+from weft.slots import Pooler, Transform
 
 
 @block("first")
 class First(Pooler):
     """The vector of the first real token.
 
-    y = h_1
+    y = transform(h_1)
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+
+    Args:
+        transform: A map of that vector; None = none.
 
     Example:
         >>> import torch
@@ -28,11 +31,17 @@ class First(Pooler):
         1.0
     """
 
+    def __init__(self, dim: int, *, transform: Build[Transform] | None = None):
+        super().__init__(dim)
+        self.transform = None if transform is None else transform(dim, dim)
+
     def forward(self, x: Seq) -> Tensor:
         if x.mask is None:
-            return x.data[:, 0]
-        place_T = torch.arange(x.width, 0, -1, device=x.data.device)
-        return _at(x, (x.mask * place_T).argmax(1))
+            first_BD = x.data[:, 0]
+        else:
+            place_T = torch.arange(x.width, 0, -1, device=x.data.device)
+            first_BD = _at(x, (x.mask * place_T).argmax(1))
+        return first_BD if self.transform is None else self.transform(first_BD)
 
 
 @block("last")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field, Special
 from weft.catalog import block
-from weft.choices import Count, Natural, Positive
-from weft.seq import Seq
+from weft.choices import Count, Heads, Natural, Positive
+from weft.seq import KV, Seq
 from weft.slots import Embedder, Position
 
 
@@ -130,3 +132,65 @@ class Rotary(Position):
         # (a, b) (cos, cos) + (b, a) (-sin, sin): fewer passes over x, forward and backward, than with halves cut out of it.
         swapped_BHTK = x_BHTK.roll(x_BHTK.shape[-1] // 2, -1)
         return torch.addcmul(x_BHTK * torch.cat([cos, cos], -1), swapped_BHTK, torch.cat([-sin, sin], -1))
+
+
+@block("relative-bias")
+class RelativeBias(Position):
+    """A learned number for how far a key is from a query, one per head, added to the score.
+
+    score_h += b_h[bucket(s - t)]
+
+    Half of the buckets stand for one distance each; the others grow with the logarithm of the distance, up to ``distance``, and
+    all that is farther shares the last. With ``both``, half of all buckets are for keys after the query.
+
+    Raffel et al. 2020 (T5), section 2.1, https://arxiv.org/abs/1910.10683
+
+    Args:
+        heads: Heads of every attention in the stack.
+        buckets: How many distances are told apart.
+        distance: From here on, distances are alike.
+        both: Whether keys after the query are told apart from those before it; without, they count as near.
+
+    Example:
+        >>> import torch
+        >>> RelativeBias(8, heads=2).bias(torch.tensor([[0, 1]]), torch.tensor([[0, 1, 2]])).shape
+        torch.Size([1, 2, 2, 3])
+    """
+
+    def __init__(self, dim: int, *, heads: Heads = 4, buckets: Count = 32, distance: Count = 128, both: bool = True):
+        super().__init__(dim)
+        if buckets < (4 if both else 2):
+            raise ValueError(f"{buckets} buckets are too few to tell near from far: give at least {4 if both else 2}")
+        self.buckets, self.distance, self.both = buckets, distance, both
+        self.weight = nn.Parameter(torch.zeros(buckets, heads))
+
+    def bucket(self, offset: Tensor) -> Tensor:
+        """The bucket of each offset s - t."""
+        size = self.buckets // 2 if self.both else self.buckets
+        first = (offset > 0).long() * size if self.both else torch.zeros_like(offset)
+        apart = offset.abs() if self.both else (-offset).clamp(min=0)
+        near = size // 2
+        growth = torch.log(apart.clamp(min=1).float() / near) / math.log(max(self.distance, near + 1) / near)
+        far = (near + (growth * (size - near)).long()).clamp(max=size - 1)
+        return first + torch.where(apart < near, apart, far)
+
+    def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
+        if query_BT.stride(0) == 0 and key_BS.stride(0) == 0:  # all rows have the same positions
+            query_BT, key_BS = query_BT[:1], key_BS[:1]
+        offset_BTS = key_BS[:, None, :] - query_BT[:, :, None]
+        return F.embedding(self.bucket(offset_BTS), self.weight).permute(0, 3, 1, 2)
+
+    def at(self, position_BT: Tensor, past: KV | None) -> Position:
+        key_BS = position_BT if past is None else torch.cat([past.position, position_BT], 1)
+        return _Biased(self.bias(position_BT, key_BS))
+
+
+class _Biased(Position):
+    """Positions of one pass whose bias is known."""
+
+    def __init__(self, bias_BHTS: Tensor):
+        super().__init__(0)
+        self.known_BHTS = bias_BHTS
+
+    def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
+        return self.known_BHTS

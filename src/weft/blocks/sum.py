@@ -8,12 +8,13 @@ from typing import cast
 from torch import Tensor, nn
 
 from weft.batch import Field
+from weft.blocks.dense import Dense
 from weft.blocks.dropout import Drop
 from weft.blocks.token import Token
 from weft.catalog import Build, block
-from weft.choices import Dropout
+from weft.choices import Dropout, Width
 from weft.seq import Seq
-from weft.slots import Embedder, Norm
+from weft.slots import Embedder, Norm, Transform
 
 TOKEN_ALONE: list[Build[Embedder]] = [Token]
 
@@ -22,12 +23,16 @@ TOKEN_ALONE: list[Build[Embedder]] = [Token]
 class Sum(Embedder):
     """Adds what several embedders say about a token: which it is, where it stands.
 
-    x_t = dropout(norm(part_1(t) + part_2(t) + ...))
+    x_t = project(dropout(norm(part_1(t) + part_2(t) + ...)))
+
+    Narrower parts that are projected: Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
 
     Args:
         parts: The embedders that are added; a head is tied to the first that has a table of tokens.
         norm: Normalisation of the sum; None = none.
         dropout: Share of the result that training zeroes.
+        width: Width of the parts; None = that of the result.
+        project: The map from the parts' width to that of the result; None = a dense one where the widths differ.
 
     Example:
         >>> import torch
@@ -45,12 +50,16 @@ class Sum(Embedder):
         parts: list[Build[Embedder]] = TOKEN_ALONE,
         norm: Build[Norm] | None = None,
         dropout: Dropout = 0.0,
+        width: Width | None = None,
+        project: Build[Transform] | None = None,
     ):
         super().__init__(dim, field)
         if not parts:
             raise ValueError("a sum of 0 parts has no vectors; give at least one part, such as token")
-        self.parts = nn.ModuleList([part(dim, field) for part in parts])
-        self.norm = None if norm is None else norm(dim)
+        width = dim if width is None else width
+        self.parts = nn.ModuleList([part(width, field) for part in parts])
+        self.norm = None if norm is None else norm(width)
+        self.project = (project or Dense)(width, dim) if project is not None or width != dim else None
         self.drop = Drop(dropout)
 
     def forward(self, x: Seq) -> Seq:
@@ -59,7 +68,12 @@ class Sum(Embedder):
             total_BTD = total_BTD + part(x).data
         if self.norm is not None:
             total_BTD = self.norm(total_BTD)
-        return x.with_data(self.drop(total_BTD))
+        total_BTD = self.drop(total_BTD)
+        return x.with_data(total_BTD if self.project is None else self.project(total_BTD))
+
+    def share(self, other: Embedder) -> None:
+        for part in self.parts:
+            cast(Embedder, part).share(other)
 
     def table(self) -> Tensor:
         for part in self.parts:

@@ -41,14 +41,52 @@ class Token(Embedder):
         nn.init.normal_(self.weight, std=dim**-0.5)
 
     def forward(self, x: Seq) -> Seq:
-        if x.data.is_floating_point():
-            vocab = self.weight.shape[0]
-            if x.data.shape[-1] != vocab:
-                raise ValueError(f"soft ids over {x.data.shape[-1]} symbols, but there are {vocab}")
-            vector_BTD = x.data.to(self.weight.dtype) @ self.weight
-        else:
-            vector_BTD = F.embedding(x.data, self.weight)
-        return x.with_data(vector_BTD * self.scale)
+        return x.with_data(_vectors(x, self.weight) * self.scale)
 
     def table(self) -> Tensor:
         return self.weight
+
+
+@block("shared-token")
+class SharedToken(Embedder):
+    """The vectors of another embedder's tokens, where two have their own positions but one table (BART).
+
+    x_t = scale E[id_t], with the other's E
+
+    Lewis et al. 2020 (BART), https://arxiv.org/abs/1910.13461
+
+    Args:
+        scale: What vectors are multiplied by; None = sqrt(dim).
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> shared = SharedToken(4, Field("target", 9))
+        >>> shared.share(Token(4, Field("source", 9)))
+        >>> shared(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
+        super().__init__(dim, field)
+        self.scale = dim**0.5 if scale is None else scale
+        self._of: tuple[Embedder, ...] = ()  # in a tuple, so that it is not registered (and saved) a second time
+
+    def share(self, other: Embedder) -> None:
+        self._of = (other,)
+
+    def forward(self, x: Seq) -> Seq:
+        return x.with_data(_vectors(x, self.table()) * self.scale)
+
+    def table(self) -> Tensor:
+        if not self._of:
+            raise ValueError("shared-token has no tokens of its own: it is for the second embedder of a structure (seq2seq)")
+        return self._of[0].table()
+
+
+def _vectors(x: Seq, table_VD: Tensor) -> Tensor:
+    if not x.data.is_floating_point():
+        return F.embedding(x.data, table_VD)
+    if x.data.shape[-1] != len(table_VD):
+        raise ValueError(f"soft ids over {x.data.shape[-1]} symbols, but there are {len(table_VD)}")
+    return x.data.to(table_VD.dtype) @ table_VD

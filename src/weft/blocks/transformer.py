@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -47,13 +47,20 @@ class Stack(nn.Module):
         self.position = None if position is None else position(dim)
         self.norm = None if norm is None else norm(dim)
 
+    def order(self) -> list[nn.Module]:
+        """The layers as they are gone through."""
+        return list(self.layers)
+
     def forward(
         self, x: Seq, mask: Mask, past: Sequence[KV | None] | None = None, context: Sequence[KV | None] | None = None
     ) -> Stacked:
-        nothing = [None] * len(self.layers)
-        states, kept = [x], []
-        for layer, before, memory in zip(self.layers, past or nothing, context or nothing, strict=True):
-            done = layer(states[-1], mask, self.position, before, memory)
+        order = self.order()
+        nothing = [None] * len(order)
+        states, kept, position = [x], [], self.position
+        if position is not None:
+            position = position.at(x.positions(), past[0] if past else None)
+        for layer, before, memory in zip(order, past or nothing, context or nothing, strict=True):
+            done = layer(states[-1], mask, position, before, memory)
             states.append(done.hidden)
             kept.append(done.kv)
         if self.norm is not None:
@@ -94,6 +101,62 @@ class Transformer(Encoder):
     ):
         super().__init__(dim)
         self.stack = Stack(dim, None, layers, layer, position, norm)
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        return self.stack(x, mask).states
+
+
+class SharedStack(Stack):
+    """A stack in which several layers in a row are one and the same."""
+
+    def __init__(self, times: list[int], *of: Any):
+        super().__init__(*of)
+        self.times = times
+
+    def order(self) -> list[nn.Module]:
+        return [layer for layer, times in zip(self.layers, self.times, strict=True) for _ in range(times)]
+
+
+@block("shared-transformer")
+class SharedTransformer(Encoder):
+    """A Transformer whose layers share their weights: one layer, or a few, gone through many times.
+
+    h_0 = x,  h_l = layer_g(h_l-1) with g = floor((l - 1) groups / layers),  y = norm(h_L)
+
+    Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
+
+    Args:
+        layers: How many layers are gone through.
+        groups: How many of them have weights of their own.
+        layer: One layer, or a list that is cycled over the groups.
+        position: How positions enter attention; None = not at all, then the embedder should add them.
+        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+
+    Example:
+        >>> import torch
+        >>> SharedTransformer(8, layers=6)(Seq(torch.ones(2, 3, 8))).data.shape
+        torch.Size([2, 3, 8])
+    """
+
+    honours = (Mask,)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        layers: Layers = 2,
+        groups: Layers = 1,
+        layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
+        position: Build[Position] | None = Rotary,
+        norm: Build[Norm] | None = LayerNorm,
+    ):
+        super().__init__(dim)
+        if groups > layers:
+            raise ValueError(f"{groups} groups cannot share {layers} layers: some would never be used")
+        owner = [i * groups // layers for i in range(layers)]
+        times = [owner.count(group) for group in range(groups)]
+        self.stack = SharedStack(times, dim, None, groups, layer, position, norm)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)

@@ -7,6 +7,7 @@ be found at once, in any process, in any order.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class Buckets:
     def _part(self, cuts: np.ndarray, ranked: np.ndarray, budget: int, beside: np.ndarray) -> np.ndarray:
         """Sort the rows of each bucket by ``beside`` and cut it into parts of at least 8 batches: the new cuts."""
         finer = [np.zeros(1, np.int64)]
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, stop in pairwise(cuts):
             inside = self.order[start:stop]
             self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
             batches = (stop - start) // max(1, budget // max(1, int(ranked[stop - 1])))

@@ -1,9 +1,40 @@
 """Named compositions: structures over the blocks. Importing this package registers them."""
 
+from weft.models.bart import bart
+from weft.models.bert import albert, bert, electra, roberta
 from weft.models.classifier import Classifier
+from weft.models.gpt import gpt, gpt2, gpt3
 from weft.models.language_model import LanguageModel
+from weft.models.pretrained import Loaded, Published, load, pretrained, save
 from weft.models.seq2seq import Seq2Seq
+from weft.models.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.tagger import Tagger
+from weft.models.text_encoder import TextEncoder
 from weft.models.transformer import transformer_base, transformer_big
 
-__all__ = ["Classifier", "LanguageModel", "Seq2Seq", "Tagger", "transformer_base", "transformer_big"]
+__all__ = [
+    "Classifier",
+    "LanguageModel",
+    "Loaded",
+    "Published",
+    "Seq2Seq",
+    "Tagger",
+    "TextEncoder",
+    "albert",
+    "bart",
+    "bert",
+    "byt5",
+    "electra",
+    "gpt",
+    "gpt2",
+    "gpt3",
+    "load",
+    "mt5",
+    "pretrained",
+    "roberta",
+    "save",
+    "t5",
+    "t5_v1_1",
+    "transformer_base",
+    "transformer_big",
+]

@@ -9,7 +9,7 @@ from torch import Tensor
 from weft.batch import Info
 from weft.blocks import LSTM, ClassifierHead, Mean, Sum
 from weft.catalog import Build, block
-from weft.choices import Width
+from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
 from weft.slots import Classifies, Embedder, Encoder, Encodes, Head, Pooler, Structure
@@ -27,6 +27,7 @@ class Classifier(Structure, Encodes, Classifies):
         encoder: n -> n, over the text.
         pooler: n -> 1, over what was encoded.
         head: Logits over the classes.
+        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> import torch
@@ -45,8 +46,9 @@ class Classifier(Structure, Encodes, Classifies):
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = ClassifierHead,
+        weights: Place | None = None,
     ):
-        super().__init__(info)
+        super().__init__(info, weights=weights)
         self.dim = dim
         self.embedder = embedder(dim, info.given()[0])
         self.encoder = encoder(dim)

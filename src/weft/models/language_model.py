@@ -7,7 +7,7 @@ from torch import Tensor
 from weft.batch import Info
 from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
 from weft.catalog import Build, block
-from weft.choices import Width
+from weft.choices import Place, Width
 from weft.seq import Seq
 from weft.slots import Classifies, Decoder, Decodes, Embedder, Head, Pooler, Structure
 
@@ -27,6 +27,7 @@ class LanguageModel(Structure, Decodes, Classifies):
         head: Logits over the ids.
         pooler: Makes the vector that is classified; None = the model does not classify.
         classifier: Logits over the classes of the field ``label``; not built without a pooler.
+        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> import torch
@@ -46,8 +47,9 @@ class LanguageModel(Structure, Decodes, Classifies):
         head: Build[Head] = Tied,
         pooler: Build[Pooler] | None = None,
         classifier: Build[Head] = ClassifierHead,
+        weights: Place | None = None,
     ):
-        super().__init__(info)
+        super().__init__(info, weights=weights)
         self.dim = dim
         self.target = info["text"] if "text" in info else info[info.target]
         self.embedder = embedder(dim, self.target)

@@ -8,7 +8,7 @@ from functools import partial
 from weft.batch import Batch, Info
 from weft.blocks import LSTM, AttentionLSTM, Mean, Sum, Tied
 from weft.catalog import Build, block
-from weft.choices import Width
+from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Memory, Seq
 from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Structure
@@ -31,6 +31,7 @@ class Seq2Seq(Structure, Encodes, Decodes):
         decoder: Over the target, looking at the encoded source.
         pooler: Makes the vector that decoders start from; not built where the decoder wants none.
         head: Logits over the target's ids.
+        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> import torch
@@ -53,8 +54,9 @@ class Seq2Seq(Structure, Encodes, Decodes):
         decoder: Build[Decoder] = AttentionLSTM,
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = Tied,
+        weights: Place | None = None,
     ):
-        super().__init__(info)
+        super().__init__(info, weights=weights)
         source, target = info["source"], info["target"]
         one_space = (source.space, source.vocab) == (target.space, target.vocab)
         shared = target_embedder is None and one_space
@@ -62,6 +64,8 @@ class Seq2Seq(Structure, Encodes, Decodes):
         self.dim, self.target = dim, target
         self.embedder = embedder(dim, replace(source, length=longest))
         self.target_embedder = None if shared else (target_embedder or embedder)(dim, target)
+        if self.target_embedder is not None and one_space:
+            self.target_embedder.share(self.embedder)
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
         # A pooler whose vector nobody reads would have parameters that never learn.

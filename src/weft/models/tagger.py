@@ -7,7 +7,7 @@ from functools import partial
 from weft.batch import Info
 from weft.blocks import LSTM, ClassifierHead, Sum
 from weft.catalog import Build, block
-from weft.choices import Width
+from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
 from weft.slots import Chain, Embedder, Encoder, Encodes, Head, Structure, Tags
@@ -27,6 +27,7 @@ class Tagger(Structure, Tags, Encodes):
         encoder: n -> n, over the text.
         head: Logits over the tags.
         chain: How the tags of neighbours depend on each other; None = each word has its tag by itself.
+        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> import torch
@@ -46,8 +47,9 @@ class Tagger(Structure, Tags, Encodes):
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
         chain: Build[Chain] | None = None,
+        weights: Place | None = None,
     ):
-        super().__init__(info)
+        super().__init__(info, weights=weights)
         tags = info["tags"]
         if tags.kind != "tags":
             raise ValueError(f"needs a class for each word, but in the data ({info.data}) the field 'tags' is a {tags.kind}")

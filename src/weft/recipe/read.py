@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, wiring
+from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, spoken, wiring
 from weft.recipe.part import Part, part, walk
 from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
 from weft.recipe.words import allowed, entry, literals, with_article
@@ -174,8 +174,8 @@ class Reader:
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
         """The choices written in a mapping, checked, over those that the factory already has."""
         base = base_of(factory) or factory
-        known = choices(base)
-        already = {k: v for k, v in options(factory).items() if v is not _MISSING}
+        known = {spoken(name): parameter for name, parameter in choices(base).items()}
+        already = {spoken(k): v for k, v in options(factory).items() if v is not _MISSING}
         given = dict(factory.keywords) if isinstance(factory, functools.partial) else {}
         meant = ""
         for name, inner in node.value.items():
@@ -192,9 +192,10 @@ class Reader:
                 listed = f"options: {', '.join(known)}" if known else "it has none"
                 self.say(inner.place(), sub, f"{title} has no option {name!r}{hint} ({listed})")
             else:
-                given[name] = self.read(known[name].annotation, inner, sub, already.get(name))
+                given[known[name].name] = self.read(known[name].annotation, inner, sub, already.get(name))
         for name, parameter in known.items():
-            if parameter.default is _MISSING and name not in node.value and name not in given and repr(name) not in meant:
+            absent = name not in node.value and parameter.name not in given
+            if parameter.default is _MISSING and absent and repr(name) not in meant:
                 self.say(node.where, path, f"{title} needs {name!r}")
         return given
 

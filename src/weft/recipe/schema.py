@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of
+from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of, spoken
 from weft.recipe.write import dump
 
 _REFERENCE = {"$ref": "#/$defs/reference"}
@@ -40,10 +40,10 @@ def _options(factory: Any, defs: dict[str, Any], name: str | None = None) -> dic
             value = {"description": texts[option], **value}
         if default is not parameter.empty:
             value["default"] = dump(default)
-        properties[option] = value
+        properties[spoken(option)] = value
     if name is not None:
         properties = {"type": {"const": name}, "with": {"anyOf": [{"type": "object"}, _REFERENCE]}, **properties}
-    required = [n for n, p in known.items() if p.default is p.empty and n not in given]
+    required = [spoken(n) for n, p in known.items() if p.default is p.empty and n not in given]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

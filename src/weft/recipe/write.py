@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
-from weft.catalog import CATALOG, base_of, choices, is_composition, name_of, options, wiring
+from weft.catalog import CATALOG, base_of, choices, is_composition, name_of, options, spoken, wiring
 from weft.choices import IsFile
 from weft.files import content_hash
 from weft.recipe.tree import join, nearest
@@ -76,7 +76,7 @@ def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[
                 raise ValueError(f"{name}: {odd!r} is given by the part above, not by the recipe")
             raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
-        option: dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, option))
+        spoken(option): dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, spoken(option)))
         for option, value in options(factory).items()
         if value is not known[option].empty
     }

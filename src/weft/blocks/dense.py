@@ -1,0 +1,47 @@
+"""From vectors of one width to vectors of another. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from weft.blocks.linear import Linear
+from weft.catalog import Build, block
+from weft.slots import Activation, Norm, Transform
+
+
+@block("dense")
+class Dense(Transform):
+    """A dense map, with an activation and a normalisation where they are wanted.
+
+    y = norm(f(W x + b))
+
+    Args:
+        activation: The function f; None = none.
+        norm: Normalisation of the result; None = none.
+        bias: Whether there is a b.
+
+    Example:
+        >>> import torch
+        >>> Dense(4, 6)(torch.ones(2, 4)).shape
+        torch.Size([2, 6])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        out: int,
+        *,
+        activation: Build[Activation] | None = None,
+        norm: Build[Norm] | None = None,
+        bias: bool = True,
+    ):
+        super().__init__(dim, out)
+        self.map = Linear(dim, out, bias)
+        self.activation = None if activation is None else activation()
+        self.norm = None if norm is None else norm(out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.map(x)
+        if self.activation is not None:
+            y = self.activation(y)
+        return y if self.norm is None else self.norm(y)

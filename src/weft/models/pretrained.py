@@ -1,0 +1,368 @@
+"""Published models: read from their folder into our structures, and written back."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from weft.batch import Field, Info
+from weft.catalog import Build, composition, identity, name_of, options
+from weft.choices import Model
+from weft.files import read_json, write_json
+from weft.hub import find_model
+from weft.models.layout import LAYOUTS, Config, Layout, Task
+from weft.models.names import Rule, their_name, to_ours, to_theirs
+from weft.recipe.tree import nearest
+from weft.slots import Pooler, Structure
+
+CONVERT = (
+    "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
+    "AutoModel.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True)"
+)
+
+
+class Published:
+    """A published model's folder, opened: its config, the names of its tensors, and our structure for it.
+
+    Args:
+        name: A folder, a packaged model's name, or a hub's.
+    """
+
+    def __init__(self, name: str | Path):
+        self.path = find_model(name)
+        if not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file; give the folder of a published model (config.json and model.safetensors)")
+        file = self.path / "config.json"
+        if not file.is_file():
+            raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json")
+        config = read_json(file)
+        kind = config.get("model_type") if isinstance(config, dict) else None
+        if kind not in LAYOUTS:
+            raise ValueError(
+                f"{file}: model_type {kind!r} is not known{nearest(str(kind), LAYOUTS)} (known: {', '.join(LAYOUTS)})"
+            )
+        self.config = Config(config)
+        self.layout: Layout = LAYOUTS[kind]
+
+    # ---------------------------------------------------------------------------------------------------------- files
+
+    @cached_property
+    def places(self) -> dict[str, Path]:
+        """In which file each tensor is, by the name it has there."""
+        index, whole = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
+        if index.is_file():
+            parts = read_json(index).get("weight_map", {})
+            places = {name: self.path / file for name, file in parts.items()}
+            if missing := sorted({str(p.name) for p in places.values() if not p.is_file()}):
+                raise ValueError(f"{index} names {', '.join(missing)}, but there is no such file beside it")
+            return places
+        if not whole.is_file():
+            pickles = [p.name for ending in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in sorted(self.path.glob(ending))]
+            if pickles:
+                raise ValueError(f"{self.path} holds its weights in a pickle only ({', '.join(pickles)}). {CONVERT}")
+            raise ValueError(f"{self.path} has no model.safetensors")
+        with _opened(whole) as file:
+            return dict.fromkeys(file.keys(), whole)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The tensors' names, as a model with a head has them -> as they are in the file."""
+        prefix = self.layout.prefix
+        bare = bool(prefix) and not any(name.startswith(prefix) for name in self.places)
+        named = {prefix + name if bare else name: name for name in self.places}
+        return {
+            name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors in single precision, by their full names."""
+        found: dict[str, Tensor] = {}
+        for place in sorted(set(self.places.values())):
+            with _opened(place) as file:
+                there = set(file.keys())
+                for name, own in self.names.items():
+                    if self.places[own] == place:
+                        if own not in there:
+                            raise ValueError(f"{place} does not hold {own}, which the index says is in it")
+                        tensor = _read(file, own, place)
+                        found[name] = tensor.float() if tensor.is_floating_point() else tensor
+        return found
+
+    # ------------------------------------------------------------------------------------------------------ structure
+
+    @property
+    def task(self) -> str:
+        """What it was published for."""
+        names = self.config.get("architectures") or [""]
+        return self.layout.tasks.get(names[0], next(iter(self.layout.tasks.values())))
+
+    def structure(self, task: str | None = None) -> Build[Structure]:
+        """Our structure for it; ``task`` is what it shall be for, by default what it was published for."""
+        try:
+            return self.layout.read(self.config, task or self.task, self.names)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
+
+    def info(self, structure: Build[Structure]) -> Info:
+        """The fields that the structure is built for, as far as the config tells."""
+        length = next((self.config[k] for k in ("max_position_embeddings", "n_positions") if k in self.config), 512)
+        text = Field("text", self.config["vocab_size"], length=length)
+        if "decoder" in options(structure) and "encoder" in options(structure):
+            return Info({"source": replace(text, name="source"), "target": replace(text, name="target")}, "target")
+        labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+        label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
+        tags = replace(label, name="tags", kind="tags", space="text")
+        fields = {"classifier": {"label": label}, "tagger": {"tags": tags}}.get(name_of(structure), {})
+        if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
+            fields = {"label": label}
+        return Info({"text": text, **fields})
+
+    def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
+        """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
+        tensors, rules = self.tensors(), self.layout.rules(structure)
+        if "head" in options(structure) and _tied(options(structure)["head"]):
+            tensors = self._without_copies(tensors)
+        return to_ours(tensors, rules).tensors
+
+    def _without_copies(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Old files repeat the tokens' vectors as the head's weights: they must be the same, and are left out."""
+        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)]
+        table = next((t for name, t in tensors.items() if name not in copies and _is_table(name)), None)
+        for name in copies:
+            if table is not None and tensors[name].ndim == 2 and not torch.equal(tensors[name], table):
+                raise ValueError(
+                    f"{self.path}: the config says that the head is tied to the tokens' vectors (tie_word_embeddings), "
+                    f"but {name} differs from them"
+                )
+        return {name: tensor for name, tensor in tensors.items() if name not in copies}
+
+
+def _is_table(name: str) -> bool:
+    return name.endswith(("word_embeddings.weight", "wte.weight", "tokens_embed.weight", "shared.weight"))
+
+
+def _tied(head: Any) -> bool:
+    return head is not None and name_of(head) == "tied"
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return safe_open(str(path), framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
+
+
+def _read(file: Any, name: str, path: Path) -> Tensor:
+    try:
+        return file.get_tensor(name)
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{path}: {name} cannot be read: {error}") from None
+
+
+# ----------------------------------------------------------------------------------------------------------------- taking
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What came of taking weights: how many of ours have one now, which have none, and which of theirs had no place."""
+
+    taken: list[str]
+    new: list[str]
+    unused: list[str]
+
+    def __str__(self) -> str:
+        text = f"{len(self.taken)} of {len(self.taken) + len(self.new)} tensors taken"
+        for title, names in (("new", self.new), ("not used", self.unused)):
+            if names:
+                text += f"; {title}: {_some(names)}"
+        return text
+
+
+BODY = ("embedder.", "target_embedder.", "encoder.", "decoder.")
+"""Parts that must have all their weights, or the published model is not this one; heads and poolers may be new."""
+
+
+def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rules: list[Rule] | None = None) -> Taken:
+    """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or has another shape."""
+    own = dict(model.named_parameters()) | dict(model.named_buffers())
+    kept = set(model.state_dict())
+    own = {name: tensor for name, tensor in own.items() if name in kept}
+
+    def shown(name: str) -> str:
+        theirs = their_name(name, rules or [])
+        return name if theirs == name else f"{theirs} ({name})"
+
+    wrong = [
+        f"{shown(n)} has shape {tuple(source[n].shape)}, here it is {tuple(t.shape)}"
+        for n, t in own.items()
+        if n in source and source[n].shape != t.shape
+    ]
+    new = [n for n in own if n not in source]
+    missing = [shown(n) for n in new if n.startswith(BODY)]
+    if len(missing) == len([n for n in own if n.startswith(BODY)]):
+        wrong.append("nothing of it has a place here")
+    elif missing:
+        wrong.append(f"missing: {_some(missing)}")
+    if wrong:
+        more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise ValueError(f"{where}: its weights do not fit this structure: {'; '.join(wrong[:8])}{more}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if name in source:
+                tensor.copy_(source[name])
+    return Taken([n for n in own if n in source], new, [n for n in source if n not in own])
+
+
+def _some(names: list[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def begin(model: nn.Module, structure: Build[Structure]) -> Taken | None:
+    """Give a structure the weights that its choice ``weights`` names; None where it names none."""
+    place = getattr(model, "weights", None)
+    if place is None:
+        return None
+    folder = Path(place)
+    if not (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():  # a run's
+        from weft.learning import read_weights
+
+        return take(model, read_weights(folder / "model.safetensors"), folder)
+    published = Published(folder)
+    return take(model, published.our_tensors(structure), published.path, published.layout.rules(structure))
+
+
+# ---------------------------------------------------------------------------------------------------------- whole models
+
+
+@composition("pretrained")
+def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] | None = None) -> Build[Structure]:
+    """A published model with its weights, as our blocks.
+
+    The structure is what its config.json says; what the task needs and the file does not have begins at random.
+
+    Args:
+        from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
+        task: What it shall be for: encode, fill, classify, tag, write; None = what it was published for.
+        pooler: Makes one vector of a text; None = as published.
+
+    Example:
+        >>> pretrained(from_="minilm", task="classify").keywords["dim"]  # doctest: +SKIP
+        384
+    """
+    published = Published(from_)
+    structure = published.structure(task)
+    if pooler is not None:
+        if "pooler" not in options(structure):
+            raise ValueError(f"a {name_of(structure)} has no pooler; leave it out")
+        structure = partial(structure, pooler=pooler)
+    return partial(structure, weights=str(published.path.resolve()))
+
+
+@dataclass
+class Loaded:
+    """A published model in our hands.
+
+    Args:
+        model: The structure, with its weights, in evaluation mode.
+        structure: The choices it was built of.
+        info: The fields it was built for.
+        published: Where it came from.
+        taken: Which weights it has.
+    """
+
+    model: Structure
+    structure: Build[Structure]
+    info: Info
+    published: Published
+    taken: Taken
+
+
+def load(name: str | Path, *, task: str | None = None) -> Loaded:
+    """A published model: ``weft.models.load("minilm")``.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
+        task: What it shall be for; None = what it was published for. Only for another task may a head be new.
+    """
+    published = Published(name)
+    structure = published.structure(task)
+    info = published.info(structure)
+    model: Structure = structure(info)
+    rules = published.layout.rules(structure)
+    taken = take(model, published.our_tensors(structure), published.path, rules)
+    if taken.new and task in (None, published.task):
+        missing = [their_name(n, rules) for n in taken.new]
+        raise ValueError(f"{published.path}: its weights do not fit its config.json: missing: {_some(missing)}")
+    return Loaded(model.eval(), structure, info, published, taken)
+
+
+def save(
+    model: nn.Module, structure: Build[Structure], folder: str | Path, *, kind: str | None = None, config: Mapping[str, Any] = {}
+) -> Path:
+    """Write a structure in the Hugging Face layout, so that the package transformers reads it.
+
+    Args:
+        model: The structure.
+        structure: The choices it was built of.
+        folder: Where config.json and model.safetensors are written.
+        kind: The family (``bert``, ``gpt2``, ...); None = the first that is exactly this structure.
+        config: More of config.json: special ids, names of classes.
+    """
+    found, task = _family(structure, kind)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    theirs = to_theirs(tensors, found.rules(structure))
+    if theirs.unknown:
+        raise ValueError(f"a {found.type} has no place for: {_some(theirs.unknown)}")
+    title = next(title for title, of in found.tasks.items() if of == task)
+    if task == "fill" and options(structure).get("relation") is not None:
+        title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
+    bare = title.endswith("Model") and found.prefix and not title.endswith("LMHeadModel")
+    out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
+    vocab = next(t.shape[0] for n, t in tensors.items() if n.endswith("embedder.parts.0.weight"))
+    content = {"model_type": found.type, "architectures": [title], "vocab_size": vocab, **found.write(structure), **config}
+    write_json(folder / "config.json", content)
+    save_file(out, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    return folder
+
+
+def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]:
+    """The family whose config.json says exactly this structure, and the task."""
+    wanted = json.dumps(identity(_without_weights(structure)), sort_keys=True)
+    reasons: list[str] = []
+    for found in [LAYOUTS[kind]] if kind else LAYOUTS.values():
+        try:
+            config = Config(found.write(structure), model_type=found.type)
+            for task in dict.fromkeys(found.tasks.values()):
+                names = _names_told(structure)
+                again = found.read(config, task, names)
+                if json.dumps(identity(again), sort_keys=True) == wanted:
+                    return found, task
+            reasons.append(f"{found.type}: its config.json cannot say all of these choices")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            reasons.append(f"{found.type}: it is built of other parts")
+    raise ValueError("this structure is none of the published families: " + "; ".join(reasons))
+
+
+def _without_weights(structure: Build[Structure]) -> Build[Structure]:
+    return partial(structure, weights=None) if "weights" in options(structure) else structure
+
+
+def _names_told(structure: Build[Structure]) -> list[str]:
+    """Names that tell a layout's ``read`` which heads there are."""
+    chosen = options(structure)
+    pooler = chosen.get("pooler")
+    told = ["pooler.dense.weight"] if pooler is not None and options(pooler).get("transform") is not None else []
+    told += ["cls.seq_relationship.weight", "sop_classifier.classifier.weight"] if chosen.get("relation") is not None else []
+    return told + (["lm_head.weight"] if chosen.get("head") is not None and not _tied(chosen["head"]) else [])

@@ -1,0 +1,77 @@
+"""n -> n: an encoder with what was learnt on top of it. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from weft.batch import Field, Info
+from weft.blocks import Sum, Tied, Transformer
+from weft.catalog import Build, block
+from weft.choices import Place, Width
+from weft.masks import Full, Mask
+from weft.seq import Seq
+from weft.slots import Embedder, Encoder, Encodes, Fills, Head, Pooler, Relates, Structure
+
+
+@block("text-encoder")
+class TextEncoder(Structure, Encodes, Fills, Relates):
+    """Reads a text and makes a vector of each token; says which tokens were hidden, and whether two segments belong together.
+
+    p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))
+
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+
+    Args:
+        dim: Width of all vectors between the parts.
+        embedder: Vectors of the tokens.
+        encoder: n -> n, over the text.
+        head: Logits over the ids, at places that were hidden; None = it fills nothing in.
+        pooler: Makes one vector of a text; None = it has none.
+        relation: Logits for two classes of pairs of segments; None = it relates nothing. It needs a pooler.
+        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> model = TextEncoder(Info({"text": Field("text", 11)}), dim=8)
+        >>> model.head(model.encode(Seq(torch.tensor([[7, 4, 9]]))).data[:, 1]).shape
+        torch.Size([1, 11])
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        *,
+        dim: Width = 128,
+        embedder: Build[Embedder] = Sum,
+        encoder: Build[Encoder] = Transformer,
+        head: Build[Head] | None = Tied,
+        pooler: Build[Pooler] | None = None,
+        relation: Build[Head] | None = None,
+        weights: Place | None = None,
+    ):
+        super().__init__(info, weights=weights)
+        field = info.given()[0]
+        self.dim = dim
+        self.embedder = embedder(dim, field)
+        self.encoder = encoder(dim)
+        self.head = None if head is None else head(dim, field, self.embedder)
+        self.pooler = None if pooler is None else pooler(dim)
+        if relation is not None and pooler is None:
+            raise ValueError("a relation is said of one vector, and there is no pooler to make it; give one, such as first")
+        self.relation = None if relation is None else relation(dim, RELATION, None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+    def features(self, x: Seq) -> Tensor:
+        if self.pooler is None:
+            raise ValueError("this encoder makes no vector of a whole text; give it a pooler, such as mean or first")
+        return self.pooler(self.encode(x))
+
+    def provides(self) -> tuple[type, ...]:
+        without = {Fills: self.head, Relates: self.relation}
+        return tuple(p for p in super().provides() if p not in without or without[p] is not None)
+
+
+RELATION = Field("relation", 2, kind="label", space="relation", labels=("no", "yes"))
