@@ -5,8 +5,10 @@ N gathered rows; other suffixes as in seq.py.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,34 @@ class Special:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """Ids around what is read as one sequence: ``first`` text ``last``, or ``first`` text ``between`` text ``last``.
+
+    Args:
+        first: Before the first text.
+        between: Between two texts.
+        last: After the last text.
+        segments: Whether a second text is told apart by the mark ``segment`` (0, and 1 for it and what follows it).
+    """
+
+    first: tuple[int, ...] = ()
+    between: tuple[int, ...] = (Special.sep,)
+    last: tuple[int, ...] = (Special.eos,)
+    segments: bool = False
+
+    def around(self, texts: Sequence[np.ndarray | Marked]) -> np.ndarray | Marked:
+        """The texts as one sequence."""
+        parts = [between(self.first if i == 0 else (), text, self.between) for i, text in enumerate(texts[:-1])]
+        parts.append(between(() if parts else self.first, texts[-1], self.last))
+        if not self.segments or len(parts) == 1:
+            return reduce(_join, parts)
+        segment = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        whole = reduce(_join, parts)
+        marks = whole.marks if isinstance(whole, Marked) else {}
+        return Marked(whole.ids if isinstance(whole, Marked) else whole, {**marks, "segment": segment})
+
+
+@dataclass(frozen=True)
 class Field:
     """One column of the data as a network sees it.
 
@@ -49,6 +79,10 @@ class Field:
         labels: The classes' names, for labels and tags.
         words: Whether the text is given as words with spaces between them, each of which may have a tag.
         letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
+        frame: Ids around a text that is read.
+        pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
+        stops: Ids that end a sentence.
+        spare: So many ids at the end of the vocabulary stand in no text: objectives use them as marks (sentinels).
     """
 
     name: str
@@ -60,6 +94,37 @@ class Field:
     labels: tuple[str, ...] = ()
     words: bool = False
     letters: int = 0
+    frame: Frame = Frame()
+    pieces: str = ""
+    stops: tuple[int, ...] = ()
+    spare: int = 0
+
+    def reserved(self) -> np.ndarray:
+        """The ids that are no part of any text: special ones, those of the frame, spare ones."""
+        named = {value for value in vars(self.special).values() if value >= 0}
+        named |= {*self.frame.first, *self.frame.between, *self.frame.last, *range(self.vocab - self.spare, self.vocab)}
+        return np.array(sorted(named), np.int64)
+
+    def ordinary(self) -> np.ndarray:
+        """All other ids."""
+        return _ordinary(self)
+
+    def continues(self) -> np.ndarray:
+        """For each id, whether it goes on with the word before it."""
+        if not self.pieces:
+            return np.zeros(self.vocab, bool)
+        found = np.unpackbits(np.frombuffer(base64.b64decode(self.pieces), np.uint8), count=None)[: self.vocab].astype(bool)
+        return np.concatenate([found, np.zeros(self.vocab - len(found), bool)])
+
+
+@cache
+def _ordinary(field: Field) -> np.ndarray:
+    return np.setdiff1d(np.arange(field.vocab), field.reserved())
+
+
+def pack_pieces(continues: Sequence[bool]) -> str:
+    """What ``Field.pieces`` holds: a bit for each id."""
+    return base64.b64encode(np.packbits(np.asarray(continues, bool)).tobytes()).decode() if any(continues) else ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +206,17 @@ def between(first: Sequence[int], ids: np.ndarray | Marked, last: Sequence[int])
     if isinstance(ids, Marked):
         return ids.between(first, last)
     return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
+
+
+def _join(one: np.ndarray | Marked, two: np.ndarray | Marked) -> np.ndarray | Marked:
+    if not isinstance(one, Marked) or not isinstance(two, Marked):
+        return np.concatenate([one, two])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    marks: dict[str, np.ndarray] = {}
+    for name in one.marks:
+        width = max(one.marks[name].shape[-1], two.marks[name].shape[-1])
+        pads = [np.pad(m.marks[name], ((0, 0), (0, width - m.marks[name].shape[-1]))) for m in (one, two)]
+        marks[name] = np.concatenate(pads)
+    return Marked(np.concatenate([one.ids, two.ids]), marks)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from weft.batch import Info
 from weft.catalog import base_of, name_of
 from weft.keys import key
 from weft.learning.network import Network
+from weft.models.pretrained import begin
 from weft.recipe import Part, Problem, RecipeError
 from weft.slots import Objective
 
@@ -54,13 +56,30 @@ def plans(run: Run) -> list[Plan]:
     return found
 
 
-def build_network(plan: Plan, info: Info, seed: int, device: torch.device | str = "cpu", check: bool = True) -> Network:
-    """Model and objectives of a stage, initialised from the seed; refused where they do not fit each other."""
+def build_network(
+    plan: Plan,
+    info: Info,
+    seed: int,
+    device: torch.device | str = "cpu",
+    check: bool = True,
+    tell: Callable[[str], None] | None = None,
+) -> Network:
+    """Model and objectives of a stage, initialised from the seed; refused where they do not fit each other.
+
+    With ``tell``, the structure begins with the weights that it names (see ``models.pretrained.begin``), and is told about.
+    """
     torch.manual_seed(key(seed, plan.index, "weights"))
     with torch.device(device):
         model = plan.structure(info)
         factories = plan.objective if isinstance(plan.objective, dict) else {"": plan.objective}
         objectives: dict[str, Objective] = {name: build(info, model.dim) for name, build in factories.items()}
+    if tell is not None:
+        try:
+            taken = begin(model, plan.structure)
+        except ValueError as error:
+            raise _refuse(plan.structure, str(error)) from None
+        if taken is not None:
+            tell(f"weights of {model.weights}: {taken}")
     if check:
         for name, objective in objectives.items():
             _check_fit(model, objective, plan.structure, factories[name])

@@ -45,13 +45,17 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Prefix(Mask):
-    """The first ``length`` positions see each other; what follows is causal (prefix language model, T5)."""
+    """The first ``length`` positions see each other; what follows is causal (prefix language model, T5).
 
-    length: int
+    The length is a number, or one for each row (B).
+    """
+
+    length: int | Tensor
 
     def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
         key = key_BS[:, None, :]
-        return (key <= query_BT[:, :, None]) | (key < self.length)
+        length = self.length[:, None, None] if isinstance(self.length, Tensor) else self.length
+        return (key <= query_BT[:, :, None]) | (key < length)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Hypothesis, Info, Instance, Loss, Special
+from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, Instance, Loss, Special
 from weft.catalog import slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
@@ -405,8 +405,13 @@ class Tokenizer:
         """Ids with a meaning of their own: what the fields of these texts carry. -1 where a published vocabulary has none."""
         return Special()
 
+    @property
+    def frame(self) -> Frame:
+        """The ids that stand around a text, or a pair of texts, where it is read."""
+        return Frame()
+
     def encode(self, text: str) -> list[int]:
-        """The ids of the text and no others: begin and end marks are the objectives' affair."""
+        """The ids of the text and no others: what stands around it is the objectives' affair."""
         raise TypeError(f"{type(self).__name__} has no encode")
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -423,6 +428,19 @@ class Tokenizer:
     def spell(self, text: str) -> list[list[int]] | None:
         """The ids of the characters of each token of the text; None for tokenizers that spell nothing."""
         return None
+
+    def continues(self) -> list[bool]:
+        """For each id, whether it goes on with the word before it; empty where that is not known."""
+        return []
+
+    def stops(self) -> list[int]:
+        """The ids that end a sentence."""
+        return []
+
+    @property
+    def spare(self) -> int:
+        """So many ids at the end of the vocabulary stand in no text."""
+        return 0
 
     @property
     def letters(self) -> int:
@@ -445,7 +463,9 @@ class Codec:
         return np.array(self.tokenizers[self.info[field].space].encode(text), np.int64)
 
     def decode(self, field: str, ids: Sequence[int]) -> str:
-        return self.tokenizers[self.info[field].space].decode(ids)
+        """The text of these ids; spare ids have none."""
+        end = self.info[field].vocab - self.info[field].spare
+        return self.tokenizers[self.info[field].space].decode([i for i in ids if i < end])
 
 
 @dataclass
@@ -483,6 +503,60 @@ class Data:
 
 
 # ---------------------------------------------------------------------------------------------------------- objective
+
+
+@slot
+class Hiding:
+    """Which places of a text are hidden."""
+
+    def __init__(self):
+        pass
+
+    def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Groups of places, no place twice and at most ``budget`` in all. ``begins_T``: where a word begins."""
+        raise TypeError(f"{type(self).__name__} has no choose")
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """What is read and what is to be written, made of a text."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+
+@slot
+class Noise:
+    """What is done to a text of two tokens or more. ``restores``: the target is the text itself."""
+
+    restores: ClassVar[bool] = False
+
+    def __init__(self):
+        pass
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        raise TypeError(f"{type(self).__name__} has no corrupt")
+
+
+@dataclass(frozen=True)
+class Related:
+    """Two segments, and whether they belong together."""
+
+    first: np.ndarray
+    second: np.ndarray
+    belong: bool
+
+
+@slot
+class Pairing:
+    """How two segments are made of a text."""
+
+    def __init__(self):
+        pass
+
+    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> Related | None:
+        """Segments of the text ``ids``; ``pool`` has other texts, in the field ``name``. None = the text is too short."""
+        raise TypeError(f"{type(self).__name__} has no pair")
 
 
 @slot

@@ -158,7 +158,7 @@ class Training:
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(corpus.splits)}")
-        self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu")
+        self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
         if before:
             taken = take_weights(self.network, before, plan.start)
             self.display.say(

@@ -5,10 +5,14 @@ Suffixes as in weft/seq.py.
 
 from __future__ import annotations
 
+import atexit
+import copy
 import functools
 import importlib
 import inspect
 import pkgutil
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
@@ -110,11 +114,24 @@ def kind_of(factory: Any) -> type:
 def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     """A factory that takes only wiring: with the ``given`` options, and small sizes where the slot is a whole network."""
     known = choices(factory)
+    if "from_" in known and kind_of(factory) is slots.Structure:
+        given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
     shrunk |= given
     if is_composition(factory):
         return factory(**shrunk)
     return functools.partial(factory, **shrunk) if shrunk else factory
+
+
+@functools.cache
+def published() -> str:
+    """The folder of a tiny BERT in the published layout."""
+    from weft.models import bert, save
+
+    structure = bert(**{name: value for name, value in TINY.items() if name in choices(bert)})
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(save(structure(INFOS["text"]), structure, folder))
 
 
 def with_dropout(factory: Any, amount: float) -> tuple[Any, int]:
@@ -292,6 +309,26 @@ class Table(slots.Embedder):
         return self.weight
 
 
+class Lent(slots.Embedder):
+    """An embedder that borrows the tokens of another, together with that one: moved, saved and copied as one."""
+
+    def __init__(self, embedder: slots.Embedder):
+        super().__init__(DIM, TEXT)
+        self.embedder, self.owner = embedder, Table(DIM, TEXT)
+        embedder.share(self.owner)
+
+    def forward(self, x: Seq) -> Seq:
+        return self.embedder(x)
+
+    def table(self) -> Tensor:
+        return self.embedder.table()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lent:
+        twin = Lent(copy.deepcopy(self.embedder, memo))
+        twin.load_state_dict(self.state_dict())
+        return twin.to(self.owner.weight.dtype)
+
+
 class Bound(nn.Module):
     """A head together with the embedder it may be tied to, as they stand in a structure: moved, saved and copied as one."""
 
@@ -330,6 +367,8 @@ class Case:
             module: Any = Bound(self.factory(DIM, TEXT, embedder), embedder)
         else:
             module = self.factory(*self.wiring)
+        if self.kind is slots.Embedder and name_of(self.factory) == "shared-token":
+            module = Lent(module)
         if stirred:
             stir(module)
         return module.to(dtype).eval()
@@ -343,6 +382,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Activation: {"": ()},
     slots.Norm: {"": (DIM,)},
     slots.FeedForward: {"": (DIM,)},
+    slots.Transform: {"": (DIM, MEMORY)},
     slots.Residual: {"": (DIM,)},
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
@@ -502,6 +542,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Activation: _call_plain,
     slots.Norm: _call_plain,
     slots.FeedForward: _call_plain,
+    slots.Transform: _call_plain,
     slots.Residual: _call_residual,
     slots.Position: _call_position,
     slots.Score: _call_score,

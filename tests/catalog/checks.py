@@ -52,6 +52,7 @@ from weft.slots import (
     Score,
     Structure,
     Tags,
+    Transform,
 )
 
 from .bench import (
@@ -88,6 +89,7 @@ MODULES = (
     Activation,
     Norm,
     FeedForward,
+    Transform,
     Residual,
     Position,
     Score,

@@ -161,7 +161,7 @@ class RelativeBias(Position):
         super().__init__(dim)
         if buckets < (4 if both else 2):
             raise ValueError(f"{buckets} buckets are too few to tell near from far: give at least {4 if both else 2}")
-        self.buckets, self.distance, self.both = buckets, distance, both
+        self.heads, self.buckets, self.distance, self.both = heads, buckets, distance, both
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
 
     def bucket(self, offset: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from weft.data.plain import PlainText
 from weft.data.prepared import Prepared
 from weft.data.published import Published
 from weft.data.rows import rows
+from weft.data.sentinels import WithSentinels
 from weft.data.tagged import TaggedText
 from weft.data.unigram import Unigram
 from weft.data.vocabulary import survives
@@ -43,6 +44,7 @@ __all__ = [
     "TaggedText",
     "TokenDataset",
     "Unigram",
+    "WithSentinels",
     "Word",
     "WordPiece",
     "evaluation_batches",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from weft.batch import Field, Info, Special
+from weft.batch import Field, Frame, Info, Special
 from weft.slots import Codec, Data
 
 FORMAT = 1
@@ -67,7 +67,10 @@ def _read_info(file: Path) -> Info:
 
 def _field(content: dict[str, Any]) -> Field:
     special, labels = Special(**content["special"]), tuple(map(str, content["labels"]))
-    f = Field(**{**content, "special": special, "labels": labels})
+    frame = {name: tuple(map(int, v)) if isinstance(v, list) else bool(v) for name, v in content["frame"].items()}
+    f = Field(
+        **{**content, "special": special, "labels": labels, "stops": tuple(map(int, content["stops"])), "frame": Frame(**frame)}
+    )
     for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
         if not isinstance(getattr(f, name), kind):
             raise TypeError(f"{name} is {getattr(f, name)!r}")

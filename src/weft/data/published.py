@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from weft.batch import Special
+from weft.batch import Frame, Special
 from weft.catalog import block
-from weft.choices import File
+from weft.choices import Model
 from weft.data.byte import readable, to_bytes
 from weft.data.vocabulary import UNKNOWN, VocabularyTokenizer, read
+from weft.hub import find_model
 
 _USUAL = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
@@ -69,7 +71,39 @@ def from_vocabulary(text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece(prefix="##")
     inner.add_special_tokens([name for name in _BERT if name in ids])
+    if "[CLS]" in ids and "[SEP]" in ids:
+        inner.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
     return inner
+
+
+def from_merges(vocabulary: str, merges: str) -> tokenizers.Tokenizer:
+    """GPT-2's byte-level BPE from its vocab.json and merges.txt."""
+    pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
+    ids = json.loads(vocabulary)
+    inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    named = [name for usual in _USUAL.values() for name in usual if name in ids]
+    inner.add_special_tokens(list(dict.fromkeys(named)))
+    if "<s>" in ids and "</s>" in ids:
+        inner.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=False)
+    return inner
+
+
+def find_frame(inner: tokenizers.Tokenizer) -> Frame:
+    """The ids that its post-processor puts around one text and around two."""
+    one, two = inner.encode("a"), inner.encode("a", "b")
+    if one.special_tokens_mask and all(one.special_tokens_mask):  # a vocabulary that does not know "a"
+        return Frame((), (), ())
+    inside = [i for i, special in enumerate(one.special_tokens_mask) if not special]
+    first, last = tuple(one.ids[: inside[0]]), tuple(one.ids[inside[-1] + 1 :])
+    second = two.sequence_ids.index(1)
+    begin = max(i for i, of in enumerate(two.sequence_ids) if of == 0) + 1
+    return Frame(first, tuple(two.ids[begin:second]), last, two.type_ids[second] != two.type_ids[begin - 1])
+
+
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
+"""What a published model's folder may hold, the best first."""
 
 
 @block("published")
@@ -81,7 +115,8 @@ class Published(VocabularyTokenizer):
     that stands in a text ("[MASK]") is the special id. The special ids are found by their usual names: see ``special``.
 
     Args:
-        file: A tokenizer.json of the library ``tokenizers``, or a vocab.txt of a BERT.
+        from_: A published model (a folder, minilm, or a name on the hub); or a tokenizer.json of the library ``tokenizers``, a
+            vocab.txt of a BERT, or a vocab.json of a GPT-2 with its merges.txt beside it.
         lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = if no piece has an
             upper-case letter. A tokenizer.json says so itself.
 
@@ -89,15 +124,15 @@ class Published(VocabularyTokenizer):
         >>> import tempfile
         >>> file = Path(tempfile.mkdtemp(), "vocab.txt")
         >>> _ = file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] dog ##s bark".replace(" ", "\\n"))
-        >>> pieces = Published(file=str(file))
+        >>> pieces = Published(from_=str(file))
         >>> pieces.encode("Dogs bark"), pieces.special.mask
         ([5, 6, 7], 4)
     """
 
-    def __init__(self, *, file: File, lowercase: bool | None = None):
+    def __init__(self, *, from_: Model, lowercase: bool | None = None):
         super().__init__(size=10**8, lowercase=bool(lowercase))
-        self.file, self._lowercase = file, lowercase
-        self._special = Special()
+        self.from_, self._lowercase = from_, lowercase
+        self._special, self._frame = Special(), Frame()
         self._silent: frozenset[int] = frozenset()
 
     def bound(self) -> int:
@@ -111,22 +146,48 @@ class Published(VocabularyTokenizer):
         return self._special if self.inner else Special()
 
     @property
+    def frame(self) -> Frame:
+        return self._frame if self.inner else Frame()
+
+    @property
+    def spare(self) -> int:
+        """T5's sentinels, <extra_id_0> and so on, which count down from the end."""
+        marks = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(self.names)))
+        return marks if all(name.startswith("<extra_id_") for name in self.names[len(self.names) - marks :]) else 0
+
+    @property
     def inner(self) -> tokenizers.Tokenizer:
         if self._inner is None:
             self._open()
         return super().inner
 
     def _open(self) -> None:
-        suffix, text = Path(self.file).suffix, read(self.file)
-        if suffix == ".json" and self._lowercase is not None:
-            raise ValueError(f"{self.file}: a tokenizer.json says itself whether texts are lower-cased: leave lowercase out")
-        if suffix not in (".json", ".txt"):
-            raise ValueError(f"{self.file}: give a tokenizer.json or a vocab.txt, not a {suffix or 'file without an ending'}")
+        file = self._find()
+        text = read(str(file))
+        if file.suffix == ".json" and self._lowercase is not None:
+            raise ValueError(f"{file}: a tokenizer.json says itself whether texts are lower-cased: leave lowercase out")
+        if file.suffix not in (".json", ".txt"):
+            raise ValueError(f"{file}: give a tokenizer.json or a vocab.txt, not a {file.suffix or 'file without an ending'}")
         try:
-            self.adopt(tokenizers.Tokenizer.from_str(text) if suffix == ".json" else from_vocabulary(text, self._lowercase))
+            if file.suffix == ".txt":
+                inner = from_vocabulary(text, self._lowercase)
+            elif (merges := file.parent / "merges.txt").is_file() and file.name == "vocab.json":
+                inner = from_merges(text, read(str(merges)))
+            else:
+                inner = tokenizers.Tokenizer.from_str(text)
+            self.adopt(inner)
         except Exception as error:  # the library raises nothing narrower
-            hint = "" if suffix == ".txt" else " (is it a tokenizer.json of the library tokenizers?)"
-            raise ValueError(f"{self.file}: {error}{hint}") from None
+            hint = "" if file.suffix == ".txt" else " (is it a tokenizer.json of the library tokenizers?)"
+            raise ValueError(f"{file}: {error}{hint}") from None
+
+    def _find(self) -> Path:
+        place = find_model(self.from_)
+        if not place.is_dir():
+            return place
+        found = next((place / name for name in FILES if (place / name).is_file()), None)
+        if found is None:
+            raise ValueError(f"{place} has no tokenizer: none of {', '.join(FILES)} is there")
+        return found
 
     def adopt(self, inner: tokenizers.Tokenizer) -> None:
         """Take over any tokenizer of the library."""
@@ -138,7 +199,7 @@ class Published(VocabularyTokenizer):
         names = [""] * (max(ids.values()) + 1)
         for name, number in ids.items():
             names[number] = name
-        self._inner, self._names, self._special = inner, names, find_special(inner)
+        self._inner, self._names, self._special, self._frame = inner, names, find_special(inner), find_frame(inner)
         flagged = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
         named = {ids[name] for usual in _USUAL.values() for name in usual if name in ids}
         self._silent = frozenset(flagged | named) - {self._special.unk}

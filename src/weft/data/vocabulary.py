@@ -64,6 +64,19 @@ def spaced(words: Iterable[str]) -> str:
     return "".join(parts)
 
 
+def which_continue(names: Sequence[str]) -> list[bool]:
+    """For each symbol, whether it goes on with the word before it: by WordPiece's ``##``, or as it has no space before it where
+    others have one. Punctuation is a word of its own."""
+    if any(name.startswith("##") and len(name) > 2 for name in names):
+        return [name.startswith("##") for name in names]
+    counts = {mark: sum(name.startswith(mark) for name in names) for mark in (" ", "Ġ", "▁")}
+    mark = max(counts, key=lambda m: counts[m])
+    if not counts[mark]:
+        return [False] * len(names)
+    special = frozenset(Special.NAMES)
+    return [name not in special and not name.startswith(mark) and any(c.isalnum() for c in name) for name in names]
+
+
 def survives(tokenizer: Tokenizer, text: str) -> bool:
     """Whether the text comes back exactly when its ids are decoded: every letter, its case, every space."""
     return tokenizer.decode(tokenizer.encode(text)) == text
@@ -111,6 +124,12 @@ class VocabularyTokenizer(Tokenizer):
     @property
     def vocab(self) -> int:
         return len(self.names)
+
+    def continues(self) -> list[bool]:
+        return which_continue(self.names) if self.trained else []
+
+    def stops(self) -> list[int]:
+        return [i for i, name in enumerate(self.names if self.trained else []) if name.lstrip(" Ġ▁") in (".", "!", "?")]
 
     def encode(self, text: str) -> list[int]:
         try:

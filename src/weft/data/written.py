@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.batch import Field, Info
+from weft.batch import Field, Info, pack_pieces
 from weft.catalog import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
@@ -173,6 +173,10 @@ class Written(Data):
                 special=tokenizer.special,
                 words=self.words,
                 letters=tokenizer.letters,
+                frame=tokenizer.frame,
+                pieces=pack_pieces(tokenizer.continues()),
+                stops=tuple(tokenizer.stops()),
+                spare=tokenizer.spare,
             )
         for name, answer in self.answers().items():
             classes = tuple(labels[name])

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from weft.batch import Field, Info
-from weft.catalog import Build, composition, identity, name_of, options
+from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
 from weft.files import read_json, write_json
 from weft.hub import find_model
@@ -192,6 +192,10 @@ BODY = ("embedder.", "target_embedder.", "encoder.", "decoder.")
 """Parts that must have all their weights, or the published model is not this one; heads and poolers may be new."""
 
 
+BY_ID = ("embedder.parts.0.weight", "head.bias", "head.out.weight", "head.out.bias")
+"""Tensors with a row for each id. Published ones may have rows for ids that no tokenizer gives: those are left out."""
+
+
 def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rules: list[Rule] | None = None) -> Taken:
     """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or has another shape."""
     own = dict(model.named_parameters()) | dict(model.named_buffers())
@@ -202,6 +206,8 @@ def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rule
         theirs = their_name(name, rules or [])
         return name if theirs == name else f"{theirs} ({name})"
 
+    cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
+    source = {**source, **cut}
     wrong = [
         f"{shown(n)} has shape {tuple(source[n].shape)}, here it is {tuple(t.shape)}"
         for n, t in own.items()
@@ -223,6 +229,10 @@ def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rule
     return Taken([n for n in own if n in source], new, [n for n in source if n not in own])
 
 
+def _longer(theirs: Tensor, ours: Tensor) -> bool:
+    return theirs.ndim == ours.ndim and theirs.shape[1:] == ours.shape[1:] and len(theirs) > len(ours)
+
+
 def _some(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -232,6 +242,7 @@ def begin(model: nn.Module, structure: Build[Structure]) -> Taken | None:
     place = getattr(model, "weights", None)
     if place is None:
         return None
+    structure = structure() if is_composition(structure) else structure
     folder = Path(place)
     if not (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():  # a run's
         from weft.learning import read_weights

@@ -16,7 +16,7 @@ from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Poole
 
 @block("seq2seq")
 class Seq2Seq(Structure, Encodes, Decodes):
-    """Reads a source sequence and writes a target sequence.
+    """Reads a source sequence and writes a target sequence (or, of data with one text, both of its tokens).
 
     p(y_t | y_<t, x) = softmax(head(decoder(y_<t, encoder(x))))
 
@@ -57,7 +57,8 @@ class Seq2Seq(Structure, Encodes, Decodes):
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        source, target = info["source"], info["target"]
+        text = [info["text"]] * 2 if "text" in info and "source" not in info else None  # a text is restored from what it became
+        source, target = text or (info["source"], info["target"])
         one_space = (source.space, source.vocab) == (target.space, target.vocab)
         shared = target_embedder is None and one_space
         longest = max(source.length, target.length) if shared else source.length

@@ -1,21 +1,60 @@
 """OBJECTIVE: what is to be predicted."""
 
 from weft.objectives.classification import Classification
+from weft.objectives.denoising import Denoising
 from weft.objectives.encoder_lm import EncoderLM
+from weft.objectives.hiding import Spans, Tokens, Words
+from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.multi_label import MultiLabel
 from weft.objectives.next_token import NextToken
+from weft.objectives.noises import (
+    Chained,
+    Deshuffling,
+    DocumentRotation,
+    DropTokens,
+    PrefixNoise,
+    RandomSpans,
+    ReplaceSpans,
+    SentencePermutation,
+    TextInfilling,
+    TokenDeletion,
+    TokenMasking,
+)
 from weft.objectives.ordinal import Ordinal
+from weft.objectives.pairing import NextSentence, SentenceOrder
+from weft.objectives.prefix_lm import PrefixLM
 from weft.objectives.regression import Regression
+from weft.objectives.replaced_token import ReplacedToken
 from weft.objectives.tagging import Tagging
 from weft.objectives.weighted import Weighted
 
 __all__ = [
+    "Chained",
     "Classification",
+    "Denoising",
+    "Deshuffling",
+    "DocumentRotation",
+    "DropTokens",
     "EncoderLM",
+    "MaskedLM",
     "MultiLabel",
+    "NextSentence",
     "NextToken",
     "Ordinal",
+    "PrefixLM",
+    "PrefixNoise",
+    "RandomSpans",
     "Regression",
+    "ReplaceSpans",
+    "ReplacedToken",
+    "SentenceOrder",
+    "SentencePermutation",
+    "Spans",
     "Tagging",
+    "TextInfilling",
+    "TokenDeletion",
+    "TokenMasking",
+    "Tokens",
     "Weighted",
+    "Words",
 ]

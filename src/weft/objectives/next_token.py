@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
+from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between
 from weft.catalog import block
 from weft.choices import Share
 from weft.slots import Decodes, Objective, Search
+
+
+def next_tokens(text: np.ndarray | Marked, field: Field) -> dict[str, Any]:
+    """What a decoder is given of a text, and what it is to predict: begin text -> text end."""
+    ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+    to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, field.special.eos))
+    return {"input": between([field.special.bos], text, []), "picks": to_predict}
 
 
 @block("next-token")
@@ -49,10 +56,8 @@ class NextToken(Objective):
         ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
         if not len(ids) and not self.given:
             return None
-        begin, end = self.target.special.bos, self.target.special.eos
-        given = {f.name: between([], example[f.name], [f.special.eos]) for f in self.given}
-        to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, end))
-        return Instance(**given, input=between([begin], text, []), picks=to_predict)
+        given = {f.name: f.frame.around([example[f.name]]) for f in self.given}
+        return Instance(**given, **next_tokens(text, self.target))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

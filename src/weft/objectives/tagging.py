@@ -45,6 +45,7 @@ class Tagging(Objective):
         self.tags = info["tags"]
         if self.tags.kind != "tags":
             raise ValueError(f"needs a class for each word, but in the data ({info.data}) the field 'tags' is a {self.tags.kind}")
+        self.frame = info[self.tags.space].frame
         self.smoothing = label_smoothing
         self.weigh = ClassWeights(self.tags, weights)
 
@@ -53,7 +54,10 @@ class Tagging(Objective):
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         tags: Picks = example["tags"]
-        return Instance(text=example[self.tags.space], tags=Picks("text", tags.at, tags.ids)) if len(tags.at) else None
+        if not len(tags.at):
+            return None
+        at = tags.at + len(self.frame.first)
+        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Picks("text", at, tags.ids))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["tags"])}

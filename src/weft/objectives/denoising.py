@@ -1,0 +1,58 @@
+"""Write what was done away with, or restore a text. N targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked
+from weft.catalog import Build, block
+from weft.choices import Share
+from weft.objectives.next_token import next_tokens
+from weft.objectives.noises import RandomSpans
+from weft.slots import Decodes, Encodes, Noise, Objective
+
+
+@block("denoising")
+class Denoising(Objective):
+    """Do something to a text and write it as it was, or what is missing of it.
+
+    loss = - sum_t log p(y_t | y_<t, x~), with x~ and y made of the text by the noise; the count is the number of targets.
+
+    Raffel et al. 2020 (T5), https://arxiv.org/abs/1910.10683; Lewis et al. 2020 (BART), https://arxiv.org/abs/1910.13461
+
+    Args:
+        noise: What is done to the text, and what is to be written.
+        label_smoothing: Share of the probability that is spread over the vocabulary.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = Denoising(Info({"text": Field("text", vocab=60, spare=20)}), 8)
+        >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
+        ['input', 'picks', 'source']
+    """
+
+    needs = (Encodes, Decodes)
+
+    def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Share = 0.0):
+        super().__init__(info, dim)
+        self.text = info["text"] if "text" in info else info[info.target]
+        self.noise, self.smoothing = noise(), label_smoothing
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        text = example[self.text.name]
+        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+        if len(ids) < 2:
+            return None
+        made = self.noise.corrupt(ids, rng, self.text)
+        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        hidden = model.decode(batch["input"], model.memory(batch)).hidden
+        picks: Any = batch["picks"]
+        nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)
+        return Loss.of(nll_N.sum(), len(picks))

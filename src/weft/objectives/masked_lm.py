@@ -1,0 +1,129 @@
+"""Say which tokens were hidden. N hidden places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term
+from weft.catalog import Build, block
+from weft.choices import Share
+from weft.keys import key
+from weft.objectives.given import Given
+from weft.objectives.hiding import Tokens
+from weft.slots import Fills, Hiding, Objective, Pairing, Relates
+
+
+@block("masked-lm")
+class MaskedLM(Objective):
+    """Hide some tokens of a text and say which they were; with a pairing, also whether two segments belong together.
+
+    loss = - sum_i log p(x_i | the text with its places hidden), over the hidden places i; the count is their number.
+    Of n tokens, max(1, round(share n)) are hidden: by ``<mask>`` (80 %), by another token (10 %), or not at all (10 %).
+
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805; static and dynamic: Liu et al. 2019 (RoBERTa)
+
+    Args:
+        share: Of a text's tokens, how many are hidden; 0 = none (with a pairing).
+        hiding: Which: tokens, words or spans.
+        mask: Of the hidden groups, how many become the mask.
+        other: Of the hidden groups, how many become other tokens, drawn evenly.
+        static: Whether a text is hidden in the same way each time; otherwise it is in a new way in each epoch.
+        pairing: How two segments are made of a text, and what is asked about them; None = nothing is.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = MaskedLM(Info({"text": Field("text", vocab=30)}), 8)
+        >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
+        >>> len(made["picks"].ids)
+        3
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        share: Share = 0.15,
+        hiding: Build[Hiding] = Tokens,
+        mask: Share = 0.8,
+        other: Share = 0.1,
+        static: bool = False,
+        pairing: Build[Pairing] | None = None,
+    ):
+        super().__init__(info, dim)
+        self.given, self.field = Given(info), info.given()[0]
+        if mask + other > 1 + 1e-9:
+            raise ValueError(f"{mask} masked and {other} replaced are more than all hidden tokens: their sum is at most 1")
+        if self.field.special.mask < 0 and mask > 0:
+            raise ValueError(f"the vocabulary of {self.field.name!r} has no id for a mask: give mask 0, or another tokenizer")
+        if not share and pairing is None:
+            raise ValueError("share 0 without a pairing leaves nothing to learn")
+        self.share, self.mask, self.other, self.static = share, mask, other, static
+        self.hiding, self.pairing = hiding(), None if pairing is None else pairing()
+        self.needs = (*((Fills,) if share else ()), *((Relates,) if pairing is not None else ()))
+        self.reserved, self.ordinary = self.field.reserved(), self.field.ordinary()
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        related = None
+        if self.pairing is not None:
+            related = self.pairing.pair(_ids(example[self.field.name]), rng, pool, self.field.name)
+            if related is None:
+                return None
+            whole = self.field.frame.around([related.first, related.second])
+        else:
+            whole = self.given(example)
+        ids = _ids(whole)
+        free = np.flatnonzero(~np.isin(ids, self.reserved))
+        if not len(free):
+            return None
+        if self.static:
+            rng = np.random.default_rng(key("static", ids.tobytes().hex()))
+        hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Picks("text", free[:0], free[:0]))
+        made = Instance(text=Marked(hidden, whole.marks) if isinstance(whole, Marked) else hidden, picks=picks)
+        if related is not None:
+            made["relation"] = int(related.belong)
+        return made
+
+    def hide(self, ids: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Picks]:
+        """The ids with places hidden, and what stood there."""
+        begins = ~self.field.continues()[ids[free]] if self.field.pieces else np.ones(len(free), bool)
+        budget = max(1, round(self.share * len(free)))
+        groups = self.hiding.choose(begins, budget, rng)
+        if not groups:  # every word is longer than the budget
+            groups = [np.array([int(rng.integers(len(free)))])]
+        hidden, fates = ids.copy(), rng.random(len(groups))
+        at = [free[group] for group in groups]
+        masked = [places for places, fate in zip(at, fates, strict=True) if fate < self.mask]
+        replaced = [places for places, fate in zip(at, fates, strict=True) if self.mask <= fate < self.mask + self.other]
+        if masked:
+            hidden[np.concatenate(masked)] = self.field.special.mask
+        if replaced:
+            places = np.concatenate(replaced)
+            hidden[places] = self.ordinary[rng.integers(len(self.ordinary), size=len(places))]
+        where = np.sort(np.concatenate(at))
+        return hidden, Picks("text", where, ids[where])
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])} | ({} if self.pairing is None else {"relation": len(batch)})
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        encoded = model.encode(batch["text"])
+        loss = Loss()
+        if self.share:
+            picks = batch["picks"]
+            loss["loss"] = Term(model.head.nll(picks.gather(encoded), picks.target_N).sum(), len(picks))
+        if self.pairing is not None:
+            nll_B = model.relation.nll(model.pooler(encoded), batch["relation"])
+            loss["relation"] = Term(nll_B.sum(), len(batch))
+        return loss
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": math.exp(min(means["loss"], 700.0))} if "loss" in means else {}
+
+
+def _ids(text: np.ndarray | Marked) -> np.ndarray:
+    return np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)

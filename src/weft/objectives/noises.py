@@ -1,0 +1,354 @@
+"""What is done to a text that is to be restored. T tokens.
+
+Each noise makes a source and a target of a text. Those of BART and some of T5 have the text itself as the target, so that they
+can be done one after another; T5's others say only what is missing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.batch import Field
+from weft.catalog import Build, block
+from weft.choices import Positive, Share
+from weft.objectives.hiding import runs_of
+from weft.slots import Corrupted, Noise
+
+
+def budget_of(share: float, length: int) -> int:
+    """How many of ``length`` tokens are noise: round(share length), at least one, and not all."""
+    return min(max(1, round(share * length)), length - 1)
+
+
+def some(length: int, number: int, rng: np.random.Generator) -> np.ndarray:
+    """T: True at ``number`` places, each as likely as any other."""
+    noise_T = np.zeros(length, bool)
+    noise_T[rng.permutation(length)[:number]] = True
+    return noise_T
+
+
+def sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
+    """Each run of noise becomes a sentinel of its own; the target has each with what it stands for, and a last one.
+
+    Sentinels are the spare ids of the vocabulary, from its end downwards.
+    """
+    runs = runs_of(noise_T)
+    if len(runs) + 1 > field.spare:
+        raise ValueError(
+            f"{len(runs)} spans need {len(runs) + 1} sentinels, but the vocabulary has {field.spare} spare ids: take the tokenizer "
+            "with-sentinels, or shorter texts"
+        )
+    source: list[np.ndarray] = []
+    target: list[np.ndarray] = []
+    done = 0
+    for number, run in enumerate(runs):
+        mark = np.array([field.vocab - 1 - number])
+        source += [ids[done : run[0]], mark]
+        target += [mark, ids[run]]
+        done = run[-1] + 1
+    return Corrupted(np.concatenate([*source, ids[done:]]), np.concatenate([*target, [field.vocab - 1 - len(runs)]]))
+
+
+# ---------------------------------------------------------------------------------------------------------- T5's table
+
+
+@block("prefix")
+class PrefixNoise(Noise):
+    """The text is cut at a random place: from the first part, the second is to be written.
+
+    Raffel et al. 2020 (T5), table 3, https://arxiv.org/abs/1910.10683
+
+    Example:
+        >>> made = PrefixNoise().corrupt(np.arange(7, 17), np.random.default_rng(0), Field("text", 30))
+        >>> np.concatenate([made.source, made.target]).tolist() == list(range(7, 17))
+        True
+    """
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        cut = int(rng.integers(1, len(ids)))
+        return Corrupted(ids[:cut], ids[cut:])
+
+
+@block("token-masking")
+class TokenMasking(Noise):
+    """Some tokens become the mask, or another token; the whole text is to be written.
+
+    BERT-style in T5's table with other 0.1, MASS-style with other 0, and BART's token masking.
+
+    Raffel et al. 2020 (T5), table 3; Song et al. 2019 (MASS), https://arxiv.org/abs/1905.02450; Lewis et al. 2020 (BART)
+
+    Args:
+        share: Of the tokens, how many.
+        other: Of those, how many become another token instead of the mask.
+
+    Example:
+        >>> made = TokenMasking().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> int((made.source == 4).sum()), made.target.tolist() == list(range(7, 27))
+        (3, True)
+    """
+
+    restores = True
+
+    def __init__(self, *, share: Share = 0.15, other: Share = 0.0):
+        super().__init__()
+        self.share, self.other = share, other
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        places = np.flatnonzero(some(len(ids), budget_of(self.share, len(ids)), rng))
+        source = ids.copy()
+        source[places] = field.special.mask
+        replaced = places[rng.random(len(places)) < self.other]
+        source[replaced] = field.ordinary()[rng.integers(len(field.ordinary()), size=len(replaced))]
+        return Corrupted(source, ids)
+
+
+@block("deshuffling")
+class Deshuffling(Noise):
+    """The tokens are shuffled; the text is to be written in order.
+
+    Raffel et al. 2020 (T5), table 3, https://arxiv.org/abs/1910.10683
+
+    Example:
+        >>> made = Deshuffling().corrupt(np.arange(7, 17), np.random.default_rng(0), Field("text", 30))
+        >>> sorted(made.source.tolist()) == made.target.tolist()
+        True
+    """
+
+    restores = True
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        return Corrupted(rng.permutation(ids), ids)
+
+
+@block("replace-spans")
+class ReplaceSpans(Noise):
+    """Some tokens are left out, each run of them replaced by a sentinel; what the sentinels stand for is to be written.
+
+    "Thank you for inviting me to your party last week ." -> "Thank you <X> me to your party <Y> week ." and
+    "<X> for inviting <Y> last <Z>"
+
+    Raffel et al. 2020 (T5), table 3 (i.i.d. noise, replace spans)
+
+    Args:
+        share: Of the tokens, how many.
+
+    Example:
+        >>> field = Field("text", 40, spare=10)
+        >>> made = ReplaceSpans().corrupt(np.arange(7, 27), np.random.default_rng(0), field)
+        >>> len(made.source) + len(made.target) - 20 - 2 * sum(made.source >= 30)
+        1
+    """
+
+    def __init__(self, *, share: Share = 0.15):
+        super().__init__()
+        self.share = share
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        return sentinels(some(len(ids), budget_of(self.share, len(ids)), rng), ids, field)
+
+
+@block("drop-tokens")
+class DropTokens(Noise):
+    """Some tokens are left out without a trace; they are to be written.
+
+    Raffel et al. 2020 (T5), table 3 (i.i.d. noise, drop tokens)
+
+    Args:
+        share: Of the tokens, how many.
+
+    Example:
+        >>> made = DropTokens().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> len(made.source), len(made.target)
+        (17, 3)
+    """
+
+    def __init__(self, *, share: Share = 0.15):
+        super().__init__()
+        self.share = share
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        noise_T = some(len(ids), budget_of(self.share, len(ids)), rng)
+        return Corrupted(ids[~noise_T], ids[noise_T])
+
+
+@block("random-spans")
+class RandomSpans(Noise):
+    """Spans of a mean length are left out, each replaced by a sentinel; what the sentinels stand for is to be written.
+
+    n = round(share T) noise tokens in s = max(1, round(n / mean)) spans: n and T - n are each cut into s parts at random, and the
+    parts alternate, beginning with what is kept (and so ending with a span).
+
+    Raffel et al. 2020 (T5), section 3.3.4, https://arxiv.org/abs/1910.10683
+
+    Args:
+        share: Of the tokens, how many.
+        mean: Tokens of a span, on average.
+
+    Example:
+        >>> field = Field("text", 60, spare=10)
+        >>> made = RandomSpans().corrupt(np.arange(7, 47), np.random.default_rng(0), field)
+        >>> int((made.source >= 50).sum()), len(made.target)
+        (2, 9)
+    """
+
+    def __init__(self, *, share: Share = 0.15, mean: Positive = 3.0):
+        super().__init__()
+        self.share, self.mean = share, mean
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        noise = budget_of(self.share, len(ids))
+        spans = min(max(1, round(noise / self.mean)), noise, len(ids) - noise)
+        lengths = np.stack([parts(len(ids) - noise, spans, rng), parts(noise, spans, rng)], 1).ravel()
+        return sentinels(np.repeat(np.arange(2 * spans) % 2 == 1, lengths), ids, field)
+
+
+def parts(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
+    """``total`` as a sum of ``number`` positive numbers, each such sum as likely as any other."""
+    cuts = np.sort(rng.permutation(total - 1)[: number - 1] + 1)
+    return np.diff(np.concatenate([[0], cuts, [total]]))
+
+
+# ------------------------------------------------------------------------------------------------------- BART's noises
+
+
+@block("token-deletion")
+class TokenDeletion(Noise):
+    """Some tokens are left out without a trace; the whole text is to be written.
+
+    Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
+
+    Args:
+        share: Of the tokens, how many.
+
+    Example:
+        >>> made = TokenDeletion().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> len(made.source), len(made.target)
+        (17, 20)
+    """
+
+    restores = True
+
+    def __init__(self, *, share: Share = 0.15):
+        super().__init__()
+        self.share = share
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        return Corrupted(ids[~some(len(ids), budget_of(self.share, len(ids)), rng)], ids)
+
+
+@block("text-infilling")
+class TextInfilling(Noise):
+    """Spans become one mask each; the whole text is to be written. A span of no token is a mask put in between.
+
+    Lengths are Poisson; spans are drawn until round(share T) tokens are gone, and the last is shortened to that.
+
+    Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
+
+    Args:
+        share: Of the tokens, how many are replaced.
+        mean: Tokens of a span, on average.
+
+    Example:
+        >>> made = TextInfilling().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> int((made.source != 4).sum()), len(made.target)
+        (14, 20)
+    """
+
+    restores = True
+
+    def __init__(self, *, share: Share = 0.3, mean: Positive = 3.0):
+        super().__init__()
+        self.share, self.mean = share, mean
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        left = budget_of(self.share, len(ids))
+        lengths: list[int] = []
+        while left:
+            lengths.append(min(int(rng.poisson(self.mean)), left))
+            left -= lengths[-1]
+        # the spans and the kept tokens in a random order: no two spans can overlap, however long they are
+        kept = len(ids) - sum(lengths)
+        order = rng.permutation(kept + len(lengths))
+        source: list[np.ndarray] = []
+        done, mask = 0, np.array([field.special.mask])
+        span_at = {int(place): number for number, place in enumerate(np.flatnonzero(order < len(lengths)))}
+        for place in range(kept + len(lengths)):
+            if place in span_at:
+                source.append(mask)
+                done += lengths[span_at[place]]
+            else:
+                source.append(ids[done : done + 1])
+                done += 1
+        return Corrupted(np.concatenate(source), ids)
+
+
+@block("sentence-permutation")
+class SentencePermutation(Noise):
+    """The sentences are shuffled; the text is to be written in order.
+
+    Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
+
+    Example:
+        >>> field = Field("text", 30, stops=(9,))
+        >>> made = SentencePermutation().corrupt(np.array([7, 9, 8, 9]), np.random.default_rng(1), field)
+        >>> sorted(made.source.tolist()), made.target.tolist()
+        ([7, 8, 9, 9], [7, 9, 8, 9])
+    """
+
+    restores = True
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        sentences = np.split(ids, np.flatnonzero(np.isin(ids[:-1], field.stops)) + 1)
+        return Corrupted(np.concatenate([sentences[i] for i in rng.permutation(len(sentences))]), ids)
+
+
+@block("document-rotation")
+class DocumentRotation(Noise):
+    """The text is turned so that it begins at a random token; it is to be written from its beginning.
+
+    Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
+
+    Example:
+        >>> made = DocumentRotation().corrupt(np.arange(7, 12), np.random.default_rng(0), Field("text", 30))
+        >>> sorted(made.source.tolist()) == made.target.tolist()
+        True
+    """
+
+    restores = True
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        return Corrupted(np.roll(ids, -int(rng.integers(len(ids)))), ids)
+
+
+BART: list[Build[Noise]] = [SentencePermutation, TextInfilling]
+
+
+@block("chain")
+class Chained(Noise):
+    """Several noises one after another; the whole text is to be written. The default is what BART was trained with.
+
+    Lewis et al. 2020 (BART), section 3, https://arxiv.org/abs/1910.13461
+
+    Args:
+        parts: The noises in order, each of which has the whole text as its target.
+
+    Example:
+        >>> made = Chained().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> len(made.target)
+        20
+    """
+
+    restores = True
+
+    def __init__(self, *, parts: list[Build[Noise]] = BART):
+        super().__init__()
+        self.parts = [part() for part in parts]
+        for part in self.parts:
+            if not part.restores:
+                raise ValueError(f"{type(part).__name__} asks for something else than the text, so nothing can be done after it")
+
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+        source = ids
+        for part in self.parts:
+            source = part.corrupt(source, rng, field).source if len(source) > 1 else source
+        return Corrupted(source, ids)

@@ -1,0 +1,65 @@
+"""Go on with a text whose beginning is read in both directions. N targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
+from weft.catalog import block
+from weft.choices import Share
+from weft.masks import Prefix
+from weft.slots import Decodes, Objective
+
+
+@block("prefix-lm")
+class PrefixLM(Objective):
+    """Cut a text at a random place; what stands before the cut sees all of itself, and what follows is predicted.
+
+    loss = - sum_{t > cut} log p(y_t | y_<t), the first ``cut`` tokens read in both directions; the count is the number of
+    predicted tokens, with the end mark.
+
+    Liu et al. 2018, https://arxiv.org/abs/1801.10198; Raffel et al. 2020 (T5), section 3.2.1
+
+    Args:
+        label_smoothing: Share of the probability that is spread over the vocabulary.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = PrefixLM(Info({"text": Field("text", vocab=30)}), 8)
+        >>> made = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
+        >>> made["prefix"] + len(made["picks"].ids) == 12  # with the begin mark in the prefix, and the end mark
+        True
+    """
+
+    needs = (Decodes,)
+
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+        super().__init__(info, dim)
+        self.text = info["text"] if "text" in info else info[info.target]
+        self.smoothing = label_smoothing
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        text = example[self.text.name]
+        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+        if len(ids) < 2:
+            return None
+        prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark
+        answers = np.append(ids, self.text.special.eos)
+        picks = Picks("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
+        return Instance(input=between([self.text.special.bos], text, []), picks=picks, prefix=prefix)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["picks"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        picks: Any = batch["picks"]
+        hidden = model.decode(batch["input"], None, Prefix(batch["prefix"])).hidden
+        nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)
+        return Loss.of(nll_N.sum(), len(picks))
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": math.exp(min(means["loss"], 700.0))}

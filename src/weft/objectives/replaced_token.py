@@ -1,0 +1,113 @@
+"""Tell which tokens a small generator has replaced. N hidden places, E width of token vectors, G of the generator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term
+from weft.blocks import GELU, Dense, LayerNorm, Linear, Transformer
+from weft.catalog import Build, block
+from weft.choices import Positive, Share, Width
+from weft.objectives.hiding import Tokens
+from weft.objectives.masked_lm import MaskedLM
+from weft.slots import Encoder, Encodes, Hiding, Objective
+
+
+@block("replaced-token")
+class ReplacedToken(Objective):
+    """A small generator fills in hidden tokens; the model tells of every token whether it was replaced.
+
+    loss = - sum_i log p_G(x_i | masked text) + weight sum_t BCE(D(x~)_t, [x~_t != x_t]),  x~_i ~ p_G at hidden places, else x_t.
+    The first sum is counted by the hidden places, the second by all tokens that are no marks. No gradient goes through x~.
+
+    The generator reads the model's own token vectors, and its head is tied to them. It is left behind after training.
+
+    Clark et al. 2020 (ELECTRA), https://arxiv.org/abs/2003.10555
+
+    Args:
+        share: Of a text's tokens, how many are hidden.
+        hiding: Which: tokens, words or spans.
+        mask: Of the hidden tokens, how many become the mask; the others stay as they are.
+        generator: The generator's encoder.
+        width: Its width; None = a quarter of the model's, as published.
+        weight: Of the second loss.
+
+    Example:
+        >>> from weft.batch import Field
+        >>> objective = ReplacedToken(Info({"text": Field("text", vocab=30)}), 32)
+        >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
+        >>> len(made["picks"].ids), len(made["asked"].ids)
+        (3, 20)
+    """
+
+    needs = (Encodes,)
+
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        share: Share = 0.15,
+        hiding: Build[Hiding] = Tokens,
+        mask: Share = 0.85,
+        generator: Build[Encoder] = partial(Transformer, layers=2),
+        width: Width | None = None,
+        weight: Positive = 50.0,
+    ):
+        super().__init__(info, dim)
+        narrow = max(1, dim // 4) if width is None else width
+        self.hide = MaskedLM(info, dim, share=share, hiding=hiding, mask=mask, other=0.0)
+        self.field, self.weight = self.hide.field, weight
+        self.narrow = Linear(dim, narrow)
+        self.generator = generator(narrow)
+        self.transform = Dense(narrow, dim, activation=GELU, norm=LayerNorm)
+        self.bias = nn.Parameter(torch.zeros(self.field.vocab))
+        self.judge = nn.Sequential(Dense(dim, dim, activation=GELU), Linear(dim, 1))
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        whole = self.hide.given(example)
+        made = self.hide.prepare(example, rng, pool)
+        if made is None:
+            return None
+        ids = np.asarray(whole.ids if isinstance(whole, Marked) else whole, np.int64)
+        free = np.flatnonzero(~np.isin(ids, self.hide.reserved))
+        return Instance(**made, asked=Picks("text", free, ids[free]))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"generator": len(batch["picks"]), "replaced": len(batch["asked"])}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        text, picks, asked = batch["text"], batch["picks"], batch["asked"]
+        embedded = model.embedder(text)
+        hidden = self.generator(embedded.with_data(self.narrow(embedded.data)))
+        logits_NV = self.logits(picks.gather(hidden), model.embedder.table())
+        nll_N = F.cross_entropy(logits_NV.float(), picks.target_N, reduction="none")
+        ids = text.data.flatten()
+        original = ids.index_copy(0, picks.index_N, picks.target_N)
+        replaced = original.index_copy(0, picks.index_N, self.sample(logits_NV.detach()))
+        judged = model.encode(text.with_data(replaced.view_as(text.data)))
+        score_N = self.judge(asked.gather(judged)).squeeze(-1)
+        wrong_N = (replaced != original)[asked.index_N]
+        bce_N = F.binary_cross_entropy_with_logits(score_N.float(), wrong_N.float(), reduction="none")
+        return Loss({"generator": Term(nll_N.sum(), len(picks)), "replaced": Term(bce_N.sum(), len(asked), weight=self.weight)})
+
+    def logits(self, hidden_NG: Tensor, table_VE: Tensor) -> Tensor:
+        features_ND = self.transform(hidden_NG)
+        if table_VE.shape[1] != features_ND.shape[1]:
+            raise ValueError(
+                f"token vectors of width {table_VE.shape[1]} in a structure of {features_ND.shape[1]}: give them one width"
+            )
+        return F.linear(features_ND, table_VE, self.bias)
+
+    def sample(self, logits_NV: Tensor) -> Tensor:
+        """One token of each row by its probability; in evaluation the most probable, so that it is the same each time."""
+        if not self.training:
+            return logits_NV.argmax(-1)
+        noise = -torch.log(-torch.log(torch.rand_like(logits_NV, dtype=torch.float32).clamp(1e-20, 1 - 1e-7)))
+        return (logits_NV.float() + noise).argmax(-1)

@@ -1,0 +1,360 @@
+"""What is done to texts: budgets, what can be undone, what is never touched."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.batch import Field, Info, Special
+from weft.objectives import (
+    Chained,
+    Denoising,
+    Deshuffling,
+    DocumentRotation,
+    DropTokens,
+    MaskedLM,
+    NextSentence,
+    PrefixLM,
+    PrefixNoise,
+    RandomSpans,
+    ReplacedToken,
+    ReplaceSpans,
+    SentenceOrder,
+    SentencePermutation,
+    Spans,
+    TextInfilling,
+    TokenDeletion,
+    TokenMasking,
+    Tokens,
+    Words,
+)
+
+VOCAB, SPARE = 400, 100
+FIELD = Field("text", VOCAB, spare=SPARE, stops=(20,))
+MASK = Special.mask
+PARTY = "Thank you for inviting me to your party last week .".split()
+IDS = np.arange(len(PARTY)) + 30
+TEXTS = st.lists(st.integers(7, VOCAB - SPARE - 1), min_size=2, max_size=80).map(np.array)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def words(ids: Any) -> list[str]:
+    return [PARTY[i - 30] if 30 <= i < 30 + len(PARTY) else "M" if i == MASK else f"<{VOCAB - 1 - i}>" for i in ids]
+
+
+def undo_sentinels(source: np.ndarray, target: np.ndarray) -> list[int]:
+    """The text from a source with sentinels and what they stand for."""
+    first = VOCAB - SPARE
+    stands: dict[int, list[int]] = {}
+    at = None
+    for i in target.tolist():
+        if i >= first:
+            at, stands[i] = i, []
+        else:
+            assert at is not None
+            stands[at].append(i)
+    assert stands and stands[at] == []  # the last one stands for nothing: it ends the target
+    return [j for i in source.tolist() for j in (stands[i] if i >= first else [i])]
+
+
+def is_subsequence(part: list[int], whole: list[int]) -> bool:
+    left = iter(whole)
+    return all(i in left for i in part)
+
+
+@pytest.mark.parametrize("noise", [ReplaceSpans(), RandomSpans(), ReplaceSpans(share=0.5), RandomSpans(share=0.5, mean=1.5)])
+@given(ids=TEXTS, seed=SEEDS)
+@settings(max_examples=60)
+def test_sentinels_and_what_they_stand_for_give_the_text_back(noise: Any, ids: np.ndarray, seed: int) -> None:
+    made = noise.corrupt(ids, rng(seed), FIELD)
+    assert undo_sentinels(made.source, made.target) == ids.tolist()
+    marks = [i for i in made.source.tolist() if i >= VOCAB - SPARE]
+    assert marks == list(range(VOCAB - 1, VOCAB - 1 - len(marks), -1))  # each its own, counted down
+    gone = len(ids) - (len(made.source) - len(marks))
+    assert gone == min(max(1, round(noise.share * len(ids))), len(ids) - 1)
+
+
+@given(ids=TEXTS, seed=SEEDS)
+@settings(max_examples=60)
+def test_the_other_rows_of_t5s_table(ids: np.ndarray, seed: int) -> None:
+    budget = min(max(1, round(0.15 * len(ids))), len(ids) - 1)
+    cut = PrefixNoise().corrupt(ids, rng(seed), FIELD)
+    assert [*cut.source, *cut.target] == ids.tolist() and len(cut.source) and len(cut.target)
+    for other in (0.0, 0.1):
+        masked = TokenMasking(other=other).corrupt(ids, rng(seed), FIELD)
+        assert masked.target.tolist() == ids.tolist() and len(masked.source) == len(ids)
+        assert (masked.source != ids).sum() <= budget
+        if not other:
+            assert (masked.source == MASK).sum() == budget
+            assert all(a == b for a, b in zip(masked.source, ids, strict=True) if a != MASK)
+    shuffled = Deshuffling().corrupt(ids, rng(seed), FIELD)
+    assert sorted(shuffled.source.tolist()) == sorted(ids.tolist()) and shuffled.target.tolist() == ids.tolist()
+    dropped = DropTokens().corrupt(ids, rng(seed), FIELD)
+    assert len(dropped.target) == budget and len(dropped.source) + len(dropped.target) == len(ids)
+    assert is_subsequence(dropped.source.tolist(), ids.tolist()) and is_subsequence(dropped.target.tolist(), ids.tolist())
+    assert sorted([*dropped.source, *dropped.target]) == sorted(ids.tolist())
+
+
+def test_the_example_of_the_paper() -> None:
+    """Raffel et al. 2020, table 3, for some seed of each row."""
+
+    def found(noise: Any, source: str, target: str) -> bool:
+        made = (noise.corrupt(IDS, rng(seed), FIELD) for seed in range(3000))
+        return any((" ".join(words(m.source)), " ".join(words(m.target))) == (source, target) for m in made)
+
+    whole = " ".join(PARTY)
+    assert found(PrefixNoise(), "Thank you for inviting", "me to your party last week .")
+    assert found(TokenMasking(share=3 / 11), "Thank you M M me to your party M week .", whole)
+    assert found(ReplaceSpans(share=3 / 11), "Thank you <0> me to your party <1> week .", "<0> for inviting <1> last <2>")
+    assert found(DropTokens(share=3 / 11), "Thank you me to your party week .", "for inviting last")
+    spans = RandomSpans(share=5 / 11, mean=2.5)  # as published, a text that begins with what is kept ends with a span
+    assert found(spans, "Thank you <0> me to your party <1>", "<0> for inviting <1> last week . <2>")
+    shuffled = Deshuffling().corrupt(IDS, rng(1), FIELD)
+    assert words(shuffled.source) != PARTY and sorted(words(shuffled.source)) == sorted(PARTY)
+    masked = [TokenMasking(share=3 / 11, other=0.1).corrupt(IDS, rng(seed), FIELD) for seed in range(300)]
+    replaced = sum(int(((m.source != IDS) & (m.source != MASK)).sum()) for m in masked)
+    assert 55 <= replaced <= 130  # 900 tokens, 10 %: 90 with a deviation of 9
+
+
+@given(ids=TEXTS, seed=SEEDS)
+@settings(max_examples=80)
+def test_barts_noises(ids: np.ndarray, seed: int) -> None:
+    budget = {share: min(max(1, round(share * len(ids))), len(ids) - 1) for share in (0.15, 0.3)}
+    deleted = TokenDeletion().corrupt(ids, rng(seed), FIELD)
+    assert len(deleted.source) == len(ids) - budget[0.15] and is_subsequence(deleted.source.tolist(), ids.tolist())
+    filled = TextInfilling().corrupt(ids, rng(seed), FIELD)
+    kept = [i for i in filled.source.tolist() if i != MASK]
+    assert len(kept) == len(ids) - budget[0.3] and is_subsequence(kept, ids.tolist())
+    assert MASK in filled.source
+    permuted = SentencePermutation().corrupt(ids, rng(seed), FIELD)
+    turned = DocumentRotation().corrupt(ids, rng(seed), FIELD)
+    for made in (permuted, turned):
+        assert sorted(made.source.tolist()) == sorted(ids.tolist())
+    twice = [*ids, *ids]
+    assert any(twice[i : i + len(ids)] == turned.source.tolist() for i in range(len(ids)))
+    for made in (deleted, filled, permuted, turned, Chained().corrupt(ids, rng(seed), FIELD)):
+        assert made.target.tolist() == ids.tolist()
+
+
+def test_infilling_has_poisson_spans_and_some_of_no_token() -> None:
+    ids = np.arange(7, 207)
+    lengths: list[int] = []
+    for seed in range(200):
+        source = TextInfilling().corrupt(ids, rng(seed), FIELD).source.tolist()
+        text = [6, *[i if i != MASK else -1 for i in source], 207]
+        for a, b, c in zip(text, text[1:], text[2:], strict=False):
+            if b == -1 and a != -1 and c != -1:  # a span alone between two kept tokens: its length is known
+                lengths.append(c - a - 1)
+    assert 0.03 < np.mean(np.array(lengths) == 0) < 0.09  # e^-3 = 0.05; spans beside others are left out here
+    assert 2.4 < np.mean(lengths) < 3.2
+
+
+def test_sentences_stay_whole() -> None:
+    ids = np.array([31, 32, 20, 33, 20, 34, 35, 36])
+    seen = {tuple(SentencePermutation().corrupt(ids, rng(seed), FIELD).source.tolist()) for seed in range(200)}
+    sentences = [(31, 32, 20), (33, 20), (34, 35, 36)]
+    assert len(seen) == 6
+    for order in seen:
+        assert all(any(order[i : i + len(s)] == s for i in range(len(order))) for s in sentences)
+
+
+def test_a_chain_refuses_what_does_not_restore_the_text() -> None:
+    with pytest.raises(ValueError, match="RandomSpans asks for something else than the text"):
+        Chained(parts=[RandomSpans])
+
+
+def test_too_few_sentinels_are_said() -> None:
+    with pytest.raises(ValueError, match=r"need \d+ sentinels, but the vocabulary has 2 spare ids: take the tokenizer with-sentinels"):
+        ReplaceSpans(share=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, spare=2))
+
+
+def test_spans_are_spread_over_the_text_with_the_mean_length() -> None:
+    counts = np.zeros(100)
+    for seed in range(2000):
+        source = RandomSpans().corrupt(np.arange(7, 107), rng(seed), FIELD).source
+        kept = source[source < VOCAB - SPARE] - 7
+        counts += 1 - np.isin(np.arange(100), kept)
+        assert (source >= VOCAB - SPARE).sum() == 5
+    share = counts / 2000
+    assert share[0] == 0 and share[-1] == 1  # a text begins with what is kept and ends with a span
+    assert abs(share.mean() - 0.15) < 1e-9 and share[20:80].min() > 0.1 and share[20:80].max() < 0.2
+
+
+# ------------------------------------------------------------------------------------------------------------- masked LM
+
+INFO = Info({"text": FIELD})
+
+
+def masked(ids: np.ndarray, seed: int = 0, **options: Any) -> Any:
+    return MaskedLM(INFO, 8, **options).prepare({"text": ids}, rng(seed), None)
+
+
+@pytest.mark.parametrize("hiding", [Tokens, Words, Spans])
+@given(ids=TEXTS, seed=SEEDS)
+@settings(max_examples=60)
+def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(hiding: Any, ids: np.ndarray, seed: int) -> None:
+    made = masked(ids, seed, hiding=hiding)
+    whole, picks = made["text"].copy(), made["picks"]
+    assert len(set(picks.at.tolist())) == len(picks.at) == max(1, round(0.15 * len(ids)))
+    assert picks.at.max() < len(ids)  # the end mark stands after them
+    whole[picks.at] = picks.ids
+    assert whole.tolist() == [*ids, Special.eos]
+    assert not np.isin(picks.ids, FIELD.reserved()).any()
+
+
+def test_of_the_hidden_tokens_80_are_masked_10_replaced_and_10_left() -> None:
+    ids = np.arange(7, 207)
+    fates = np.zeros(3)
+    for seed in range(300):
+        made = masked(ids, seed)
+        now = made["text"][made["picks"].at]
+        fates += [(now == MASK).sum(), ((now != MASK) & (now != made["picks"].ids)).sum(), (now == made["picks"].ids).sum()]
+    n = fates.sum()
+    assert n == 300 * 30
+    for found, share in zip(fates, (0.8, 0.1, 0.1), strict=True):
+        assert abs(found - n * share) < 4 * (n * share * (1 - share)) ** 0.5
+
+
+def test_replaced_tokens_are_ordinary_and_all_of_them_occur() -> None:
+    seen: set[int] = set()
+    for seed in range(400):
+        made = masked(np.arange(7, 57), seed, mask=0.0, other=1.0)
+        seen |= set(made["text"][made["picks"].at].tolist())
+    assert seen == set(range(7, VOCAB - SPARE))
+
+
+def test_dynamic_differs_between_draws_and_static_does_not() -> None:
+    ids = np.arange(7, 107)
+    assert masked(ids, 1)["picks"].at.tolist() != masked(ids, 2)["picks"].at.tolist()
+    assert masked(ids, 1)["text"].tolist() == masked(ids, 1)["text"].tolist()
+    first, second = masked(ids, 1, static=True), masked(ids, 2, static=True)
+    assert first["text"].tolist() == second["text"].tolist()
+    assert masked(ids[:-1], 1, static=True)["picks"].at.tolist() != first["picks"].at.tolist()
+
+
+def pieces_field() -> Field:
+    """Ids from 100 go on with the word before them."""
+    from weft.batch import pack_pieces
+
+    return Field("text", VOCAB, pieces=pack_pieces([i >= 100 for i in range(VOCAB)]))
+
+
+def test_whole_words_are_hidden_whole() -> None:
+    field = pieces_field()
+    ids = np.array([10, 100, 101, 11, 12, 102, 13, 14, 15, 103, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26])
+    objective = MaskedLM(Info({"text": field}), 8, share=0.3, hiding=Words)
+    for seed in range(100):
+        at = set(objective.prepare({"text": ids}, rng(seed), None)["picks"].at.tolist())
+        for word in ({0, 1, 2}, {4, 5}, {8, 9}):
+            assert word <= at or not word & at
+        assert len(at) <= 6
+
+
+def test_spans_are_as_long_as_published() -> None:
+    """Geometric with p 0.2 cut at 10: 3.8 words on average."""
+    lengths = []
+    for seed in range(3000):
+        groups = Spans().choose(np.ones(400, bool), 12, rng(seed))
+        lengths.append(len(groups[0]) if len(groups) > 1 else 0)
+    first = [n for n in lengths if n]
+    assert 3.0 < np.mean(first) < 4.2 and max(first) <= 12
+
+
+def test_texts_without_anything_to_hide_are_left_out_and_settings_are_checked() -> None:
+    assert masked(np.array([], np.int64)) is None
+    with pytest.raises(ValueError, match="0.8 masked and 0.3 replaced are more than all"):
+        MaskedLM(INFO, 8, other=0.3)
+    with pytest.raises(ValueError, match="share 0 without a pairing"):
+        MaskedLM(INFO, 8, share=0.0)
+    with pytest.raises(ValueError, match="has no id for a mask"):
+        MaskedLM(Info({"text": Field("text", 50, special=Special(mask=-1))}), 8)
+
+
+# ----------------------------------------------------------------------------------------------------------------- pairs
+
+
+class Pool(list[dict[str, np.ndarray]]):
+    pass
+
+
+POOL = Pool({"text": np.arange(10) + 50 * i + 7} for i in range(5))
+
+
+def test_next_sentences_are_the_texts_own_or_anothers() -> None:
+    belonging = 0
+    for seed in range(400):
+        found = NextSentence().pair(POOL[0]["text"], rng(seed), POOL, "text")
+        if found is None:
+            continue
+        if found.belong:
+            belonging += 1
+            assert [*found.first, *found.second] == POOL[0]["text"].tolist()
+        else:
+            assert found.second.min() >= 57 and len(found.second)
+    assert 160 < belonging < 240
+
+
+def test_sentence_order_swaps_half() -> None:
+    swapped = 0
+    for seed in range(400):
+        found = SentenceOrder().pair(POOL[1]["text"], rng(seed), None, "text")
+        assert found is not None
+        parts = (found.first, found.second) if found.belong else (found.second, found.first)
+        assert np.concatenate(parts).tolist() == POOL[1]["text"].tolist()
+        swapped += not found.belong
+    assert 160 < swapped < 240
+    assert SentenceOrder().pair(np.array([7]), rng(), None, "text") is None
+
+
+def test_a_pairing_makes_two_segments_with_marks() -> None:
+    from weft.batch import Frame
+
+    field = Field("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
+    objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask=0.0, other=0.0)
+    made = objective.prepare({"text": np.arange(30, 40)}, rng(3), None)
+    ids, segment = made["text"].ids, made["text"].marks["segment"]
+    cut = int(np.flatnonzero(ids == 6)[0])
+    assert ids[0] == 5 and ids[-1] == 6 and segment.tolist() == [0] * (cut + 1) + [1] * (len(ids) - cut - 1)
+    assert made["relation"] in (0, 1)
+
+
+# ---------------------------------------------------------------------------------------------- the whole objectives
+
+
+def test_denoising_gives_decoders_a_begin_and_an_end() -> None:
+    made = Denoising(INFO, 8).prepare({"text": IDS}, rng(), None)
+    assert made["input"][0] == Special.bos and made["picks"].ids[-1] == Special.eos
+    assert made["input"][1:].tolist() == made["picks"].ids[:-1].tolist()
+    assert made["source"][-1] == Special.eos
+    assert Denoising(INFO, 8).prepare({"text": IDS[:1]}, rng(), None) is None
+
+
+def test_prefix_lm_asks_for_what_follows_the_cut() -> None:
+    for seed in range(50):
+        made = PrefixLM(INFO, 8).prepare({"text": IDS}, rng(seed), None)
+        cut = made["prefix"]
+        assert 2 <= cut <= len(IDS)
+        assert made["picks"].ids.tolist() == [*IDS[cut - 1 :], Special.eos]
+        assert made["picks"].at.tolist() == list(range(cut - 1, len(IDS) + 1))
+
+
+def test_a_replaced_token_is_judged_everywhere_but_at_marks() -> None:
+    made = ReplacedToken(INFO, 16).prepare({"text": IDS}, rng(), None)
+    assert made["asked"].at.tolist() == list(range(len(IDS)))
+    assert made["asked"].ids.tolist() == IDS.tolist()
+
+
+@pytest.mark.parametrize("objective", [MaskedLM, partial(MaskedLM, hiding=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM])
+def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective: Any) -> None:
+    before = IDS.copy()
+    made = [objective(INFO, 8).prepare({"text": IDS}, rng(5), POOL) for _ in range(2)]
+    assert str(made[0]) == str(made[1]) and IDS.tolist() == before.tolist()
