@@ -325,6 +325,65 @@ def errors(
         print_errors(found)
 
 
+@app.command()
+def embed(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, a published model's, or minilm.")],
+    file: Annotated[Path | None, typer.Argument(help="A text a line (default: standard input).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the vectors: .npy, or .jsonl with the texts.")
+    ] = None,
+    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Show the lines that are most like this text.")] = None,
+    most: Annotated[int, typer.Option(help="How many of them.", min=1)] = 5,
+    imports: Imports = None,
+) -> None:
+    """Make a vector of each line, and find lines by their likeness to a text. Without --out and --search, print JSON lines."""
+    _plugins(imports)
+    import numpy as np
+
+    from weft.embed import open_vectors
+    from weft.files import write_text
+
+    if out is not None and out.suffix not in (".npy", ".jsonl"):
+        raise ValueError(f"{out}: vectors are written as .npy or .jsonl")
+    vectors_of = open_vectors(model)
+    texts = list(_lines(file))
+    if not texts:
+        raise ValueError(f"{file or 'standard input'} has no line to make a vector of")
+    vectors = vectors_of(texts)
+    if vectors_of.cut:
+        _say(f"{vectors_of.cut} of {len(texts)} lines are longer than {vectors_of.length} tokens: the rest of them was left out")
+    rows = (
+        json.dumps({"text": t, "vector": [round(float(x), 6) for x in v]}, ensure_ascii=False)
+        for t, v in zip(texts, vectors, strict=True)
+    )
+    if out is not None and out.suffix == ".npy":
+        np.save(out, vectors)
+    elif out is not None:
+        write_text(out, "".join(row + "\n" for row in rows))
+    if out is not None:
+        _say(f"{len(vectors)} vectors of {vectors.shape[1]} numbers are in {out}")
+    if search is not None:
+        for likeness, text in vectors_of.nearest(search, texts, vectors, most):
+            print(f"{likeness:.4f}\t{text}")
+    elif out is None:
+        for row in rows:
+            print(row)
+
+
+@app.command()
+def convert(
+    run: RunDir,
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write; it must be new or empty.")],
+    kind: Annotated[str | None, typer.Option(metavar="FAMILY", help="bert, gpt2, t5, ... (default: the one that fits).")] = None,
+    imports: Imports = None,
+) -> None:
+    """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it."""
+    _plugins(imports)
+    from weft.convert import to_published
+
+    print(f"wrote {to_published(run, out, kind)}")
+
+
 @app.command("inspect")
 def inspect_text(
     run: RunDir,

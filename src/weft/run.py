@@ -128,8 +128,9 @@ class Run:
         searcher: Any = self.evaluate().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
         given = next((f for f in codec.info.texts() if f.name != target.name), None)
-        field, begin, end = (target, [target.special.bos], []) if given is None else (given, [], [given.special.eos])
-        examples = (between(begin, example_of(codec, {field.name: text})[field.name], end) for text in texts)
+        field = target if given is None else given
+        encoded = (example_of(codec, {field.name: text})[field.name] for text in texts)
+        examples = (between([target.special.bos], x, []) if given is None else given.frame.around([x]) for x in encoded)
         for first, group in _groups(examples, batch):
             limits, keys = [searcher.limit(len(row)) for row in group], list(range(first, first + len(group)))
             rows = self._batch([Instance({field.name: row}) for row in group])
@@ -328,8 +329,14 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def load(folder: str | Path, device: str = "auto") -> Run:
-    """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``."""
+    """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``; or a published model's."""
     place = RunFolder(folder)
+    if not place.is_run() and (not place.path.exists() or (place.path / "config.json").is_file()):
+        from weft.hub import PACKAGED
+        from weft.opened import open_published
+
+        if place.path.exists() or str(folder) in PACKAGED:
+            return open_published(folder, device=device)
     if not place.path.is_dir():
         raise ValueError(f"there is no folder {place.path}")
     if not place.is_run():

@@ -55,7 +55,9 @@ READERS: dict[str, Callable[[], Any]] = {
     "roberta-classify": lambda: hf.RobertaForSequenceClassification(hf.RobertaConfig(**BODY, num_labels=3)),
     "roberta-tag": lambda: hf.RobertaForTokenClassification(hf.RobertaConfig(**BODY)),
     "albert-pretraining": lambda: hf.AlbertForPreTraining(hf.AlbertConfig(**BODY, embedding_size=8)),
-    "albert-groups": lambda: hf.AlbertForMaskedLM(hf.AlbertConfig(**BODY | {"num_hidden_layers": 4}, embedding_size=8, num_hidden_groups=2)),
+    "albert-groups": lambda: hf.AlbertForMaskedLM(
+        hf.AlbertConfig(**BODY | {"num_hidden_layers": 4}, embedding_size=8, num_hidden_groups=2)
+    ),
     "albert-classify": lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(**BODY, embedding_size=24)),
     "electra-fill": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**BODY, embedding_size=8)),
     "electra-classify": lambda: hf.ElectraForSequenceClassification(hf.ElectraConfig(**BODY, embedding_size=24)),
@@ -77,7 +79,9 @@ PAIRS: dict[str, Callable[[], Any]] = {
     ),
     "mt5": lambda: hf.MT5ForConditionalGeneration(hf.MT5Config(**T5, feed_forward_proj="gated-gelu")),
     "bart": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**BART)),
-    "bart-scaled": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**BART, scale_embedding=True, activation_function="relu")),
+    "bart-scaled": lambda: hf.BartForConditionalGeneration(
+        hf.BartConfig(**BART, scale_embedding=True, activation_function="relu")
+    ),
 }
 ALL = READERS | WRITERS | PAIRS
 
@@ -122,7 +126,9 @@ def reading(name: str, theirs: Any, ids: Tensor, real: Tensor) -> tuple[Any, Seq
     if name.startswith("roberta"):
         told["position_ids"] = position + theirs.config.pad_token_id + 1
     if theirs.config.type_vocab_size > 1:
-        marks["segment"] = told["token_type_ids"] = (torch.arange(ids.shape[1]) * theirs.config.type_vocab_size // ids.shape[1]).expand_as(ids)
+        marks["segment"] = told["token_type_ids"] = (
+            torch.arange(ids.shape[1]) * theirs.config.type_vocab_size // ids.shape[1]
+        ).expand_as(ids)
     return theirs(ids, attention_mask=real.long(), output_hidden_states=True, **told), Seq(ids, real, marks)
 
 
@@ -135,7 +141,10 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
         yield ours.tagger(hidden.data)[real], result.logits[real]
     else:
         if ours.head is not None:
-            yield ours.head(hidden.data)[real], (result.prediction_logits if "prediction_logits" in result else result.logits)[real]
+            yield (
+                ours.head(hidden.data)[real],
+                (result.prediction_logits if "prediction_logits" in result else result.logits)[real],
+            )
         if ours.relation is not None:
             yield ours.relation(ours.features(x)), result["sop_logits" if "sop_logits" in result else "seq_relationship_logits"]
         if "pooler_output" in result and ours.pooler is not None:
@@ -182,7 +191,11 @@ def test_encoder_and_decoder_have_the_same_states_and_logits(name: str, tmp_path
         (ids, real), (target, there) = rows(seed, (21, 6, 1)), rows(seed + 10, (7, 5, 2))
         with torch.no_grad():
             result = theirs(
-                ids, attention_mask=real.long(), decoder_input_ids=target, decoder_attention_mask=there.long(), output_hidden_states=True
+                ids,
+                attention_mask=real.long(),
+                decoder_input_ids=target,
+                decoder_attention_mask=there.long(),
+                output_hidden_states=True,
             )
             source = Seq(ids, real)
             for a, b in zip(ours.encoder.states(ours.embedder(source)), result.encoder_hidden_states, strict=True):
@@ -210,7 +223,9 @@ def gradients(name: str, theirs: Any, ours: Any) -> tuple[dict[str, Tensor], dic
     return of_theirs, {key: p.grad for key, p in ours.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("name", ["bert-fill", "roberta-classify", "albert-groups", "electra-tag", "gpt2", "t5", "t5-v1.1", "bart"])
+@pytest.mark.parametrize(
+    "name", ["bert-fill", "roberta-classify", "albert-groups", "electra-tag", "gpt2", "t5", "t5-v1.1", "bart"]
+)
 def test_gradients_are_the_same(name: str, tmp_path: Path) -> None:
     theirs = written(name, 5, tmp_path)
     loaded = load(tmp_path)
@@ -247,7 +262,9 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["bert-pretraining", "roberta-fill", "albert-groups", "electra-fill", "gpt2", "t5", "t5-v1.1", "bart"])
+@pytest.mark.parametrize(
+    "name", ["bert-pretraining", "roberta-fill", "albert-groups", "electra-fill", "gpt2", "t5", "t5-v1.1", "bart"]
+)
 def test_two_tensors_that_are_swapped_are_noticed(name: str, tmp_path: Path) -> None:
     theirs = written(name, 9, tmp_path)
     whole = load_file(tmp_path / "model.safetensors")
@@ -325,7 +342,7 @@ def test_a_config_without_what_is_needed_says_so(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["hidden_size"]
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="config.json has no 'hidden_size', which a bert needs"):
+    with pytest.raises(ValueError, match=r"config.json has no 'hidden_size', which a bert needs"):
         load(folder)
     (folder / "config.json").write_text("{")
     with pytest.raises(ValueError, match="not valid JSON"):
@@ -368,7 +385,7 @@ def test_a_copy_of_the_tokens_that_differs_is_refused(folder: Path) -> None:
     save_file(tensors | {"cls.predictions.decoder.weight": table.clone()}, folder / "model.safetensors")
     assert load(folder).taken.unused == []
     save_file(tensors | {"cls.predictions.decoder.weight": table + 1}, folder / "model.safetensors")
-    with pytest.raises(ValueError, match="tie_word_embeddings.*cls.predictions.decoder.weight differs"):
+    with pytest.raises(ValueError, match=r"tie_word_embeddings.*cls.predictions.decoder.weight differs"):
         load(folder)
 
 

@@ -37,7 +37,7 @@ from weft.objectives import (
 VOCAB, SPARE = 400, 100
 FIELD = Field("text", VOCAB, spare=SPARE, stops=(20,))
 MASK = Special.mask
-PARTY = "Thank you for inviting me to your party last week .".split()
+PARTY = ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week", "."]
 IDS = np.arange(len(PARTY)) + 30
 TEXTS = st.lists(st.integers(7, VOCAB - SPARE - 1), min_size=2, max_size=80).map(np.array)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -173,7 +173,9 @@ def test_a_chain_refuses_what_does_not_restore_the_text() -> None:
 
 
 def test_too_few_sentinels_are_said() -> None:
-    with pytest.raises(ValueError, match=r"need \d+ sentinels, but the vocabulary has 2 spare ids: take the tokenizer with-sentinels"):
+    with pytest.raises(
+        ValueError, match=r"need \d+ sentinels, but the vocabulary has 2 spare ids: take the tokenizer with-sentinels"
+    ):
         ReplaceSpans(share=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, spare=2))
 
 
@@ -271,7 +273,7 @@ def test_spans_are_as_long_as_published() -> None:
 
 def test_texts_without_anything_to_hide_are_left_out_and_settings_are_checked() -> None:
     assert masked(np.array([], np.int64)) is None
-    with pytest.raises(ValueError, match="0.8 masked and 0.3 replaced are more than all"):
+    with pytest.raises(ValueError, match=r"0.8 masked and 0.3 replaced are more than all"):
         MaskedLM(INFO, 8, other=0.3)
     with pytest.raises(ValueError, match="share 0 without a pairing"):
         MaskedLM(INFO, 8, share=0.0)
@@ -353,7 +355,9 @@ def test_a_replaced_token_is_judged_everywhere_but_at_marks() -> None:
     assert made["asked"].ids.tolist() == IDS.tolist()
 
 
-@pytest.mark.parametrize("objective", [MaskedLM, partial(MaskedLM, hiding=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM])
+@pytest.mark.parametrize(
+    "objective", [MaskedLM, partial(MaskedLM, hiding=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM]
+)
 def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective: Any) -> None:
     before = IDS.copy()
     made = [objective(INFO, 8).prepare({"text": IDS}, rng(5), POOL) for _ in range(2)]

@@ -367,7 +367,8 @@ def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]
 
 
 def _without_weights(structure: Build[Structure]) -> Build[Structure]:
-    return partial(structure, weights=None) if "weights" in options(structure) else structure
+    base, given = (structure.func, structure.keywords) if isinstance(structure, partial) else (structure, {})
+    return partial(base, **{**given, "weights": None})
 
 
 def _names_told(structure: Build[Structure]) -> list[str]:

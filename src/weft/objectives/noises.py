@@ -35,8 +35,8 @@ def sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
     runs = runs_of(noise_T)
     if len(runs) + 1 > field.spare:
         raise ValueError(
-            f"{len(runs)} spans need {len(runs) + 1} sentinels, but the vocabulary has {field.spare} spare ids: take the tokenizer "
-            "with-sentinels, or shorter texts"
+            f"{len(runs)} spans need {len(runs) + 1} sentinels, but the vocabulary has {field.spare} spare ids: "
+            "take the tokenizer with-sentinels, or shorter texts"
         )
     source: list[np.ndarray] = []
     target: list[np.ndarray] = []

@@ -1,0 +1,67 @@
+"""A published model as a run that can be used at once: generated from, asked, embedded with, looked into."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from weft.batch import Info, Special
+from weft.build import choose_device
+from weft.data import PlainText
+from weft.data.published import Published as PublishedTokenizer
+from weft.learning import Gradient
+from weft.models import Published, load
+from weft.objectives import Classification, MaskedLM, NextToken, Tagging
+from weft.run import Run
+from weft.slots import Classifies, Codec, Decodes, Fills, Tags, Tokenizer
+
+
+def is_published(place: str | Path) -> bool:
+    """Whether a folder is in the published layout."""
+    return (Path(place) / "config.json").is_file() and not (Path(place) / "recipe.yaml").is_file()
+
+
+def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> Run:
+    """A published model with its tokenizer, as a run.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
+        task: What it shall be for; None = what it was published for.
+        device: Where to compute.
+    """
+    loaded = load(name, task=task)
+    tokenizer = PublishedTokenizer(from_=str(loaded.published.path))
+    codec = Codec(_told(loaded.info, loaded.published, tokenizer), {"text": tokenizer})
+    model = loaded.model.to(choose_device(device))
+    objective: Any = next(
+        (goal for need, goal in _GOALS if need in model.provides()),
+        partial(MaskedLM, mask=0.0) if tokenizer.special.mask < 0 else MaskedLM,
+    )
+    run = Run(
+        data=partial(PlainText, train=[]), structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1)
+    )
+    run.model, run.codec, run.folder = model, codec, None
+    run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
+    run.name = Path(str(name)).name
+    return run
+
+
+_GOALS: list[tuple[type, Any]] = [(Classifies, Classification), (Tags, Tagging), (Decodes, NextToken), (Fills, MaskedLM)]
+
+
+def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
+    """The fields with what the tokenizer and the config say of their ids."""
+    special = tokenizer.special
+    wanted = {"bos": "decoder_start_token_id", "eos": "eos_token_id", "pad": "pad_token_id"}
+    ids = {ours: published.config[theirs] for ours, theirs in wanted.items() if isinstance(published.config.get(theirs), int)}
+    writes = replace(special, **ids) if "decoder_start_token_id" in published.config else special
+    fields = {
+        name: replace(field, special=writes if name == "target" else special, frame=tokenizer.frame, spare=tokenizer.spare)
+        if field.kind == "text"
+        else field
+        for name, field in info.fields.items()
+    }
+    assert isinstance(special, Special)
+    return Info(fields, info.target, f"the published model {published.path.name}")

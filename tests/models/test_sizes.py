@@ -1,0 +1,122 @@
+"""The table of sizes in docs/models.md: what it says is what is built, and what was published."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from weft.batch import Field, Info
+from weft.catalog import CATALOG
+from weft.models import (
+    albert,
+    bart,
+    bert,
+    byt5,
+    electra,
+    gpt,
+    gpt2,
+    gpt3,
+    mt5,
+    roberta,
+    t5,
+    t5_v1_1,
+    transformer_base,
+    transformer_big,
+)
+from weft.slots import Structure
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+ROW = re.compile(r"\| `([\w-]+)` \| ([\w.]+|) +\| ([\d,]+) +\| ([\d,]+) +\| ([\d.]+) ([MB]) +\|")
+BUILDERS: dict[str, Any] = {
+    "albert": albert,
+    "bart": bart,
+    "bert": bert,
+    "byt5": byt5,
+    "electra": electra,
+    "gpt": gpt,
+    "gpt2": gpt2,
+    "gpt3": gpt3,
+    "mt5": mt5,
+    "roberta": roberta,
+    "t5": t5,
+    "t5-v1-1": t5_v1_1,
+    "transformer-base": transformer_base,
+    "transformer-big": transformer_big,
+}
+
+
+def rows() -> list[tuple[str, str, int, int, float]]:
+    found = ROW.findall(PAGE.read_text(encoding="utf-8"))
+    scale = {"M": 1e6, "B": 1e9}
+    return [(m, s, int(v.replace(",", "")), int(n.replace(",", "")), float(p) * scale[u]) for m, s, v, n, p, u in found]
+
+
+def built(model: str, size: str, vocab: int) -> torch.nn.Module:
+    told = {"size": size} if size else {}
+    task = {"task": "encode"} if model in ("bert", "roberta", "albert", "electra") else {}
+    source = Field("source", vocab)
+    info = Info({"source": source, "target": Field("target", vocab)}, "target")
+    one = Info({"text": Field("text", vocab)})
+    with torch.device("meta"):
+        return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", "bert", "roberta", "albert", "electra")) else info)
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize(("model", "size", "vocab", "parameters", "published"), rows())
+def test_a_published_size(model: str, size: str, vocab: int, parameters: int, published: float) -> None:
+    assert count(built(model, size, vocab)) == parameters
+    assert abs(parameters - published) < 0.07 * published
+
+
+def test_every_named_model_and_size_is_in_the_table() -> None:
+    from typing import get_args
+
+    from weft.catalog import alternatives, choices
+
+    there = {(m, s) for m, s, *_ in rows()}
+    named = {name: f for name, f in CATALOG[Structure].items() if name in BUILDERS}
+    assert set(named) == set(BUILDERS)
+    for name, factory in named.items():
+        known = choices(factory)
+        sizes = [s for a in alternatives(known["size"].annotation) for s in get_args(a)] if "size" in known else [""]
+        assert {(name, s) for s in sizes} <= there
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "albert", "gpt2", "t5", "bart"])
+def test_the_sizes_are_those_of_transformers(name: str) -> None:
+    import transformers as hf
+
+    config, model = {
+        "bert": (hf.BertConfig(), hf.BertModel),
+        "roberta": (hf.RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1), hf.RobertaModel),
+        "albert": (hf.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072), hf.AlbertModel),
+        "gpt2": (hf.GPT2Config(), hf.GPT2LMHeadModel),
+        "t5": (hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12), hf.T5ForConditionalGeneration),
+        "bart": (
+            hf.BartConfig(
+                vocab_size=50265,
+                d_model=768,
+                encoder_layers=6,
+                decoder_layers=6,
+                encoder_attention_heads=12,
+                decoder_attention_heads=12,
+                encoder_ffn_dim=3072,
+                decoder_ffn_dim=3072,
+            ),
+            hf.BartForConditionalGeneration,
+        ),
+    }[name]
+    with torch.device("meta"):
+        theirs = model(config)
+    size = "small" if name == "gpt2" else "base"
+    extra = sum(p.numel() for n, p in theirs.named_parameters() if n.startswith("pooler.")) if name == "roberta" else 0
+    ours = count(built(name, size, config.vocab_size))
+    extra -= config.vocab_size if name == "bart" else 0  # its bias of logits is a buffer there
+    assert ours == count(theirs) - extra
