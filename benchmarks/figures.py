@@ -1,4 +1,5 @@
-"""``make experiments``: every figure that the documentation quotes, one after another (about half an hour on two idle cores)."""
+"""``make experiments``: every figure that the documentation quotes, one after another (about half an hour on two idle cores, and
+three hours more for the recipes on real data, where WEFT_DATA has them)."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ COMMANDS = (
     ("20 kills of two alternating phases", ["benchmarks.kills", "--recipe", "gan"]),
     ("the demo", ["weft", "demo", "--run", "runs/figures-dates-{now}"]),
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
+    ("the recipes on real data", ["benchmarks.arms"]),
 )
 
 

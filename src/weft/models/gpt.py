@@ -22,7 +22,7 @@ from weft.blocks import (
     TransformerLayer,
     Untied,
 )
-from weft.catalog import Build, composition
+from weft.catalog import Build, composition, name_of
 from weft.choices import Count, Dropout, Heads, Layers, Place, Width
 from weft.models.language_model import LanguageModel
 from weft.models.layout import Config, Layout, activation_name, at, layout
@@ -245,6 +245,7 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         "resid_pdrop": at(layer, "residual.dropout"),
         "attn_pdrop": at(layer, "mixer.dropout"),
         "embd_pdrop": at(tree, "embedder.dropout"),
+        "tie_word_embeddings": name_of(at(tree, "head")) == "tied",
     }
     if kind == "gpt2":
         config |= {

@@ -1,0 +1,112 @@
+"""The recipes on real data: a queue of runs, each kept under the hash of its recipe, so that it is done once and can be stopped.
+
+    python -m benchmarks.arms            run what is missing, one after another, then show the table
+    python -m benchmarks.arms --table    only show the table; missing runs are named in it
+    python -m benchmarks.arms tag lm     only these
+
+Files are looked for under the folder in WEFT_DATA. Minutes are those of the whole run, from reading the data to the last figure,
+and mean something only when nothing else runs on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.files import read_json
+from weft.recipe import RecipeError
+from weft.run import read_run
+
+PLACE = Path("runs/arms")
+LSTM = (
+    "structure.encoder={type: lstm, layers: 2, bidirectional: true, dropout: 0.3}",
+    "structure.decoder=attention-lstm",
+    "learning.steps=3600",
+)
+SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=3000")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One run: its name, a shipped recipe, what is changed in it, and the figures to show."""
+
+    name: str
+    recipe: str
+    changes: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+    def folder(self) -> Path:
+        """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
+        content = json.dumps(read_run(self.recipe, self.changes).dump(), sort_keys=True)
+        return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+ARMS = (
+    Arm("translate", "translate", (), ("bleu", "chrf")),
+    Arm("translate-small", "translate-small", (), ("bleu", "chrf")),
+    Arm("translate-lstm", "translate", LSTM, ("bleu", "chrf")),
+    *(Arm(f"classify-{seed}", "classify", (f"seed={seed}",), ("accuracy",)) for seed in (1, 2, 3)),
+    *(Arm(f"tag-{seed}", "tag", (f"seed={seed}",), ("entity_f1",)) for seed in (1, 2, 3)),
+    Arm("tag-and-read", "tag-and-read", (), ("entity_f1",)),
+    Arm("lm-shakespeare", "language-model", (), ("word_perplexity",)),
+    Arm("lm-sotu", "language-model", SOTU, ("word_perplexity",)),
+)
+
+
+def done(folder: Path) -> bool:
+    return (folder / "metrics.json").is_file()
+
+
+def run(arm: Arm) -> bool:
+    """Train an arm to its end, from its last checkpoint if it was begun; True when it is done."""
+    folder = arm.folder()
+    begun = (folder / "recipe.yaml").is_file()
+    command = [str(folder), "--resume"] if begun else [arm.recipe, *arm.changes, "--run", str(folder)]
+    print(f"== {arm.name}: weft train {' '.join(command)}", flush=True)
+    return subprocess.run([sys.executable, "-m", "weft", "train", *command]).returncode == 0
+
+
+def row_of(arm: Arm) -> str:
+    try:
+        folder = arm.folder()
+    except RecipeError:
+        return f"| {arm.name} | its data is not under WEFT_DATA | | |"
+    if not done(folder):
+        return f"| {arm.name} | missing | | |"
+    metrics: dict[str, Any] = read_json(folder / "metrics.json")
+    usage: dict[str, Any] = read_json(folder / "usage.json")
+    shown = []
+    for figure in arm.figures:
+        low, high = metrics.get("intervals", {}).get(figure, (None, None))
+        shown.append(f"{figure} {metrics[figure]:.4g}" + (f" ({low:.4g} to {high:.4g})" if low is not None else ""))
+    return f"| {arm.name} | {', '.join(shown)} | {usage['seconds'] / 60:.1f} | {usage['peak_memory'] / 1e6:.0f} |"
+
+
+def table() -> str:
+    return "\n".join(["| run | figures (95 % interval) | minutes | memory, MB |", "|---|---|---|---|", *map(row_of, ARMS)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="only arms whose names begin so")
+    parser.add_argument("--table", action="store_true", help="only show the table")
+    chosen = parser.parse_args()
+    wanted = [arm for arm in ARMS if not chosen.names or arm.name.startswith(tuple(chosen.names))]
+    failed: list[str] = []
+    for arm in [] if chosen.table else wanted:
+        try:
+            failed += [] if done(arm.folder()) or run(arm) else [arm.name]
+        except RecipeError as missing:
+            print(f"== {arm.name}: {missing.problems[0].text}", flush=True)
+    print(table())
+    raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
