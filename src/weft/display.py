@@ -104,7 +104,7 @@ class Terminal(Display):
             self.last = now
             done = row["round"] - self.first_round
             left = (now - self.started) / done * (self.steps - row["round"]) if done else None
-            self.say(f"round {row['round']}/{self.steps} | {text} | {_clock(left) if left is not None else '?'} left")
+            self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
 
     def evaluated(self, round_: int, figures: Mapping[str, float]) -> None:
         self.say(f"round {round_} valid: {show_figures(figures)}")

@@ -438,7 +438,7 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
         "split rows": 2,
         "rows": 6,
         "tokens": 23,
-        "rows decoded again": 3,
+        "rows checked by decoding": 3,
         "rows decoded differently": 1,
         "empty files": 1,
         "byte-order marks removed": 1,

@@ -12,6 +12,7 @@ from weft.slots import Codec, Data
 
 FORMAT = 1
 """Version of fields.json."""
+KINDS = ("text", "label", "labels", "tags", "number", "vector")
 
 
 def save_codec(codec: Codec, folder: Path) -> None:
@@ -74,4 +75,8 @@ def _field(content: dict[str, Any]) -> Field:
     for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
         if not isinstance(getattr(f, name), kind):
             raise TypeError(f"{name} is {getattr(f, name)!r}")
+    if f.kind not in KINDS or f.vocab < 1 or f.length < 1:
+        raise ValueError(
+            f"the field {f.name!r} is a {f.kind!r} of {f.vocab} ids and length {f.length} (kinds: {', '.join(KINDS)})"
+        )
     return f

@@ -426,7 +426,7 @@ class Written(Data):
 
     def _check(self, codec: Codec, row: Row, ledger: Ledger) -> None:
         """Do the texts come back from their ids?"""
-        ledger.counts["rows decoded again"] += 1
+        ledger.counts["rows checked by decoding"] += 1
         for name, space in self.texts().items():
             tokenizer = codec.tokenizers[space]
             if not ledger.check(row, name, tokenizer.decode(tokenizer.encode(row.cells[name]))):

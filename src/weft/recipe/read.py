@@ -74,7 +74,10 @@ class Reader:
             return self.part(kind, node, path, default, or_null=type(None) in members)
         wanted = f"a list of {title}" if "list" in forms else f"a mapping of names to {title}"
         wanted += " or null" if type(None) in members else ""
-        return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}")
+        hint = (
+            f": write [{node.value}]" if "list" in forms and isinstance(node.value, str) and node.value in CATALOG[kind] else ""
+        )
+        return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}{hint}")
 
     def named(self, kind: type, node: Node, path: str, alone: bool) -> dict[str, Any]:
         """Several parts by name. ``alone``: a single part may stand there too, so it may be one whose ``type`` is missing."""
