@@ -20,7 +20,7 @@ COUNTS = {
     "rows": "what is left, and used",
     "tokens": "how many they have, all texts together",
     "unknown tokens": "of these, how many stand for something that the vocabulary does not have",
-    "rows checked by decoding": "rows whose texts were encoded and decoded again to see: the first thousand, then one in a hundred",
+    "rows checked by decoding": "rows whose texts were encoded and decoded to see: the first thousand, then one in a hundred",
     "rows decoded differently": "of these, how many did not come back exactly",
     EMPTY_FILES: "files without any content",
     COMMENTS: "lines between tagged sentences that begin with #; left out",
