@@ -170,7 +170,7 @@ class Info:
                 example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
             else:
                 first = min(len(Special.NAMES), f.vocab - 1)
-                ids = rng.integers(first, f.vocab, places[f.name])
+                ids = rng.integers(first, f.vocab - f.spare, places[f.name])
                 spelled = {"letters": rng.integers(1, f.letters, (len(ids), 5))} if f.letters else {}
                 example[f.name] = Marked(ids, spelled) if spelled else ids
         return example

@@ -246,6 +246,12 @@ class Encodes:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+class Embeds:
+    """Has one embedder of the tokens that it encodes, which others may read and be tied to."""
+
+    embedder: Embedder
+
+
 @dataclass(frozen=True)
 class Decoding:
     """State of a structure that decodes: the decoder's, and how many real tokens each row has seen."""
@@ -286,6 +292,14 @@ class Decodes:
         position_BT = state.seen_B[:, None] + replace(x, marks={}).positions()
         done = self.decoder.step(self.embed(x.mark(position=position_BT)), state.inner)
         return Decoded(done.hidden, Decoding(done.state, state.seen_B + x.lengths()))
+
+
+class Continues:
+    """Decodes from the beginning of a text alone: there is nothing else to look at."""
+
+
+class Restores:
+    """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
 
 
 class Classifies:
@@ -360,8 +374,11 @@ class Structure(nn.Module):
         self.weights = weights
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates."""
-        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates) if isinstance(self, p))
+        """The protocols of this structure."""
+        return tuple(p for p in PROTOCOLS if isinstance(self, p))
+
+
+PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Fills, Relates)
 
 
 # --------------------------------------------------------------------------------------------------------------- data

@@ -35,13 +35,16 @@ LENGTHS = (6, 3, 1)
 FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
-TEXT = Field("text", VOCAB, length=24)
+TEXT = Field("text", VOCAB, length=24, spare=4)
 SPELLED = Field("text", VOCAB, length=24, letters=12)
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
-    "parallel": Info({"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24)}, target="target"),
+    "parallel": Info(
+        {"source": Field("source", VOCAB, length=24, spare=4), "target": Field("target", VOCAB, length=24, spare=4)},
+        target="target",
+    ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
@@ -55,6 +58,9 @@ TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24
 
 OWN_TESTS = (
     "Chain",
+    "Hiding",
+    "Noise",
+    "Pairing",
     "Sync",
     "Tokenizer",
     "Data",
@@ -514,14 +520,17 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
     info: Info = case.wiring[0]
     batch, out = to(text_batch(info)), []
     provided = module.provides()
-    if slots.Decodes in provided:
+    if slots.Decodes in provided or slots.Restores in provided:
         hidden = module.decode(batch[module.target.name], module.memory(batch)).hidden.data
         out.append(module.head(hidden.flatten(0, 1)))
     if slots.Encodes in provided:
         x = next(batch.sequences())
         out.append(module.encode(x).data)
-        if slots.Decodes not in provided and isinstance(getattr(module, "head", None), slots.Head):
+        if not hasattr(module, "decode") and isinstance(getattr(module, "head", None), slots.Head):
             out.append(module.head(out[-1].flatten(0, 1)))
+    if isinstance(module, slots.Relates) and module.pooler is not None:
+        out.append(module.features(next(batch.sequences())))
+        out += [] if module.relation is None else [module.relation(out[-1])]
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Tags in provided:
@@ -579,12 +588,12 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
 
 def _respects(model: Any, objective: Any, info: Info) -> bool:
     """Whether the structure's encoder respects the mask under which the objective runs it: a refusal is a ValueError."""
-    if getattr(objective, "needs", ()) != (slots.Encodes,):
+    if slots.Encodes not in getattr(objective, "needs", ()):
         return True
     try:
         objective(model, objective_batch(objective, info), Clock())
     except ValueError as error:
-        if "cannot respect the mask" in str(error):
+        if "cannot respect the mask" in str(error) or "token vectors of width" in str(error):
             return False
         raise
     return True
@@ -596,8 +605,8 @@ def to_model(case: Case, to: Mover) -> Any:
     factory = model_for(objective, case.wiring[0])
     assert factory is not None, f"no structure has what it needs on {case.label} data"
     where = to(torch.zeros(1))
-    torch.manual_seed(1)
-    with torch.device(where.device):
+    with torch.random.fork_rng(), torch.device(where.device):  # what the objective draws itself must differ between calls
+        torch.manual_seed(1)
         model = factory(case.wiring[0])
     if where.device.type != "meta":
         stir(model)

@@ -362,3 +362,43 @@ def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective:
     before = IDS.copy()
     made = [objective(INFO, 8).prepare({"text": IDS}, rng(5), POOL) for _ in range(2)]
     assert str(made[0]) == str(made[1]) and IDS.tolist() == before.tolist()
+
+
+def test_the_generator_draws_by_its_probabilities() -> None:
+    import torch
+
+    from weft.objectives.replaced_token import numbers, sample
+
+    share = torch.tensor([0.5, 0.2, 0.0, 0.3])
+    draws = numbers(torch.tensor([7, 8, 2**62 - 1, 0]), torch.arange(20_000), 5_000)
+    assert draws.min() > 0 and draws.max() < 1 and len(draws.unique()) == 20_000
+    alone = numbers(torch.tensor([8]), torch.arange(300), 300)
+    assert torch.equal(alone, draws[5_000:5_300])  # in other company the same
+    found = sample(share.log().expand(20_000, 4), draws)
+    counts = torch.bincount(found, minlength=4) / 20_000
+    assert (counts - share).abs().max() < 0.015 and counts[2] == 0
+    assert sample(share.log()[None], torch.tensor([1 - 1e-12])).item() == 3
+    assert sample(share.log()[None], torch.tensor([1e-12])).item() == 0
+
+
+def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -> None:
+    """No gradient goes from the second loss into the generator, and replaced places are those that differ."""
+    import torch
+
+    from weft.batch import Clock, collate
+    from weft.models import TextEncoder
+
+    torch.manual_seed(0)
+    info = Info({"text": Field("text", 60)})
+    model, objective = TextEncoder(info, dim=16), ReplacedToken(info, 16)
+    batch = collate([objective.prepare({"text": np.arange(7, 37) + i}, rng(i), None) for i in range(3)])
+    loss = objective(model, batch, Clock())
+    assert {name: term.count for name, term in loss.items()} == objective.counts(batch)
+    assert loss["replaced"].weight == 50.0
+    loss["replaced"].total.backward(retain_graph=True)
+    assert all(p.grad is None for p in objective.generator.parameters())
+    assert all(p.grad is not None for p in model.encoder.parameters())
+    model.zero_grad()
+    loss["generator"].total.backward()
+    assert all(p.grad is not None for p in objective.generator.parameters())
+    assert all(p.grad is None for p in model.encoder.parameters())

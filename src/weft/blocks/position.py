@@ -175,12 +175,12 @@ class RelativeBias(Position):
         return first + torch.where(apart < near, apart, far)
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
-        if query_BT.stride(0) == 0 and key_BS.stride(0) == 0:  # all rows have the same positions
-            query_BT, key_BS = query_BT[:1], key_BS[:1]
         offset_BTS = key_BS[:, None, :] - query_BT[:, :, None]
         return F.embedding(self.bucket(offset_BTS), self.weight).permute(0, 3, 1, 2)
 
     def at(self, position_BT: Tensor, past: KV | None) -> Position:
+        if past is None and position_BT.stride(0) == 0:  # all rows have the same positions
+            position_BT = position_BT[:1]
         key_BS = position_BT if past is None else torch.cat([past.position, position_BT], 1)
         return _Biased(self.bias(position_BT, key_BS))
 

@@ -12,11 +12,11 @@ from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
-from weft.slots import Classifies, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.slots import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Pooler, Structure
 
 
 @block("classifier")
-class Classifier(Structure, Encodes, Classifies):
+class Classifier(Structure, Encodes, Embeds, Classifies):
     """Says the class (field ``label``) of a text, or of a pair of texts that are read as one.
 
     p(label | x) = softmax(head(pooler(encoder(x))))

@@ -9,11 +9,11 @@ from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
 from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.seq import Seq
-from weft.slots import Classifies, Decoder, Decodes, Embedder, Head, Pooler, Structure
+from weft.slots import Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
 
 
 @block("language-model")
-class LanguageModel(Structure, Decodes, Classifies):
+class LanguageModel(Structure, Decodes, Continues, Classifies):
     """Writes a text from nothing but its beginning; with a pooler it also says the text's class.
 
     p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x))))

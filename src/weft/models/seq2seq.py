@@ -11,12 +11,12 @@ from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Memory, Seq
-from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Restores, Structure
 
 
 @block("seq2seq")
-class Seq2Seq(Structure, Encodes, Decodes):
-    """Reads a source sequence and writes a target sequence (or, of data with one text, both of its tokens).
+class Seq2Seq(Structure, Encodes, Decodes, Restores):
+    """Reads a source sequence and writes a target sequence; a text alone it restores from what was done to it.
 
     p(y_t | y_<t, x) = softmax(head(decoder(y_<t, encoder(x))))
 
@@ -57,9 +57,11 @@ class Seq2Seq(Structure, Encodes, Decodes):
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        text = [info["text"]] * 2 if "text" in info and "source" not in info else None  # a text is restored from what it became
-        source, target = text or (info["source"], info["target"])
+        alone = "text" in info and "source" not in info
+        source, target = [info["text"]] * 2 if alone else (info["source"], info["target"])
         one_space = (source.space, source.vocab) == (target.space, target.vocab)
+        # a text alone can only be restored from what was done to it; what is read in other ids than it is written cannot
+        self.lacks = Decodes if alone else None if one_space else Restores
         shared = target_embedder is None and one_space
         longest = max(source.length, target.length) if shared else source.length
         self.dim, self.target = dim, target
@@ -77,8 +79,11 @@ class Seq2Seq(Structure, Encodes, Decodes):
         return self.encoder(self.embedder(x), mask)
 
     def memory(self, batch: Batch) -> Memory:
-        encoded = self.encode(batch["source"])
+        encoded = self.encode(batch["source"] if "source" in batch else batch[self.target.name])
         return Memory((encoded,), None if self.pooler is None else self.pooler(encoded))
+
+    def provides(self) -> tuple[type, ...]:
+        return tuple(p for p in super().provides() if p is not self.lacks)
 
     def embed(self, x: Seq) -> Seq:
         return self.embedder(x) if self.target_embedder is None else self.target_embedder(x)

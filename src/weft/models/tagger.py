@@ -10,11 +10,11 @@ from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
-from weft.slots import Chain, Embedder, Encoder, Encodes, Head, Structure, Tags
+from weft.slots import Chain, Embedder, Embeds, Encoder, Encodes, Head, Structure, Tags
 
 
 @block("tagger")
-class Tagger(Structure, Tags, Encodes):
+class Tagger(Structure, Tags, Encodes, Embeds):
     """Says a class (field ``tags``) for each word of a text (field ``text``).
 
     p(tag_t | x) = softmax(head(encoder(x)_t)),  or with a chain  p(tags | x) = chain(head(encoder(x)_1), head(encoder(x)_2), ...)

@@ -10,11 +10,11 @@ from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Encodes, Fills, Head, Pooler, Relates, Structure
+from weft.slots import Embedder, Embeds, Encoder, Encodes, Fills, Head, Pooler, Relates, Structure
 
 
 @block("text-encoder")
-class TextEncoder(Structure, Encodes, Fills, Relates):
+class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
     """Reads a text and makes a vector of each token; says which tokens were hidden, and whether two segments belong together.
 
     p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))

@@ -11,7 +11,7 @@ from weft.catalog import Build, block
 from weft.choices import Share
 from weft.objectives.next_token import next_tokens
 from weft.objectives.noises import RandomSpans
-from weft.slots import Decodes, Encodes, Noise, Objective
+from weft.slots import Noise, Objective, Restores
 
 
 @block("denoising")
@@ -33,7 +33,7 @@ class Denoising(Objective):
         ['input', 'picks', 'source']
     """
 
-    needs = (Encodes, Decodes)
+    needs = (Restores,)
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Share = 0.0):
         super().__init__(info, dim)

@@ -12,7 +12,7 @@ from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Pick
 from weft.catalog import block
 from weft.choices import Share
 from weft.masks import Prefix
-from weft.slots import Decodes, Objective
+from weft.slots import Continues, Objective
 
 
 @block("prefix-lm")
@@ -35,7 +35,7 @@ class PrefixLM(Objective):
         True
     """
 
-    needs = (Decodes,)
+    needs = (Continues,)
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)

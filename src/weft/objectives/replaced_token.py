@@ -16,7 +16,10 @@ from weft.catalog import Build, block
 from weft.choices import Positive, Share, Width
 from weft.objectives.hiding import Tokens
 from weft.objectives.masked_lm import MaskedLM
-from weft.slots import Encoder, Encodes, Hiding, Objective
+from weft.slots import Embeds, Encoder, Encodes, Hiding, Objective
+
+FINE = 2**40
+"""So many random numbers are told apart."""
 
 
 @block("replaced-token")
@@ -46,7 +49,7 @@ class ReplacedToken(Objective):
         (3, 20)
     """
 
-    needs = (Encodes,)
+    needs = (Encodes, Embeds)
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class ReplacedToken(Objective):
             return None
         ids = np.asarray(whole.ids if isinstance(whole, Marked) else whole, np.int64)
         free = np.flatnonzero(~np.isin(ids, self.hide.reserved))
-        return Instance(**made, asked=Picks("text", free, ids[free]))
+        return Instance(**made, asked=Picks("text", free, ids[free]), seed=int(rng.integers(2**62)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"generator": len(batch["picks"]), "replaced": len(batch["asked"])}
@@ -90,7 +93,8 @@ class ReplacedToken(Objective):
         nll_N = F.cross_entropy(logits_NV.float(), picks.target_N, reduction="none")
         ids = text.data.flatten()
         original = ids.index_copy(0, picks.index_N, picks.target_N)
-        replaced = original.index_copy(0, picks.index_N, self.sample(logits_NV.detach()))
+        guessed_N = sample(logits_NV.detach(), numbers(batch["seed"], picks.index_N, text.width))
+        replaced = original.index_copy(0, picks.index_N, guessed_N)
         judged = model.encode(text.with_data(replaced.view_as(text.data)))
         score_N = self.judge(asked.gather(judged)).squeeze(-1)
         wrong_N = (replaced != original)[asked.index_N]
@@ -105,9 +109,19 @@ class ReplacedToken(Objective):
             )
         return F.linear(features_ND, table_VE, self.bias)
 
-    def sample(self, logits_NV: Tensor) -> Tensor:
-        """One token of each row by its probability; in evaluation the most probable, so that it is the same each time."""
-        if not self.training:
-            return logits_NV.argmax(-1)
-        noise = -torch.log(-torch.log(torch.rand_like(logits_NV, dtype=torch.float32).clamp(1e-20, 1 - 1e-7)))
-        return (logits_NV.float() + noise).argmax(-1)
+
+def numbers(seed_B: Tensor, index_N: Tensor, width: int) -> Tensor:
+    """A random number in (0, 1) for each place, from its row's seed and where it stands: it does not depend on the batch.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood 2014), as data/order.py has it.
+    """
+    x_N = seed_B[index_N // width] + (index_N % width) * -0x61C8864680B583EB
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        x_N = (x_N ^ ((x_N >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return (((x_N ^ (x_N >> 31)) & (FINE - 1)).double() + 0.5) / FINE
+
+
+def sample(logits_NV: Tensor, number_N: Tensor) -> Tensor:
+    """One token of each row by its probability: the first at which the probabilities so far exceed the row's random number."""
+    share_NV = logits_NV.double().softmax(-1).cumsum(-1)
+    return (share_NV < number_N[:, None] * share_NV[:, -1:]).sum(-1).clamp(max=logits_NV.shape[-1] - 1)

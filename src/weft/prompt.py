@@ -1,0 +1,150 @@
+"""Ask a language model by example: a template, a few demonstrations, and which of some answers it finds likeliest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from weft.batch import Batch, Picks, between, collate
+from weft.batch import Instance as Prepared
+from weft.keys import key
+from weft.run import Run
+
+HOLE = re.compile(r"\{(\w+)\}")
+NOTHING = "N/A"
+"""What stands in the place of an input when the answers' own likeliness is measured."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """How a row becomes a prompt, and how its answers are compared.
+
+    score(answer) = log p(answer | prompt), divided by its tokens (``length``), less that after an empty input (``calibrate``)
+
+    Brown et al. 2020 (GPT-3), https://arxiv.org/abs/2005.14165; calibration: Zhao et al. 2021, https://arxiv.org/abs/2102.09690
+
+    Args:
+        template: A row's columns in braces, with ``{answer}`` at its end: ``"Review: {sentence}\\nIt was {answer}"``.
+        answers: For each class the words that stand for it.
+        shots: How many demonstrations stand before the question; 0 = none.
+        between: What stands between demonstrations.
+        normalise: Whether an answer's log-probability is divided by its number of tokens.
+        calibrate: Whether what the model would answer to nothing is taken off.
+        seed: Which demonstrations are drawn, and in which order.
+
+    Example:
+        >>> ask = Prompt("{text} =", {"1": "one", "2": "two"})
+        >>> ask.filled({"text": "uno"}, [({"text": "due"}, "2")])
+        'due = two\\n\\nuno ='
+    """
+
+    template: str
+    answers: Mapping[str, str]
+    shots: int = 0
+    between: str = "\n\n"
+    normalise: Literal["none", "length"] = "length"
+    calibrate: bool = False
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.answers) < 2:
+            raise ValueError(f"{len(self.answers)} answers leave nothing to choose: give two or more")
+        if self.shots < 0:
+            raise ValueError(f"shots is {self.shots}, but must be 0 or more")
+
+    @property
+    def question(self) -> str:
+        """The template up to the answer."""
+        return self.template.removesuffix("{answer}").rstrip() if self.template.endswith("{answer}") else self.template
+
+    def filled(self, row: Mapping[str, str], shown: Sequence[tuple[Mapping[str, str], str]] = ()) -> str:
+        """The prompt of a row, after demonstrations (rows with their classes)."""
+        parts = [f"{self._fill(other)} {self.answers[label]}" for other, label in shown]
+        return self.between.join([*parts, self._fill(row)])
+
+    def _fill(self, row: Mapping[str, str]) -> str:
+        if missing := [name for name in HOLE.findall(self.question) if name not in row]:
+            raise ValueError(f"the template asks for {missing[0]!r}, but the rows have: {', '.join(row)}")
+        return HOLE.sub(lambda hole: row[hole[1]], self.question)
+
+    def demonstrations(self, pool: Sequence[tuple[Mapping[str, str], str]], number: int) -> list[tuple[Mapping[str, str], str]]:
+        """Those of question ``number``, drawn without replacement; the same each time."""
+        if self.shots > len(pool):
+            raise ValueError(f"{self.shots} demonstrations are wanted, but there are {len(pool)} rows to draw them from")
+        if unknown := sorted({label for _, label in pool} - set(self.answers)):
+            raise ValueError(f"the class {unknown[0]!r} has no answer (answers: {', '.join(self.answers)})")
+        rng = np.random.default_rng(key(self.seed, "shots", number))
+        return [pool[int(i)] for i in rng.permutation(len(pool))[: self.shots]]
+
+    def scores(
+        self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
+    ) -> np.ndarray:
+        """Rows x classes: how likely each answer is."""
+        prompts, empty = [], []
+        for number, row in enumerate(rows):
+            shown = self.demonstrations(pool, number) if self.shots else []
+            prompts.append(self.filled(row, shown))
+            empty.append(self.filled(dict.fromkeys(row, NOTHING), shown))
+        found = self._asked(run, prompts)
+        return found - self._asked(run, empty) if self.calibrate else found
+
+    def _asked(self, run: Run, prompts: Sequence[str]) -> np.ndarray:
+        words = [f" {word}" for word in self.answers.values()]
+        pairs = [(prompt, word) for prompt in prompts for word in words]
+        logprob, tokens = log_probabilities(run, pairs)
+        if self.normalise == "length":
+            logprob = logprob / np.maximum(tokens, 1)
+        return logprob.reshape(len(prompts), len(words))
+
+    def choose(
+        self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
+    ) -> list[str]:
+        """The class of each row whose answer is likeliest."""
+        names = list(self.answers)
+        return [names[int(best)] for best in self.scores(run, rows, pool).argmax(1)]
+
+
+def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """log p(answer | prompt) of each pair, and the number of the answer's tokens.
+
+    A language model goes on from the prompt; a model with an encoder reads the prompt and writes the answer.
+    """
+    codec: Any = run.codec
+    if codec is None or run.model is None:
+        raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
+    target = codec.info[codec.info.target]
+    given = next((f for f in codec.info.texts() if f.name != target.name), None)
+    rows = [_instance(codec, prompt, answer, target, given) for prompt, answer in pairs]
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
+    device = next(run.model.parameters()).device
+    found, tokens = np.zeros(len(rows)), np.array([len(row["picks"].ids) for row in rows])
+    with torch.inference_mode():
+        for start in range(0, len(order), batch):
+            some = order[start : start + batch]
+            made: Batch = collate([rows[i] for i in some], range(len(some))).to(device)
+            memory = run.model.memory(made) if given is not None else None
+            hidden = run.model.decode(made["input"], memory).hidden
+            picks: Any = made["picks"]
+            nll_N = run.model.head.nll(picks.gather(hidden), picks.target_N).double()
+            owner_N = picks.index_N // made["input"].width
+            found[some] = -torch.zeros(len(some), dtype=torch.double, device=device).index_add(0, owner_N, nll_N).cpu().numpy()
+    return found, tokens
+
+
+def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any) -> Prepared:
+    if given is not None:
+        source = given.frame.around([codec.encode(given.name, prompt)])
+        ids = codec.encode(target.name, answer.strip())
+        picks = Picks("input", np.arange(len(ids)), ids)
+        return Prepared({given.name: source, "input": between([target.special.bos], ids[:-1], []), "picks": picks})
+    before = codec.encode(target.name, prompt)
+    whole = codec.encode(target.name, prompt + answer)
+    # where prompt and answer are cut differently together, what is common at the beginning is the prompt
+    same = int(np.argmin(np.append(whole[: len(before)] == before[: len(whole)], False)))
+    picks = Picks("input", np.arange(same, len(whole)), whole[same:])
+    return Prepared({"input": between([target.special.bos], whole[:-1], []), "picks": picks})
