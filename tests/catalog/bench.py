@@ -601,13 +601,13 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
 
 def to_model(case: Case, to: Mover) -> Any:
     """A structure that the objective can be tried on, where ``to`` moves things."""
-    objective = case.build()
-    factory = model_for(objective, case.wiring[0])
-    assert factory is not None, f"no structure has what it needs on {case.label} data"
     where = to(torch.zeros(1))
-    with torch.random.fork_rng(), torch.device(where.device):  # what the objective draws itself must differ between calls
+    with torch.random.fork_rng():  # what the objective draws itself must differ between calls
+        factory = model_for(case.build(), case.wiring[0])
+        assert factory is not None, f"no structure has what it needs on {case.label} data"
         torch.manual_seed(1)
-        model = factory(case.wiring[0])
+        with torch.device(where.device):
+            model = factory(case.wiring[0])
     if where.device.type != "meta":
         stir(model)
     return model.to(where.dtype).eval()
