@@ -346,6 +346,20 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+class Chooses:
+    """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
+
+    chooser: Head
+
+    def features(self, x: Seq) -> Tensor:
+        """N x D."""
+        raise TypeError(f"{type(self).__name__} has no features")
+
+
+CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
+"""What the head of a structure that chooses says."""
+
+
 @slot
 class Structure(nn.Module):
     """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
@@ -360,8 +374,8 @@ class Structure(nn.Module):
         self.weights = weights
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates."""
-        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates) if isinstance(self, p))
+        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates, Chooses."""
+        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates, Chooses) if isinstance(self, p))
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -567,7 +581,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Chooses, ..."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 
