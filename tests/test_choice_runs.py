@@ -139,8 +139,10 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     torch.manual_seed(0)
     save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    text = RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}").replace(
-        "structure: {type: chooser, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}"
+    text = (
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
+        .replace("structure: {type: chooser, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}")
+        .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )
     run = read_run_text(text, "r.yaml", files)
     judged = run.train(files / "run")
