@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft.data import MultipleChoice, Word, WordPiece, example_of
+from weft.data import Character, MultipleChoice, Word, WordPiece, example_of
 from weft.data.reading import Cursor
 from weft.new import guess, recipe_for
 
@@ -122,6 +122,13 @@ def test_tokenizers_learn_from_questions_and_choices_each_by_itself(tmp_path: Pa
     codec = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows), tokenizer=WordPiece, hold_out=0).open().codec
     for text in ("say", "zebra", "yellow", "x"):
         assert len(codec.encode("choices", text)) == 1, text
+    signs = MultipleChoice(train=str(tmp_path / "a.jsonl"), tokenizer=Character, hold_out=0).open().codec
+    assert signs.encode("choices", "x\t")[1] == signs.info["choices"].special.unk  # a tab is between texts, in none
+
+
+def test_tabs_in_a_text_do_not_part_it(tmp_path: Path) -> None:
+    row = {"question": "a\tb?", "choices": ["\tone\ttwo ", "three"], "answer": "one\ttwo"}
+    assert cells(written(tmp_path / "a.jsonl", row)) == [{"question": "a b?", "choices": "one two\tthree", "label": "A"}]
 
 
 def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
