@@ -6,6 +6,7 @@ N gathered rows; other suffixes as in seq.py.
 from __future__ import annotations
 
 import base64
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -18,7 +19,11 @@ from torch import Tensor
 from weft.seq import Seq
 
 Example = Mapping[str, Any]
-"""One clean row of a dataset: ids (1-D integer arrays) of text fields, an int for a label."""
+"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Several`` of them, an int for a label."""
+
+
+PLACES = tuple(string.ascii_uppercase)
+"""The classes where the label is one of a row's own texts: A is the first, whatever a file calls it."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,9 @@ class Field:
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
         vocab: Number of ids (for labels and tags: of classes; for a vector: its width).
-        kind: ``text``; ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for each word of the text that
-            ``space`` names), ``number``; or ``vector``.
-        length: Longest row in tokens, as far as it is known.
+        kind: ``text``; ``texts`` (several in a row); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for
+            each word of the text that ``space`` names), ``number``; or ``vector``.
+        length: Longest text in tokens, as far as it is known.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
         labels: The classes' names, for labels and tags.
@@ -146,6 +151,10 @@ class Info:
     def texts(self) -> list[Field]:
         return [f for f in self.fields.values() if f.kind == "text"]
 
+    def tokenized(self) -> list[Field]:
+        """All fields that a tokenizer encodes: those of one text a row, and those of several."""
+        return [f for f in self.fields.values() if f.kind in ("text", "texts")]
+
     def given(self) -> list[Field]:
         """The texts that an answer is about: ``text``, or all there are, which then must be of one id space."""
         found = [self.fields["text"]] if "text" in self.fields else self.texts()
@@ -153,13 +162,25 @@ class Info:
             raise ValueError(f"needs texts of one id space, but the data ({self.data}) gives: {', '.join(self.fields)}")
         return found
 
+    def lengths(self, example: Example) -> dict[str, int]:
+        """What a dataset says of an example's lengths: the tokens of each text; of several, all tokens and how many they are."""
+        found: dict[str, int] = {}
+        for f in self.tokenized():
+            value = example[f.name]
+            found[f.name] = value.tokens if isinstance(value, Several) else len(value)
+            if isinstance(value, Several):
+                found[f"{f.name}/sizes"] = len(value)
+        return found
+
     def imagine(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
         """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
         example: dict[str, Any] = {}
         places = {f.name: max(1, length or min(f.length, 32)) for f in self.texts()}
+        several = [f.name for f in self.tokenized() if f.kind == "texts"]
+        number = int(rng.integers(2, 5)) if several else 0
         for f in self.fields.values():
-            if f.kind == "label":
-                example[f.name] = int(rng.integers(f.vocab))
+            if f.kind == "label":  # of several texts, one of them
+                example[f.name] = int(rng.integers(min(f.vocab, number or f.vocab)))
             elif f.kind == "labels":
                 example[f.name] = rng.integers(0, 2, f.vocab).astype(np.float32)
             elif f.kind == "tags":
@@ -168,12 +189,19 @@ class Info:
                 example[f.name] = float(rng.normal())
             elif f.kind == "vector":
                 example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
+            elif f.kind == "texts":
+                most = max(1, length or min(f.length, 32))
+                sizes = rng.integers(1, most + 1, number).tolist()
+                example[f.name] = Several(tuple(_imagined(f, rng, size) for size in sizes))
             else:
-                first = min(len(Special.NAMES), f.vocab - 1)
-                ids = rng.integers(first, f.vocab - f.spare, places[f.name])
-                spelled = {"letters": rng.integers(1, f.letters, (len(ids), 5))} if f.letters else {}
-                example[f.name] = Marked(ids, spelled) if spelled else ids
+                example[f.name] = _imagined(f, rng, places[f.name])
         return example
+
+
+def _imagined(field: Field, rng: np.random.Generator, size: int) -> np.ndarray | Marked:
+    first = min(len(Special.NAMES), field.vocab - 1)
+    ids = rng.integers(first, field.vocab - field.spare, size)
+    return Marked(ids, {"letters": rng.integers(1, field.letters, (len(ids), 5))}) if field.letters else ids
 
 
 @dataclass(frozen=True)
@@ -220,6 +248,26 @@ def _join(one: np.ndarray | Marked, two: np.ndarray | Marked) -> np.ndarray | Ma
 
 
 @dataclass(frozen=True)
+class Several:
+    """Several sequences of one row: the choices of a question, the sentences of a report.
+
+    Args:
+        parts: The ids of each; all with the same marks, or none.
+    """
+
+    parts: tuple[np.ndarray | Marked, ...]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """The ids of all together."""
+        return sum(map(len, self.parts))
+
+
+@dataclass(frozen=True)
 class Picks:
     """Positions of a sequence with what is to be predicted there: the rows an objective will gather.
 
@@ -237,8 +285,8 @@ class Picks:
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
-    Integer arrays and ``Marked`` ids become padded sequences, ``Picks`` gathered rows, ints and floats one number per row, float
-    arrays stacked tensors, and an ``Instance`` inside becomes a batch inside.
+    Integer arrays and ``Marked`` ids become padded sequences, ``Several`` of them ``Ragged`` ones, ``Picks`` gathered rows, ints
+    and floats one number per row, float arrays stacked tensors, and an ``Instance`` inside becomes a batch inside.
     """
 
 
@@ -258,6 +306,45 @@ class Picked:
 
     def to(self, device: torch.device | str) -> Picked:
         return Picked(self.index_N.to(device), self.target_N.to(device))
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Several sequences for each row of a batch, not equally many: N in all, M for the row that has most.
+
+    Args:
+        seq: The N sequences, those of the first row first.
+        owner_N: The row that each belongs to.
+        rows: B, how many rows there are.
+    """
+
+    seq: Seq
+    owner_N: Tensor
+    rows: int
+
+    def __len__(self) -> int:
+        """N."""
+        return self.owner_N.shape[0]
+
+    def number(self) -> Tensor:
+        """B: how many sequences each row has."""
+        return torch.zeros(self.rows, dtype=torch.long, device=self.owner_N.device).index_add(
+            0, self.owner_N, torch.ones_like(self.owner_N)
+        )
+
+    def first(self) -> Tensor:
+        """B: where the sequences of each row begin."""
+        number_B = self.number()
+        return number_B.cumsum(0) - number_B
+
+    def spread(self, x_N: Tensor, filler: float) -> Tensor:
+        """B x M: the numbers of each row's sequences side by side, ``filler`` after them."""
+        place_N = torch.arange(len(self), device=self.owner_N.device) - self.first()[self.owner_N]
+        most = int(place_N.max()) + 1 if len(self) else 0
+        return x_N.new_full((self.rows, most), filler).index_put((self.owner_N, place_N), x_N)
+
+    def to(self, device: torch.device | str) -> Ragged:
+        return Ragged(self.seq.to(device), self.owner_N.to(device), self.rows)
 
 
 @dataclass(frozen=True)
@@ -288,6 +375,8 @@ class Batch:
         for value in self.fields.values():
             if isinstance(value, Seq):
                 yield value
+            elif isinstance(value, Ragged):
+                yield value.seq
             elif isinstance(value, Batch):
                 yield from value.sequences()
 
@@ -310,6 +399,22 @@ def _pad_marks(rows: Sequence[np.ndarray], width: int) -> Tensor:
     return torch.from_numpy(data)
 
 
+def _sequences(rows: Sequence[np.ndarray | Marked]) -> Seq:
+    """Ids, with or without marks, padded on the right to B x T."""
+    ids = pad([row.ids if isinstance(row, Marked) else row for row in rows])
+    marked = [row for row in rows if isinstance(row, Marked)]
+    if not marked:
+        return ids
+    return ids.mark(**{mark: _pad_marks([row.marks[mark] for row in marked], ids.width) for mark in marked[0].marks})
+
+
+def _ragged(values: Sequence[Several], name: str) -> Ragged:
+    if empty := [row for row, value in enumerate(values) if not len(value)]:
+        raise ValueError(f"instance {empty[0]} of a batch has no sequence in {name!r}: give at least one")
+    owner = np.repeat(np.arange(len(values)), [len(value) for value in values])
+    return Ragged(_sequences([part for value in values for part in value.parts]), torch.from_numpy(owner), len(values))
+
+
 def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
     """Put instances together by the type of each value (see ``Instance``). All instances have the same names."""
     fields: dict[str, Any] = {}
@@ -323,11 +428,10 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
             fields[name] = torch.tensor([int(v) for v in values])
         elif isinstance(first, float | np.floating):
             fields[name] = torch.tensor([float(v) for v in values])
-        elif isinstance(first, Marked):
-            ids = pad([v.ids for v in values])
-            fields[name] = ids.mark(**{mark: _pad_marks([v.marks[mark] for v in values], ids.width) for mark in first.marks})
-        elif isinstance(first, np.ndarray) and first.dtype.kind in "iu":
-            fields[name] = pad(values)
+        elif isinstance(first, Several):
+            fields[name] = _ragged(values, name)
+        elif isinstance(first, Marked) or (isinstance(first, np.ndarray) and first.dtype.kind in "iu"):
+            fields[name] = _sequences(values)
         else:
             fields[name] = torch.from_numpy(np.stack(values))
     for name, first in instances[0].items():

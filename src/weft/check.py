@@ -149,7 +149,7 @@ def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
 def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
-    lengths = {f.name: np.array([len(v)]) for f, v in ((f, info.imagine(rng)[f.name]) for f in info.texts())}
+    lengths = {name: np.array([length]) for name, length in info.lengths(info.imagine(rng)).items()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
     instances: list[Instance] = []
     for _ in range(max(1, min(4096, budget // max(1, cost)))):

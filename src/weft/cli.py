@@ -246,34 +246,45 @@ def predict(
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say the class, tags or number of each line, as they come, in order. Two texts of a row have a tab between them."""
+    """Say the class, tags, number or right choice of each line, as they come, in order. Texts of a row have tabs between them:
+    two texts; a question and each of its choices."""
     _plugins(imports)
     from weft.run import load
 
     trained = load(run)
-    if not {"Classifies", "Tags"} & {p.__name__ for p in trained.model.provides()}:
+    if not {"Classifies", "Tags", "Chooses"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
-    fields = [f.name for f in trained.codec.info.texts()]
+    fields = {f.name: f.kind for f in trained.codec.info.tokenized()}
     cells = (_cells(line, fields, number) for number, line in enumerate(_lines(file), 1))
     for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
             answered = answer.text.split("\t") if "\t" in answer.text else answer.text
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
-            print(json.dumps({**row, "answer": answered, **shares}, ensure_ascii=False))
+            texts = {name: text.split("\t") if fields[name] == "texts" else text for name, text in row.items()}
+            print(json.dumps({**texts, "answer": answered, **shares}, ensure_ascii=False))
         else:
             print(answer.text.replace("\t", " | "))
         sys.stdout.flush()
 
 
-def _cells(line: str, fields: list[str], number: int) -> dict[str, str]:
-    """A line as the texts of a row."""
-    parts = line.split("\t") if len(fields) > 1 else [line]
+def _cells(line: str, fields: dict[str, str], number: int) -> dict[str, str]:
+    """A line as the texts of a row. A field of several texts comes last, and has all that are left."""
+    alone, several = list(fields), [name for name, kind in fields.items() if kind == "texts"]
+    parts = line.split("\t") if len(fields) > 1 or several else [line]
+    if several:
+        alone.remove(several[0])
+        if len(parts) < len(alone) + 2:
+            wanted = "".join(f"{name}, " for name in alone)
+            raise ValueError(
+                f"line {number}: {len(parts)} texts, but wanted are {wanted}and two {several[0]} or more, with tabs between them"
+            )
+        parts = [*parts[: len(alone)], "\t".join(parts[len(alone) :])]
     if len(parts) != len(fields):
         raise ValueError(
             f"line {number}: {len(parts)} texts, but {len(fields)} are wanted ({', '.join(fields)}), with a tab between them"
         )
-    return dict(zip(fields, parts, strict=True))
+    return dict(zip([*alone, *several], parts, strict=True))
 
 
 Split = Annotated[str | None, typer.Option(help="Which split of the data (default: test, or valid without one).")]

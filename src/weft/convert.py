@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from weft.batch import PLACES
 from weft.build import plans
 from weft.catalog import is_composition
 from weft.files import write_text
@@ -50,7 +51,7 @@ def _ids(codec: Codec) -> dict[str, Any]:
     if len(info.texts()) > 1:
         found["decoder_start_token_id"] = special.bos
     for name in ("label", "tags"):
-        if name in info and info[name].labels:
+        if name in info and info[name].labels and info[name].labels != PLACES:  # those of choices are no classes of the model
             labels = info[name].labels
             found |= {"id2label": {str(i): n for i, n in enumerate(labels)}, "label2id": {n: i for i, n in enumerate(labels)}}
     return found | ({"pad_token_id": special.pad} if special.pad >= 0 else {})

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from weft.data.labelled import LABEL, TEXT
+from weft.data.multiple_choice import MultipleChoice
 from weft.data.pairs import FIRST, SECOND
 from weft.data.reading import Cursor, Wanted, column_names, tables
 from weft.files import list_files
@@ -60,7 +62,7 @@ def guess(files: list[str]) -> Guess:
     if len(train) == 2 and (found := _parallel(splits)) is not None:
         made = found
     elif Path(train[0]).suffix.lower() in _TABLES or _has_tabs(train[0]):
-        made = _table(splits)
+        made = _choosing(splits) or _table(splits)
     elif (tagged := _tagged(train[0])) is not None:
         made = Guess("tagged-text", splits, tagged, "lines of a word and its tags, with empty lines between sentences")
     else:
@@ -148,6 +150,21 @@ class _Column:
     @property
     def is_label(self) -> bool:
         return self.words < 3 and self.kinds <= max(2, min(100, len(self.cells) // 4))
+
+
+def _choosing(splits: dict[str, list[str]]) -> Guess | None:
+    """Whether nearly all rows are questions with choices."""
+    file = list_files(splits["train"][0])[0]
+    counts: tuple[Literal[0, 1] | None, ...] = (None, 1)
+    found: dict[Literal[0, 1] | None, tuple[int, int]] = {}
+    for count_from in counts:
+        rows = list(islice(MultipleChoice(train=file, count_from=count_from).rows([Cursor([file])]), _LOOK))
+        found[count_from] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows)
+    best = max(counts, key=lambda count_from: found[count_from][0])
+    good, there = found[best]
+    if not good or good <= 0.95 * there:
+        return None
+    return Guess("multiple-choice", splits, {} if best is None else {"count_from": str(best)}, "questions with several choices")
 
 
 def _table(splits: dict[str, list[str]]) -> Guess:
@@ -249,6 +266,7 @@ _TOKENIZERS = {
     "parallel-text": "  tokenizer: {type: bpe, size: 8000}",
     "labelled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
+    "multiple-choice": "  tokenizer: {type: word, lowercase: true}",
     "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
 }
 _LEARNING = """
@@ -285,6 +303,7 @@ _BODIES = {
     "several": _body(_CLASSIFIER, "multi-label", "2.0e-3", "multi-label-f1"),
     "number": _body(_CLASSIFIER, "regression", "2.0e-3", "correlation"),
     "sentence-pairs": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
+    "multiple-choice": _body(_CLASSIFIER.replace("classifier", "chooser"), "choice", "2.0e-3", "accuracy"),
     "plain-text": _body(
         "  type: language-model\n  dim: 256\n  embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}\n"
         "  decoder: {type: transformer, layers: 4}",

@@ -13,9 +13,9 @@ from weft.data import PlainText
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Classification, MaskedLM, NextToken, Tagging
+from weft.objectives import Choice, Classification, MaskedLM, NextToken, Tagging
 from weft.run import Run
-from weft.slots import Classifies, Codec, Decodes, Fills, Tags, Tokenizer
+from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -48,7 +48,13 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     return run
 
 
-_GOALS: list[tuple[type, Any]] = [(Classifies, Classification), (Tags, Tagging), (Decodes, NextToken), (Fills, MaskedLM)]
+_GOALS: list[tuple[type, Any]] = [
+    (Classifies, Classification),
+    (Chooses, Choice),
+    (Tags, Tagging),
+    (Decodes, NextToken),
+    (Fills, MaskedLM),
+]
 
 
 def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
@@ -59,7 +65,7 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
     writes = replace(special, **ids) if "decoder_start_token_id" in published.config else special
     fields = {
         name: replace(field, special=writes if name == "target" else special, frame=tokenizer.frame, spare=tokenizer.spare)
-        if field.kind == "text"
+        if field.kind in ("text", "texts")
         else field
         for name, field in info.fields.items()
     }

@@ -18,6 +18,7 @@ from weft.recipe.write import dump, to_yaml
 from weft.run import Error, Run
 
 FORMAT = 1
+TAB = "\t"
 
 
 def print_reports(run: Run, reports: list[Report]) -> None:
@@ -64,7 +65,7 @@ def print_errors(errors: Iterable[Error]) -> None:
     for error in errors:
         print(f"row {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))
         for name, cell in error.reference.items():
-            print(f"  {name}: {cell}")
+            print(f"  {name}: {cell.replace(TAB, ' | ')}")
 
 
 def reports_as_json(reports: list[Report]) -> dict[str, Any]:

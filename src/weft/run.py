@@ -14,7 +14,7 @@ import torch
 import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
-from weft.batch import Batch, Clock, Hypothesis, Instance, between, collate
+from weft.batch import Batch, Clock, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans
 from weft.catalog import Build
 from weft.choices import Natural
@@ -146,18 +146,18 @@ class Run:
     def _batch(self, instances: Sequence[Instance]) -> Batch:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
-    def predict(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field."""
+    def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
+        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field, with
+        a list (or a text with tabs in it) where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
-    def predict_all(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> Iterator[Answer]:
+    def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
-        field = codec.info.texts()[0].name
         search = self.evaluate().search
-        cells = ({field: text} if isinstance(text, str) else text for text in texts)
-        for group in _batched(cells, batch):
-            prepared = [objective.prepare(example_of(codec, row), np.random.default_rng(0), None) for row in group]
+        for group in _batched((_cells(codec.info, text) for text in texts), batch):
+            examples = [example_of(codec, row) for row in group]
+            prepared = [objective.prepare(example, np.random.default_rng(0), None) for example in examples]
             kept = [instance for instance in prepared if instance is not None]
             found: Iterator[tuple[Any, list[float]]] = iter(())
             if kept:
@@ -167,10 +167,11 @@ class Run:
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
             labels = codec.info["label"].labels if "label" in codec.info else ()
-            for instance in prepared:
+            for instance, example in zip(prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
                 text = "" if prediction is None else readable(prediction, codec)
-                yield Answer(text, dict(zip(labels, share, strict=True)) if share else {})
+                number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
+                yield Answer(text, dict(zip(labels[:number], share[:number], strict=True)) if share else {})
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
@@ -225,6 +226,26 @@ class Run:
         if self.model is None or self.codec is None:
             raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
         return self.codec
+
+
+Asked = str | Mapping[str, str | Sequence[str]]
+"""A row to be answered: its only text, or the texts of each field."""
+
+
+def _cells(info: Info, asked: Asked) -> dict[str, str]:
+    """The cells of a row. Where a field has several texts, there must be two at least."""
+    fields = info.tokenized()
+    row = {fields[0].name: asked} if isinstance(asked, str) else asked
+    cells = {name: value if isinstance(value, str) else "\t".join(map(_untabbed, value)) for name, value in row.items()}
+    for f in fields:
+        if f.kind == "texts" and cells.get(f.name, "").count("\t") < 1:
+            wanted = ", ".join(f.name for f in fields)
+            raise ValueError(f"a row of this run has {wanted}, but in {str(asked)[:80]!r} there are not two {f.name} or more")
+    return cells
+
+
+def _untabbed(text: str) -> str:
+    return text.replace("\t", " ")
 
 
 @dataclass(frozen=True)

@@ -360,6 +360,20 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+class Chooses:
+    """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
+
+    chooser: Head
+
+    def features(self, x: Seq) -> Tensor:
+        """N x D."""
+        raise TypeError(f"{type(self).__name__} has no features")
+
+
+CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
+"""What the head of a structure that chooses says."""
+
+
 @slot
 class Structure(nn.Module):
     """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
@@ -378,7 +392,7 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Fills, Relates)
+PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Fills, Relates, Chooses)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -584,7 +598,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Chooses, ..."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 

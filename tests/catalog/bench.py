@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import weft
 from weft import slots
-from weft.batch import Batch, Clock, Field, Info, collate
+from weft.batch import PLACES, Batch, Clock, Field, Info, collate
 from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
 from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
@@ -47,6 +47,14 @@ INFOS: dict[str, Info] = {
     ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
+    "choices": Info(
+        {
+            "question": Field("question", VOCAB, length=24),
+            "choices": Field("choices", VOCAB, kind="texts", length=24),
+            "label": Field("label", 26, kind="label", space="label", labels=PLACES),
+        },
+        target="question",
+    ),
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
 }
 """The kinds of data that structures are tried with; one of them must do."""
@@ -533,6 +541,8 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         out += [] if module.relation is None else [module.relation(out[-1])]
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
+    if slots.Chooses in provided:
+        out.append(module.chooser(module.features(next(batch.sequences()))))
     if slots.Tags in provided:
         hidden = module.encode(batch["text"])
         out.append(module.tagger(hidden.data.flatten(0, 1)))

@@ -28,13 +28,14 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Info, Instance, Marked, Picks
+from weft.batch import Batch, Clock, Info, Instance, Marked, Picks, Several
 from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
 from weft.masks import Causal, Full, Mask
 from weft.seq import Memory, Seq
 from weft.slots import (
     Activation,
     Attention,
+    Chooses,
     Classifies,
     Decoder,
     Decodes,
@@ -1148,7 +1149,7 @@ def check_protocols(factory: Any) -> None:
     """It says what it can do, and its width."""
     for case in cases(factory):
         module = case.build()
-        assert module.provides(), f"{case.label}: it provides none of Encodes, Decodes, Classifies, Tags"
+        assert module.provides(), f"{case.label}: it provides none of Encodes, Decodes, Classifies, Tags, Chooses"
         assert isinstance(getattr(module, "dim", None), int), f"{case.label}: it has no dim"
         if Decodes in module.provides():
             assert module.target.name in case.wiring[0], (
@@ -1206,6 +1207,23 @@ def check_classifies(factory: Any) -> None:
                 )
             logits = module.classifier(torch.stack(alone))
             assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
+
+
+@check(Structure)
+@torch.no_grad()
+def check_chooses(factory: Any) -> None:
+    """``features``: as of what classifies; the chooser has one logit for each sequence."""
+    for case, module, info in _structures(factory, Chooses):
+        rows = ids((5, 3, 1), 4, info["choices"].vocab)
+        for training in (False, True):
+            module.train(training)
+            alone = [module.features(Seq(row[None]))[0] for row in rows]
+            for side in ("right", "left"):
+                same_rows(
+                    list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows"
+                )
+            logits = module.chooser(torch.stack(alone))
+            assert logits.shape == (3, 1), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
 @check(Structure)
@@ -1376,6 +1394,8 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, Picks):
         return value.of, value.at.tolist(), value.ids.tolist()
+    if isinstance(value, Several):
+        return [_plain(part) for part in value.parts]
     if isinstance(value, Marked):
         return value.ids.tolist(), _plain(value.marks)
     return value.tolist() if isinstance(value, np.ndarray) else value

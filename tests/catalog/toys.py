@@ -17,8 +17,10 @@ from weft.choices import Dropout, Layers, Share, Width
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq
 from weft.slots import (
+    CHOICE,
     Activation,
     Attention,
+    Chooses,
     Classifies,
     Decoder,
     Decodes,
@@ -363,7 +365,23 @@ class Labels(Structure, Tags, Encodes):
         return self.encoder(self.embedder(x), mask)
 
 
-TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels)
+class Picker(Structure, Encodes, Chooses):
+    """Says which of several texts is right."""
+
+    def __init__(self, info: Info, *, pooler: type[Pooler] = Average):
+        super().__init__(info)
+        self.dim = DIM
+        self.embedder, self.encoder, self.pooler = Tokens(DIM, info["choices"]), Backward(DIM), pooler(DIM)
+        self.chooser = Dense(DIM, CHOICE, None)
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+    def features(self, x: Seq) -> Tensor:
+        return self.pooler(self.encode(x))
+
+
+TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels, Picker)
 
 
 class Follow(Objective):

@@ -10,6 +10,7 @@ from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.labelled import LabelledText
+from weft.data.multiple_choice import MultipleChoice
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
 from weft.data.parallel import ParallelText
@@ -34,6 +35,7 @@ __all__ = [
     "Dates",
     "Feed",
     "LabelledText",
+    "MultipleChoice",
     "Padding",
     "ParallelText",
     "PlainText",

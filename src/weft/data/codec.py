@@ -12,7 +12,7 @@ from weft.slots import Codec, Data
 
 FORMAT = 1
 """Version of fields.json."""
-KINDS = ("text", "label", "labels", "tags", "number", "vector")
+KINDS = ("text", "texts", "label", "labels", "tags", "number", "vector")
 
 
 def save_codec(codec: Codec, folder: Path) -> None:
@@ -33,7 +33,7 @@ def load_codec(data: Data, folder: Path) -> Codec:
     file = Path(folder) / "fields.json"
     info = _read_info(file)
     tokenizers = data.tokenizers()
-    spaces = {f.space for f in info.texts()}
+    spaces = {f.space for f in info.tokenized()}
     if spaces != set(tokenizers):
         raise ValueError(
             f"{file}: has the id spaces {', '.join(sorted(spaces))}, but the recipe's data has {', '.join(sorted(tokenizers))}: "
@@ -41,7 +41,7 @@ def load_codec(data: Data, folder: Path) -> Codec:
         )
     for space, tokenizer in tokenizers.items():
         tokenizer.load(Path(folder) / f"tokenizer-{space}.json")
-    for f in info.texts():
+    for f in info.tokenized():
         if f.vocab != tokenizers[f.space].vocab:
             raise ValueError(
                 f"{file}: the field {f.name!r} has {f.vocab} ids, but tokenizer-{f.space}.json has {tokenizers[f.space].vocab}"

@@ -2,6 +2,7 @@
 
 A field becomes one or more plain columns: numbers (one a row) or lists of numbers. A text has its ids and, where it needs them,
 the places where its words begin (``/words``) and its spelling (``/letters``: the letters' ids of each token, then a 0).
+Several texts of a row, which a cell has with tabs between them, are the ids of all and how many each has (``/sizes``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Field, Info, Marked, Picks
+from weft.batch import Field, Info, Marked, Picks, Several
 from weft.data.lists import Lists
 from weft.data.recall import Recall
 from weft.slots import Codec, Tokenizer
@@ -33,7 +34,15 @@ def columns_of(field: Field) -> dict[str, str]:
     if field.kind == "text":
         words = {f"{field.name}/words": "lists"} if field.words else {}
         return {field.name: "lists"} | words | ({f"{field.name}/letters": "lists"} if field.letters else {})
+    if field.kind == "texts":
+        sizes = {f"{field.name}/sizes": "lists"}
+        return {field.name: "lists"} | sizes | ({f"{field.name}/letters": "lists"} if field.letters else {})
     return {field.name: {"label": "whole", "number": "real"}.get(field.kind, "lists")}
+
+
+def counted_columns(field: Field) -> list[str]:
+    """Of a field of text, the columns whose lengths objectives are told: its ids and, of several texts, how many they are."""
+    return [field.name] if field.kind == "text" else [field.name, f"{field.name}/sizes"]
 
 
 # ---------------------------------------------------------------------------------------------------------- rows to columns
@@ -49,6 +58,9 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
     """
     columns: Columns = {}
     for field in codec.info.fields.values():
+        if field.kind == "texts":
+            columns |= _several(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows], recall)
+            continue
         if field.kind != "text":
             columns[field.name] = _answers(field, rows)
             continue
@@ -61,6 +73,20 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
             spelled = [_spelled(field, tokenizer, text.split(" ") if field.words else [text]) for text in texts]
             columns[f"{field.name}/letters"] = Lists.of(spelled)
     return columns
+
+
+def _several(field: Field, tokenizer: Tokenizer, cells: list[str], recall: Mapping[str, Recall] | None) -> Columns:
+    """Ids of all texts of a row, each encoded by itself, and how many each has."""
+    texts = [cell.split("\t") for cell in cells]
+    flat = list(chain.from_iterable(texts))
+    ids = recall[field.space](flat) if recall else Lists.of(tokenizer.encode_batch(flat))
+    number = np.fromiter(map(len, texts), np.int64, len(texts))
+    first = np.cumsum(number) - number
+    total = np.add.reduceat(ids.sizes, first) if len(texts) else number
+    made: Columns = {field.name: Lists(ids.flat, total), f"{field.name}/sizes": Lists(ids.sizes.astype(np.uint32), number)}
+    if field.letters:
+        made[f"{field.name}/letters"] = Lists.of([_spelled(field, tokenizer, parts) for parts in texts])
+    return made
 
 
 def _words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
@@ -143,12 +169,37 @@ def columns_from(info: Info, rows: Sequence[Values]) -> Columns:
 def shorten(info: Info, values: Values) -> tuple[Values, int]:
     """The row with no text longer than its field says, and how many tokens were lost."""
     lost = 0
-    for field in info.texts():
+    for field in info.tokenized():
+        if field.kind == "texts":
+            short, over = _shorten_each(values, field)
+            values, lost = values | short, lost + over
+            continue
         over = len(values[field.name]) - field.length
         if over > 0:
             lost += over
             values = values | cut(info, values, field, 0, field.length)
     return values, lost
+
+
+def longest(values: Values, field: Field) -> int:
+    """The tokens of a row's text, or of the longest of its texts."""
+    return len(values[field.name]) if field.kind == "text" else int(values[f"{field.name}/sizes"].max(initial=0))
+
+
+def _shorten_each(values: Values, field: Field) -> tuple[Values, int]:
+    """The same for each of several texts."""
+    sizes = np.asarray(values[f"{field.name}/sizes"], np.int64)
+    kept = np.minimum(sizes, field.length)
+    if (kept == sizes).all():
+        return {}, 0
+    begin = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    stays = np.arange(len(begin)) - begin < field.length
+    made: Values = {field.name: values[field.name][stays], f"{field.name}/sizes": kept.astype(np.uint32)}
+    if field.letters:
+        spelled = np.asarray(values[f"{field.name}/letters"])
+        token = np.cumsum(spelled == 0) - (spelled == 0)
+        made[f"{field.name}/letters"] = spelled[stays[token]]
+    return made, int((sizes - kept).sum())
 
 
 def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
@@ -209,6 +260,8 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
             ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
             spelled = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
             example[field.name] = Marked(ids, spelled) if spelled else ids
+        elif field.kind == "texts":
+            example[field.name] = _apart(field, values)
         elif field.kind == "tags":
             words = np.array(values[f"{field.space}/words"], np.int64)
             example[field.name] = Picks(field.space, words, np.array(value, np.int64))
@@ -217,6 +270,14 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             example[field.name] = float(value) if field.kind == "number" else int(value)
     return example
+
+
+def _apart(field: Field, values: Mapping[str, Any]) -> Several:
+    """Each of a row's texts by itself."""
+    ids = np.array(values[field.name], np.int64)
+    ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
+    whole = Marked(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
+    return Several(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 
 
 def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft.batch import Info
-from weft.data.encoding import Columns, assemble, columns_of
+from weft.data.encoding import Columns, assemble, columns_of, counted_columns
 from weft.data.lists import Lists
 from weft.files import read_json, write_json
 
@@ -33,7 +33,7 @@ def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
     found: dict[str, tuple[str, str, np.dtype[Any]]] = {}
     for field in info.fields.values():
         for name, holds in columns_of(field).items():
-            different = _MOST_PLACES if name.endswith("/words") else max(field.vocab, field.letters)
+            different = _MOST_PLACES if name.endswith(("/words", "/sizes")) else max(field.vocab, field.letters)
             whole = np.dtype("<u2") if different <= 1 << 16 else np.dtype("<u4")
             found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else whole)
     return found
@@ -183,7 +183,8 @@ class Prepared:
             for name, (stem, holds, dtype) in _layout(info).items()
         }
         self.cells = {name: _Texts(folder, _raw(name)) for name in done["cells"]}
-        self.lengths: Mapping[str, np.ndarray] = {field.name: self._sizes(field.name) for field in info.texts()}
+        counted = [name for field in info.tokenized() for name in counted_columns(field)]
+        self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name) for name in counted}
         self._rows = len(next(iter(self.cells.values())))
 
     def _sizes(self, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Mark = tuple[int, int, int]
 """Where a cursor stands: number of the file, bytes and lines read of it."""
@@ -147,6 +147,36 @@ class Wanted(NamedTuple):
         return f"no column {name}; there is: {', '.join(there)}. Say which it is with the option {option}"
 
 
+class Record(NamedTuple):
+    """One row of a table, whole: where it begins, its values by column (None: the row is empty), and what is wrong with it."""
+
+    file: str
+    line: int
+    values: Mapping[str, Any] | None
+    problem: str = ""
+
+
+def records(cursor: Cursor, header: Sequence[str] | None = None) -> Iterator[Record]:
+    """Whole rows of tables, read as ``tables`` does: cells are strings, and in JSON lines whatever JSON says."""
+    for file in cursor.each_file():
+        ending = Path(file).suffix.lower()
+        if ending in (".jsonl", ".ndjson"):
+            for line, problem in cursor.lines():
+                value: dict[str, Any] | None = None
+                if not problem and line and not line.isspace():
+                    try:
+                        value = _parsed(line)
+                    except (ValueError, RecursionError) as error:
+                        problem = str(error)
+                yield Record(file, cursor.line, value, problem)
+            continue
+        names, found = _named_cells(cursor, file, header)
+        for line, cells, problem in found:
+            if not problem and cells and len(cells) != len(names):
+                problem = _uneven(cells, names)
+            yield Record(file, line, dict(zip(names, cells, strict=True)) if cells and not problem else None, problem)
+
+
 def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] | None = None) -> Iterator[Row]:
     """Rows of tables, by the ending of each file: .csv (quoted cells), .jsonl (an object a line), anything else tab-separated.
 
@@ -163,14 +193,27 @@ def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] |
         if ending in (".jsonl", ".ndjson"):
             yield from _objects(cursor, wanted)
             continue
-        records = _quoted(cursor) if ending == ".csv" else _tabbed(cursor)
-        names = header
-        if header is None:
-            # after a resumed cursor's mark there is no header any more: it is read apart, and only at the beginning skipped
-            names = _header(Cursor([file]), ending == ".csv")
-            if not cursor.line:
-                next(records, None)
-        yield from _cells(cursor.file, records, names or (), wanted)
+        names, found = _named_cells(cursor, file, header)
+        yield from _cells(cursor.file, found, names, wanted)
+
+
+def _named_cells(
+    cursor: Cursor, file: str, header: Sequence[str] | None
+) -> tuple[Sequence[str], Iterator[tuple[int, list[str], str]]]:
+    """The columns of a tab- or comma-separated file, and its rows: line, cells, problem."""
+    quoted = Path(file).suffix.lower() == ".csv"
+    found = _quoted(cursor) if quoted else _tabbed(cursor)
+    if header is not None:
+        return header, found
+    # after a resumed cursor's mark there is no header any more: it is read apart, and only at the beginning skipped
+    names = _header(Cursor([file]), quoted)
+    if not cursor.line:
+        next(found, None)
+    return names, found
+
+
+def _uneven(cells: Sequence[str], names: Sequence[str]) -> str:
+    return f"{len(cells)} columns, but the header has {len(names)} ({', '.join(names)})"
 
 
 def column_names(file: str) -> list[str]:
@@ -207,7 +250,7 @@ def _cells(
                 raise ValueError(f"{file}:1: {wanted[missing[0]].missing(names, missing[0])}")
             places = {field: names.index(name) for field, name in found.items() if name is not None}
         if not problem and cells and len(cells) != len(names):
-            problem = f"{len(cells)} columns, but the header has {len(names)} ({', '.join(names)})"
+            problem = _uneven(cells, names)
         usable = cells and not problem
         yield Row(file, line, {field: cells[place] for field, place in places.items()} if usable else {}, problem)
 
@@ -254,22 +297,33 @@ def _objects(cursor: Cursor, wanted: Mapping[str, Wanted]) -> Iterator[Row]:
         yield Row(cursor.file, cursor.line, cells, problem)
 
 
-def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:
+def _parsed(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not valid JSON: {error.msg} (column {error.colno})") from None
     if not isinstance(value, dict):
         raise ValueError(f"must be an object {{...}}, not {line[:40]}")
+    return value
+
+
+def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:
+    value = _parsed(line)
     cells: dict[str, str] = {}
     for field, column in wanted.items():
         name = column.find(value)
         if name is None:
             raise ValueError(column.missing(value, field))
-        cells[field] = _cell(value[name])
-        if half := _HALF.search(cells[field]):
-            raise ValueError(f"the column {name!r} has half a character, U+{ord(half[0]):04X} without its other half")
+        cells[field] = cell_of(value[name], name)
     return cells
+
+
+def cell_of(value: object, name: str) -> str:
+    """A value of JSON as a cell. Raises ValueError for what no UTF-8 text can hold."""
+    cell = _cell(value)
+    if half := _HALF.search(cell):
+        raise ValueError(f"the column {name!r} has half a character, U+{ord(half[0]):04X} without its other half")
+    return cell
 
 
 def _cell(value: object) -> str:

@@ -20,7 +20,7 @@ from weft.batch import Field, Info, pack_pieces
 from weft.catalog import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
-from weft.data.encoding import Columns, Values, columns_from, encode, rows_of, shorten, split, tags_of
+from weft.data.encoding import Columns, Values, columns_from, encode, longest, rows_of, shorten, split, tags_of
 from weft.data.ledger import DUPLICATES, Ledger, short
 from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
@@ -66,7 +66,7 @@ class Sample:
 
     Args:
         path: The file.
-        places: Where in a row the texts stand that are wanted.
+        places: Where in a row the texts stand that are wanted; each place has a list of them.
         below: Rows that hash below this are held out, and left out here.
     """
 
@@ -78,7 +78,7 @@ class Sample:
             for line in lines:
                 where, *texts = json.loads(line)
                 if where >= self.below:
-                    yield from (texts[place] for place in self.places)
+                    yield from (text for place in self.places for text in texts[place])
 
 
 class Written(Data):
@@ -93,6 +93,8 @@ class Written(Data):
     """Rows that have the same text in this field stay together when some are held out, and are compared with training by it."""
     generated = "text"
     """The field that is to be generated."""
+    several: tuple[str, ...] = ()
+    """Fields of which a row has several texts; the cell has them with tabs between them."""
 
     def __init__(
         self,
@@ -168,6 +170,7 @@ class Written(Data):
             fields[name] = Field(
                 name,
                 sizes[space],
+                kind="texts" if name in self.several else "text",
                 length=self.length,
                 space=space,
                 special=tokenizer.special,
@@ -256,7 +259,10 @@ class Written(Data):
                 if sample and number * _GOLDEN % 2**64 < part and most > 0:
                     texts = [row.cells[name] for name in names]
                     most -= sum(map(len, texts))
-                    stream.write(json.dumps([int.from_bytes(where), *texts]) + "\n")
+                    parts = [
+                        text.split("\t") if name in self.several else [text] for name, text in zip(names, texts, strict=True)
+                    ]
+                    stream.write(json.dumps([int.from_bytes(where), *parts]) + "\n")
                 if number % _ROWS == 0:
                     tell("looking at the data", sum(cursor.read() for cursor in cursors), total)
         if number < 0:
@@ -325,7 +331,7 @@ class Written(Data):
         keep: Callable[[str], bool] | None,
         tell: Tell,
     ) -> None:
-        writer = Writer(folder, codec.info, [*self.texts(), *self.answers()])
+        writer = Writer(folder, codec.info, list(dict.fromkeys([*self.texts(), *self.answers(), self.by])))
         state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
         ledger = Ledger(_flat(files), state["ledger"])
         cursors = [Cursor(some, tuple(mark), ledger.counts) for some, mark in zip(files, state["marks"], strict=True)]
@@ -361,7 +367,7 @@ class Written(Data):
 
     def _good(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
         """Rows that can be used; what is wrong with the others is said or counted."""
-        counts, texts = ledger.counts, list(self.texts())
+        counts, texts = ledger.counts, list(dict.fromkeys([*self.texts(), self.by]))
         needed = [name for name, answer in self.answers().items() if answer.kind != "labels"]
         for row in self.rows(cursors):
             counts["rows read"] += 1
@@ -395,7 +401,7 @@ class Written(Data):
             if ledger.to_check():
                 self._check(codec, row, ledger)
         raws: list[Any] = [row.cells for row in rows]
-        if any(_sizes(columns, field).max(initial=0) > field.length for field in codec.info.texts()):
+        if any(_sizes(columns, field).max(initial=0) > field.length for field in codec.info.tokenized()):
             fitted = [
                 piece
                 for row, values in zip(rows, rows_of(columns), strict=True)
@@ -404,7 +410,7 @@ class Written(Data):
             columns = columns_from(codec.info, [values for values, _ in fitted])
             raws = [raw for _, raw in fitted]
         ledger.counts["rows"] += len(raws)
-        for field in codec.info.texts():
+        for field in codec.info.tokenized():
             column = columns[field.name]
             assert isinstance(column, Lists)
             ledger.counts["tokens"] += len(column.flat)
@@ -429,17 +435,18 @@ class Written(Data):
         ledger.counts["rows checked by decoding"] += 1
         for name, space in self.texts().items():
             tokenizer = codec.tokenizers[space]
-            if not ledger.check(row, name, tokenizer.decode(tokenizer.encode(row.cells[name]))):
+            parts = row.cells[name].split("\t") if name in self.several else [row.cells[name]]
+            if not ledger.check(row, name, "\t".join(tokenizer.decode(tokenizer.encode(part)) for part in parts)):
                 ledger.counts["rows decoded differently"] += 1
                 return
 
     def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
         """The row with no text longer than allowed: whole, cut, or in pieces; and the pieces as a person would write them."""
         info = codec.info
-        field = next((f for f in info.texts() if len(values[f.name]) > f.length), None)
+        field = next((f for f in info.tokenized() if longest(values, f) > f.length), None)
         if field is None:
             return [(values, dict(row.cells))]
-        size = len(values[field.name])
+        size = longest(values, field)
         if self.on_overflow == "error":
             raise ValueError(
                 f"{row.where}: {field.name} has {size} tokens, but length is {field.length}: raise length, shorten the row, or "
@@ -518,9 +525,10 @@ def _flat(files: list[list[str]]) -> list[str]:
 
 
 def _sizes(columns: Columns, field: Field) -> np.ndarray:
-    column = columns[field.name]
+    """Tokens of each text."""
+    column = columns[field.name if field.kind == "text" else f"{field.name}/sizes"]
     assert isinstance(column, Lists)
-    return column.sizes
+    return column.sizes if field.kind == "text" else column.flat
 
 
 def _nothing(name: str, files: list[list[str]], ledger: Ledger) -> str:

@@ -2,6 +2,7 @@
 
 from weft.models.bart import bart
 from weft.models.bert import albert, bert, electra, roberta
+from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
 from weft.models.gpt import gpt, gpt2, gpt3
 from weft.models.language_model import LanguageModel
@@ -13,6 +14,7 @@ from weft.models.text_encoder import TextEncoder
 from weft.models.transformer import transformer_base, transformer_big
 
 __all__ = [
+    "Chooser",
     "Classifier",
     "LanguageModel",
     "Loaded",

@@ -10,6 +10,7 @@ from weft.blocks import (
     GELU,
     ClassifierHead,
     Dense,
+    First,
     GELUTanh,
     LayerNorm,
     Learned,
@@ -59,6 +60,8 @@ ELECTRA = {"small": Size(256, 12, 4, 1024), "base": BERT["base"], "large": BERT[
 """Clark et al. 2020, appendix B, table 6 (the discriminators)."""
 WIDTHS = {"small": 128, "base": 768, "large": 1024}
 """Of ELECTRA's token vectors."""
+SUMMARY: Build[Pooler] = partial(First, transform=partial(Dense, activation=GELU))
+"""What transformers' ELECTRA chooses by: a dense map and GELU of the first token's vector."""
 
 
 def body(
@@ -143,7 +146,7 @@ def bert(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -182,7 +185,7 @@ def roberta(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -192,7 +195,8 @@ def roberta(
     """
     parts = body(chosen(BERT[size], dim, layers, heads, hidden), length=length, offset=2, segments=1, eps=1e-5, dropout=dropout)
     head = partial(ClassifierHead, hidden=parts["dim"], dropout=dropout)
-    return partial(reader(task, parts, fill=fill_head(eps=1e-5), cls=None, head=head, pooler=pooler), weights=weights)
+    cls = CLS if task == "choose" else None
+    return partial(reader(task, parts, fill=fill_head(eps=1e-5), cls=cls, head=head, pooler=pooler), weights=weights)
 
 
 @composition("albert")
@@ -225,7 +229,7 @@ def albert(
         groups: How many layers have weights of their own.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -268,7 +272,7 @@ def electra(
         width: Width of the tokens' vectors; None = that of the size, or dim where that is given.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: encode, fill (the generator), classify, tag.
+        task: What it is for: encode, fill (the generator), classify, tag, choose.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -280,7 +284,8 @@ def electra(
     narrow = width or (WIDTHS[size] if dim is None else sizes.dim)
     parts = body(sizes, length=length, width=None if narrow == sizes.dim else narrow, dropout=dropout)
     head = partial(ClassifierHead, hidden=sizes.dim, activation=GELU, dropout=dropout)
-    return partial(reader(task, parts, fill=fill_head(), cls=None, head=head, pooler=pooler), weights=weights)
+    cls = SUMMARY if task == "choose" else None
+    return partial(reader(task, parts, fill=fill_head(), cls=cls, head=head, pooler=pooler), weights=weights)
 
 
 # --------------------------------------------------------------------------------------------------- published layouts
@@ -363,6 +368,7 @@ def _albert_rules(structure: Any) -> list[Rule]:
 def _electra_rules(structure: Any) -> list[Rule]:
     heads = {
         "electra.embeddings_project.*": "embedder.project.map.*",
+        "sequence_summary.summary.*": "pooler.transform.map.*",
         "generator_predictions.dense.*": "head.transform.map.*",
         "generator_predictions.LayerNorm.*": "head.transform.norm.*",
         "generator_lm_head.*": f"{out_of(structure)}.*",
@@ -398,9 +404,10 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
-    pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert"))
+    pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert")) or task == "choose"
+    cls = (SUMMARY if kind == "electra" else CLS) if pooled else None
     relation = any("seq_relationship" in name or "sop_classifier" in name for name in names)
-    return reader(task, parts, fill=fill, relation=relation and task == "fill", cls=CLS if pooled else None, head=head)
+    return reader(task, parts, fill=fill, relation=relation and task == "fill", cls=cls, head=head)
 
 
 def _write(tree: Any, kind: str) -> dict[str, Any]:
@@ -420,7 +427,7 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         "layer_norm_eps": at(layer, "residual.norm.eps"),
         "tie_word_embeddings": out_of(tree) == "head",
     }
-    if name_of(tree) == "classifier":
+    if name_of(tree) in ("classifier", "chooser"):
         config["classifier_dropout_prob" if kind == "albert" else "classifier_dropout"] = at(tree, "head.dropout")
     if kind == "roberta":
         config |= {"pad_token_id": offset - 1}
@@ -431,7 +438,13 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
     return config
 
 
-_TASKS = {"Model": "encode", "ForMaskedLM": "fill", "ForSequenceClassification": "classify", "ForTokenClassification": "tag"}
+_TASKS = {
+    "Model": "encode",
+    "ForMaskedLM": "fill",
+    "ForSequenceClassification": "classify",
+    "ForTokenClassification": "tag",
+    "ForMultipleChoice": "choose",
+}
 
 
 def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict[str, str] | None = None) -> None:

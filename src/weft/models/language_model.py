@@ -9,14 +9,15 @@ from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
 from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.seq import Seq
-from weft.slots import Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
+from weft.slots import CHOICE, Chooses, Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
 
 
 @block("language-model")
-class LanguageModel(Structure, Decodes, Continues, Classifies):
-    """Writes a text from nothing but its beginning; with a pooler it also says the text's class.
+class LanguageModel(Structure, Decodes, Continues, Classifies, Chooses):
+    """Writes a text from nothing but its beginning; with a pooler it also says the text's class, or which of several is right.
 
-    p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x))))
+    p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x)))),  and of several texts
+    p(i | x_1, x_2, ...) = softmax_i(classifier(pooler(decoder(x_i)))), which has one logit then
 
     Radford et al. 2018 (GPT), who train both at once
 
@@ -26,7 +27,8 @@ class LanguageModel(Structure, Decodes, Continues, Classifies):
         decoder: Over the text; it looks at nothing else.
         head: Logits over the ids.
         pooler: Makes the vector that is classified; None = the model does not classify.
-        classifier: Logits over the classes of the field ``label``; not built without a pooler.
+        classifier: Logits over the classes of the field ``label``, or one for each of the texts of ``choices`` where rows have
+            several; not built without a pooler.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -55,9 +57,11 @@ class LanguageModel(Structure, Decodes, Continues, Classifies):
         self.embedder = embedder(dim, self.target)
         self.decoder = decoder(dim, None)
         self.head = head(dim, self.target, self.embedder)
-        self.pooler = None
-        if pooler is not None:
-            self.pooler = pooler(dim)
+        self.pooler = None if pooler is None else pooler(dim)
+        self.chooses = any(f.kind == "texts" for f in info.tokenized())
+        if pooler is not None and self.chooses:
+            self.chooser = classifier(dim, CHOICE, None)
+        elif pooler is not None:
             self.classifier = classifier(dim, info["label"], None)
 
     def embed(self, x: Seq) -> Seq:
@@ -69,4 +73,5 @@ class LanguageModel(Structure, Decodes, Continues, Classifies):
         return self.pooler(self.decode(x, None).hidden)
 
     def provides(self) -> tuple[type, ...]:
-        return tuple(p for p in super().provides() if p is not Classifies or self.pooler is not None)
+        without = {Classifies, Chooses} - (set() if self.pooler is None else {Chooses if self.chooses else Classifies})
+        return tuple(p for p in super().provides() if p not in without)

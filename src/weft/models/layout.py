@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
 from weft.catalog import Build, name_of, options
+from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "classify", "tag", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, texts."""
+Task = Literal["encode", "fill", "classify", "tag", "choose", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, the right text, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -123,14 +124,19 @@ def reader(
     """
     if task == "classify":
         return functools.partial(Classifier, **parts, pooler=pooler or cls or First, head=head)
+    plain = functools.partial(ClassifierHead, dropout=at(head, "dropout"))
+    if task == "choose":
+        return functools.partial(Chooser, **parts, pooler=pooler or cls or First, head=plain)
     if task == "tag":
-        return functools.partial(Tagger, **parts, head=functools.partial(ClassifierHead, dropout=at(head, "dropout")))
+        return functools.partial(Tagger, **parts, head=plain)
     related = functools.partial(ClassifierHead) if relation else None
     return functools.partial(TextEncoder, **parts, head=fill if task == "fill" else None, pooler=pooler or cls, relation=related)
 
 
 def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
-    """Names of the head that says a class of a text or of a word; ``hidden``: that of a text has a hidden layer."""
+    """Names of the head that says a class of a text or of a word, or chooses; ``hidden``: that of a text has a hidden layer."""
+    if name_of(structure) == "chooser":
+        return {"classifier.*": "chooser.out.*"}
     if name_of(structure) == "tagger":
         return {"classifier.*": "tagger.out.*"}
     if hidden:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from weft.batch import Field, Info
+from weft.batch import PLACES, Field, Info
 from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
 from weft.files import read_json, write_json
@@ -122,6 +122,9 @@ class Published:
         labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
         tags = replace(label, name="tags", kind="tags", space="text")
+        choices = {"question": replace(text, name="question"), "choices": replace(text, name="choices", kind="texts")}
+        if name_of(structure) == "chooser":
+            return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
         fields = {"classifier": {"label": label}, "tagger": {"tags": tags}}.get(name_of(structure), {})
         if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
             fields = {"label": label}
@@ -263,7 +266,7 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
 
     Args:
         from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
-        task: What it shall be for: encode, fill, classify, tag, write; None = what it was published for.
+        task: What it shall be for: encode, fill, classify, tag, choose, write; None = what it was published for.
         pooler: Makes one vector of a text; None = as published.
 
     Example:

@@ -1,5 +1,6 @@
 """OBJECTIVE: what is to be predicted."""
 
+from weft.objectives.choice import Choice
 from weft.objectives.classification import Classification
 from weft.objectives.denoising import Denoising
 from weft.objectives.encoder_lm import EncoderLM
@@ -30,6 +31,7 @@ from weft.objectives.weighted import Weighted
 
 __all__ = [
     "Chained",
+    "Choice",
     "Classification",
     "Denoising",
     "Deshuffling",

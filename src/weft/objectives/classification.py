@@ -9,7 +9,7 @@ from torch import Tensor
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Share
-from weft.objectives.given import Given
+from weft.objectives.given import Given, refuse_choices
 from weft.objectives.weights import ClassWeights, Weights
 from weft.slots import Classifies, Objective, Search
 
@@ -37,6 +37,7 @@ class Classification(Objective):
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
+        refuse_choices(info)
         self.given, self.label = Given(info), info["label"]
         if self.label.kind != "label":
             better = {"labels": "multi-label", "number": "regression"}.get(self.label.kind, "another one")

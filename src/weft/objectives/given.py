@@ -17,3 +17,12 @@ class Given:
 
     def __call__(self, example: Example) -> np.ndarray | Marked:
         return self.frame.around([example[field.name] for field in self.fields])
+
+
+def refuse_choices(info: Info) -> None:
+    """Raise where the answer is one of a row's own texts: no class that texts have in common."""
+    if several := [f.name for f in info.tokenized() if f.kind == "texts"]:
+        raise ValueError(
+            f"predicts a class of a text, but in the data ({info.data}) the label is one of the row's own {several[0]}: "
+            "take the objective choice, with a structure that chooses"
+        )

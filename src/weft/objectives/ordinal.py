@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
-from weft.objectives.given import Given
+from weft.objectives.given import Given, refuse_choices
 from weft.slots import Classifies, Objective, Search
 
 
@@ -38,6 +38,7 @@ class Ordinal(Objective):
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
+        refuse_choices(info)
         self.given, self.label = Given(info), info["label"]
         if self.label.kind != "label":
             raise ValueError(f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}")
