@@ -246,12 +246,12 @@ def predict(
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say the class, tags or number of each line, as they come, in order. Two texts of a row have a tab between them."""
+    """Say the class, tags, number or answer of each line, as they come, in order. Two texts of a row have a tab between them."""
     _plugins(imports)
     from weft.run import load
 
     trained = load(run)
-    if not {"Classifies", "Tags"} & {p.__name__ for p in trained.model.provides()}:
+    if not {"Classifies", "Tags", "Points"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
     fields = [f.name for f in trained.codec.info.texts()]

@@ -13,9 +13,9 @@ from weft.data import PlainText
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Classification, MaskedLM, NextToken, Tagging
+from weft.objectives import Classification, MaskedLM, NextToken, SpanAnswer, Tagging
 from weft.run import Run
-from weft.slots import Classifies, Codec, Decodes, Fills, Tags, Tokenizer
+from weft.slots import Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -48,7 +48,13 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     return run
 
 
-_GOALS: list[tuple[type, Any]] = [(Classifies, Classification), (Tags, Tagging), (Decodes, NextToken), (Fills, MaskedLM)]
+_GOALS: list[tuple[type, Any]] = [
+    (Classifies, Classification),
+    (Tags, Tagging),
+    (Points, SpanAnswer),
+    (Decodes, NextToken),
+    (Fills, MaskedLM),
+]
 
 
 def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:

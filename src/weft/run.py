@@ -147,7 +147,8 @@ class Run:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
     def predict(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field."""
+        """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are dicts by
+        field."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> Iterator[Answer]:
@@ -167,9 +168,9 @@ class Run:
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
             labels = codec.info["label"].labels if "label" in codec.info else ()
-            for instance in prepared:
+            for row, instance in zip(group, prepared, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
-                text = "" if prediction is None else readable(prediction, codec)
+                text = "" if prediction is None else readable(prediction, codec, row)
                 yield Answer(text, dict(zip(labels, share, strict=True)) if share else {})
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
@@ -212,14 +213,15 @@ class Run:
             found: list[Error] = []
             for loss, row, instance in worst:
                 try:
-                    answer = readable(objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0], codec)
+                    predicted = objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0]
+                    answer = readable(predicted, codec, dataset.raw(row))
                 except ValueError:  # a language model answers nothing
                     answer = ""
                 found.append(Error(row, loss, answer, dataset.raw(row)))
         return found
 
     def text_of(self, prediction: Any) -> str:
-        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready())
+        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready(), {})
 
     def _ready(self) -> Codec:
         if self.model is None or self.codec is None:

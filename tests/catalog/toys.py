@@ -31,6 +31,7 @@ from weft.slots import (
     LayerOutput,
     Norm,
     Objective,
+    Points,
     Pooler,
     Position,
     Residual,
@@ -363,7 +364,23 @@ class Labels(Structure, Tags, Encodes):
         return self.encoder(self.embedder(x), mask)
 
 
-TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels)
+class Finds(Structure, Points, Encodes):
+    """Says where an answer is."""
+
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.dim = DIM
+        self.embedder, self.encoder = Tokens(DIM, info["context"]), Backward(DIM)
+        self.pointer = Dense(DIM, self.said(info), None)
+
+    def said(self, info: Info) -> Field:
+        return info["answer"]
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+
+TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels, Finds)
 
 
 class Follow(Objective):

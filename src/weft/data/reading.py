@@ -117,6 +117,30 @@ class Cursor:
             wrong = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or repair the line"
             return raw.decode(errors="replace"), wrong
 
+    def whole(self) -> tuple[str, str]:
+        """All of the current file at once, and what is wrong with it ("" = nothing), for formats that are not read by lines.
+
+        ``line`` then counts the rows that were made of it: who reads raises it by one before each row, skips so many when it
+        begins, and calls ``leave`` after the last.
+        """
+        try:
+            raw = Path(self.file).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
+        if raw.startswith(_BOM):
+            self.counts[BOM] += not self.line
+            raw = raw.removeprefix(_BOM)
+        try:
+            return raw.decode(), ""
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            return "", f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or repair the line"
+
+    def leave(self) -> None:
+        """A file that was read at once is done."""
+        size = Path(self.file).stat().st_size
+        self._enter(size, size, [])
+
     def mark(self) -> Mark:
         done = self.line - self._first
         if done == len(self._lines):
@@ -158,19 +182,24 @@ def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] |
         wanted: The columns that a row is to have, by field. They are options of the same name.
         header: Names of the columns.
     """
-    for file in cursor.each_file():
-        ending = Path(file).suffix.lower()
-        if ending in (".jsonl", ".ndjson"):
-            yield from _objects(cursor, wanted)
-            continue
-        records = _quoted(cursor) if ending == ".csv" else _tabbed(cursor)
-        names = header
-        if header is None:
-            # after a resumed cursor's mark there is no header any more: it is read apart, and only at the beginning skipped
-            names = _header(Cursor([file]), ending == ".csv")
-            if not cursor.line:
-                next(records, None)
-        yield from _cells(cursor.file, records, names or (), wanted)
+    for _ in cursor.each_file():
+        yield from table(cursor, wanted, header)
+
+
+def table(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] | None = None) -> Iterator[Row]:
+    """The same of the current file alone."""
+    ending = Path(cursor.file).suffix.lower()
+    if ending in (".jsonl", ".ndjson"):
+        yield from _objects(cursor, wanted)
+        return
+    records = _quoted(cursor) if ending == ".csv" else _tabbed(cursor)
+    names = header
+    if header is None:
+        # after a resumed cursor's mark there is no header any more: it is read apart, and only at the beginning skipped
+        names = _header(Cursor([cursor.file]), ending == ".csv")
+        if not cursor.line:
+            next(records, None)
+    yield from _cells(cursor.file, records, names or (), wanted)
 
 
 def column_names(file: str) -> list[str]:
@@ -267,9 +296,15 @@ def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:
         if name is None:
             raise ValueError(column.missing(value, field))
         cells[field] = _cell(value[name])
-        if half := _HALF.search(cells[field]):
-            raise ValueError(f"the column {name!r} has half a character, U+{ord(half[0]):04X} without its other half")
+        if half := half_character(cells[field]):
+            raise ValueError(f"the column {name!r} has {half}")
     return cells
+
+
+def half_character(text: str) -> str:
+    """Which half a character (a lone surrogate, which JSON can write and UTF-8 cannot) the text has, or nothing."""
+    half = _HALF.search(text)
+    return f"half a character, U+{ord(half[0]):04X} without its other half" if half else ""
 
 
 def _cell(value: object) -> str:

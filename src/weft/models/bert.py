@@ -143,7 +143,7 @@ def bert(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -182,7 +182,7 @@ def roberta(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -225,7 +225,7 @@ def albert(
         groups: How many layers have weights of their own.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -268,7 +268,7 @@ def electra(
         width: Width of the tokens' vectors; None = that of the size, or dim where that is given.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: encode, fill (the generator), classify, tag.
+        task: What it is for: encode, fill (the generator), classify, tag, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -431,7 +431,13 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
     return config
 
 
-_TASKS = {"Model": "encode", "ForMaskedLM": "fill", "ForSequenceClassification": "classify", "ForTokenClassification": "tag"}
+_TASKS = {
+    "Model": "encode",
+    "ForMaskedLM": "fill",
+    "ForSequenceClassification": "classify",
+    "ForTokenClassification": "tag",
+    "ForQuestionAnswering": "answer",
+}
 
 
 def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict[str, str] | None = None) -> None:

@@ -10,12 +10,13 @@ from typing import Any, Literal
 from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
 from weft.catalog import Build, name_of, options
 from weft.models.classifier import Classifier
+from weft.models.span_reader import SpanReader
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "classify", "tag", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, texts."""
+Task = Literal["encode", "fill", "classify", "tag", "answer", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, where an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -125,12 +126,17 @@ def reader(
         return functools.partial(Classifier, **parts, pooler=pooler or cls or First, head=head)
     if task == "tag":
         return functools.partial(Tagger, **parts, head=functools.partial(ClassifierHead, dropout=at(head, "dropout")))
+    if task == "answer":
+        return functools.partial(SpanReader, **parts)
     related = functools.partial(ClassifierHead) if relation else None
     return functools.partial(TextEncoder, **parts, head=fill if task == "fill" else None, pooler=pooler or cls, relation=related)
 
 
 def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
-    """Names of the head that says a class of a text or of a word; ``hidden``: that of a text has a hidden layer."""
+    """Names of the head that says a class of a text or of a word, or where an answer is; ``hidden``: that of a text has a hidden
+    layer."""
+    if name_of(structure) == "span-reader":
+        return {"qa_outputs.*": "pointer.out.*"}
     if name_of(structure) == "tagger":
         return {"classifier.*": "tagger.out.*"}
     if hidden:

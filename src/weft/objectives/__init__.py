@@ -25,6 +25,7 @@ from weft.objectives.pairing import NextSentence, SentenceOrder
 from weft.objectives.prefix_lm import PrefixLM
 from weft.objectives.regression import Regression
 from weft.objectives.replaced_token import ReplacedToken
+from weft.objectives.span import SpanAnswer
 from weft.objectives.tagging import Tagging
 from weft.objectives.weighted import Weighted
 
@@ -49,6 +50,7 @@ __all__ = [
     "ReplacedToken",
     "SentenceOrder",
     "SentencePermutation",
+    "SpanAnswer",
     "Spans",
     "Tagging",
     "TextInfilling",
