@@ -76,7 +76,7 @@ def _nested(splits: dict[str, list[str]]) -> Guess:
     """One JSON document: SQuAD's questions, or nothing that is known."""
     file = splits["train"][0]
     found = next(Questions(train=file).rows([Cursor([file])]), None)
-    if found is None or found.problem and not found.cells:
+    if found is None or (found.problem and not found.cells):
         raise ValueError(
             f"{file}: a .json file is read as SQuAD's questions, but: {found.problem if found else 'it has none'}. "
             "For an object a line, call it .jsonl"

@@ -435,7 +435,7 @@ class Tokenizer:
         raise TypeError(f"{type(self).__name__} has no tokens")
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of ``encode(text)`` stands: its characters are text[a:b]. Tokens that share a character both have it."""
+        """Where each token of ``encode(text)`` stands: its characters are text[a:b]. Tokens that share one both have it."""
         raise TypeError(f"{type(self).__name__} has no offsets")
 
     def spell(self, text: str) -> list[list[int]] | None:

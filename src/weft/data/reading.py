@@ -134,7 +134,10 @@ class Cursor:
             return raw.decode(), ""
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start) + 1
-            return "", f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or repair the line"
+            return (
+                "",
+                f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or repair the line",
+            )
 
     def leave(self) -> None:
         """A file that was read at once is done."""

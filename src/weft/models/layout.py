@@ -16,7 +16,7 @@ from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
 Task = Literal["encode", "fill", "classify", "tag", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, where an answer is, texts."""
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text or of each word, where an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,

@@ -75,7 +75,9 @@ class SpanAnswer(Objective):
         scores = Scores.of(model, batch)
         best = scores.best(self.longest)
         none_B = scores.begin_BT[:, 0] + scores.end_BT[:, 0] + self.threshold
-        rows = zip(best.begin_B.tolist(), best.end_B.tolist(), (best.score_B - none_B).tolist(), batch["first"].tolist(), strict=True)
+        rows = zip(
+            best.begin_B.tolist(), best.end_B.tolist(), (best.score_B - none_B).tolist(), batch["first"].tolist(), strict=True
+        )
         name = self.answer.space
         return [
             Passage(name, begin - before, end - before, score) if score > 0 else Passage(name, score=score)
