@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from weft.batch import Clock, Field, Frame, Info, Passage, collate
+from weft.blocks import Ordered
 from weft.generate import Greedy
 from weft.models import SpanReader, bert
 from weft.objectives import SpanAnswer
@@ -164,4 +165,6 @@ def test_what_does_not_fit_is_refused() -> None:
     apart = Info({**INFO.fields, "question": Field("question", 40, space="other")})
     with pytest.raises(ValueError, match="needs texts of one id space"):
         SpanReader(apart, dim=8)
+    with pytest.raises(ValueError, match="the field 'answer' is a span: its begin and its end are not classes with an order"):
+        SpanReader(INFO, dim=8, head=Ordered)
     assert SpanReader(INFO, dim=8).provides() == (Encodes, Points)
