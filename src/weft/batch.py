@@ -19,7 +19,8 @@ from torch import Tensor
 from weft.seq import Seq
 
 Example = Mapping[str, Any]
-"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Several`` of them, an int for a label."""
+"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Several`` of them, an int for a label, two ints or none
+for a span."""
 
 
 PLACES = tuple(string.ascii_uppercase)
@@ -75,9 +76,10 @@ class Field:
 
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
-        vocab: Number of ids (for labels and tags: of classes; for a vector: its width).
+        vocab: Number of ids (for labels and tags: of classes; for a span: 2, its begin and its end; for a vector: its width).
         kind: ``text``; ``texts`` (several in a row); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for
-            each word of the text that ``space`` names), ``number``; or ``vector``.
+            each word of the text that ``space`` names), ``span`` (first and last token of an answer in the text that ``space``
+            names, or none), ``number``; or ``vector``.
         length: Longest text in tokens, as far as it is known.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
@@ -185,6 +187,10 @@ class Info:
                 example[f.name] = rng.integers(0, 2, f.vocab).astype(np.float32)
             elif f.kind == "tags":
                 example[f.name] = Picks(f.space, np.arange(places[f.space]), rng.integers(0, f.vocab, places[f.space]))
+            elif f.kind == "span":
+                first = int(rng.integers(places[f.space]))
+                last = int(rng.integers(first, places[f.space]))
+                example[f.name] = np.array([first, last] if rng.random() < 0.8 else [], np.int64)
             elif f.kind == "number":
                 example[f.name] = float(rng.normal())
             elif f.kind == "vector":
@@ -280,6 +286,23 @@ class Picks:
     of: str
     at: np.ndarray
     ids: np.ndarray
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A part of a text, found as the answer to something: tokens ``first`` to ``last``.
+
+    Args:
+        of: The name of the text's field.
+        first: Its first token, or -1 where nothing was found.
+        last: Its last token.
+        score: How sure the network is, compared with finding nothing.
+    """
+
+    of: str
+    first: int = -1
+    last: int = -1
+    score: float = 0.0
 
 
 class Instance(dict[str, Any]):

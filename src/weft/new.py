@@ -13,6 +13,7 @@ from typing import Literal
 from weft.data.labelled import LABEL, TEXT
 from weft.data.multiple_choice import MultipleChoice
 from weft.data.pairs import FIRST, SECOND
+from weft.data.questions import ANSWER, CONTEXT, QUESTION, STARTS, Questions
 from weft.data.reading import Cursor, Wanted, column_names, tables
 from weft.files import list_files
 
@@ -61,6 +62,8 @@ def guess(files: list[str]) -> Guess:
     size = sum(Path(inner).stat().st_size for file in train for inner in list_files(file))
     if len(train) == 2 and (found := _parallel(splits)) is not None:
         made = found
+    elif Path(train[0]).suffix.lower() == ".json":
+        made = _nested(splits)
     elif Path(train[0]).suffix.lower() in _TABLES or _has_tabs(train[0]):
         made = _choosing(splits) or _table(splits)
     elif (tagged := _tagged(train[0])) is not None:
@@ -69,6 +72,18 @@ def guess(files: list[str]) -> Guess:
         made = Guess("plain-text", splits, why="texts without columns")
     made.size = size
     return made
+
+
+def _nested(splits: dict[str, list[str]]) -> Guess:
+    """One JSON document: SQuAD's questions, or nothing that is known."""
+    file = splits["train"][0]
+    found = next(Questions(train=file).rows([Cursor([file])]), None)
+    if found is None or (found.problem and not found.cells):
+        raise ValueError(
+            f"{file}: a .json file is read as SQuAD's questions, but: {found.problem if found else 'it has none'}. "
+            "For an object a line, call it .jsonl"
+        )
+    return Guess("questions", splits, why="a JSON file of contexts with questions and answers, as SQuAD has it")
 
 
 def _by_split(files: list[str]) -> dict[str, list[str]]:
@@ -189,6 +204,8 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     if number is not None and (label is None or label is number):
         label = number
     named = ", ".join(names)
+    if "header" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
+        return Guess("questions", splits, options, f"a table with questions, contexts and answers (columns: {named})")
     if len(texts) == 2 and label is not None:
         options |= _named(texts[0], FIRST, "first") | _named(texts[1], SECOND, "second") | _named(label, ("label",), "label")
         made = Guess("sentence-pairs", splits, options, f"a table with two texts and an answer (columns: {named})")
@@ -235,7 +252,7 @@ def _quoted(text: str) -> str:
 def recipe_for(made: Guess, folder: Path) -> str:
     """A commented recipe; paths are written relative to ``folder`` where they lie below it."""
     body = _BODIES[made.source if made.answer == "one" else made.answer]
-    epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25}.get(made.source, 8)
+    epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25, "questions": 10}.get(made.source, 8)
     steps = min(20_000, max(300, round(made.size / 5 * epochs / 2000 / 100) * 100))
     data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
     data += [f"  {name}: {value}" for name, value in made.options.items()]
@@ -267,6 +284,7 @@ _TOKENIZERS = {
     "labelled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
     "multiple-choice": "  tokenizer: {type: word, lowercase: true}",
+    "questions": "  tokenizer: {type: bpe, size: 8000}",
     "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
 }
 _LEARNING = """
@@ -318,6 +336,13 @@ _BODIES = {
         "1.0e-3",
         "bleu, chrf",
         "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
+    ),
+    "questions": _body(
+        "  type: span-reader\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"
+        "  encoder: {type: lstm, layers: 2, bidirectional: true}",
+        "span",
+        "1.0e-3",
+        "answer-exact-match, answer-f1",
     ),
     "tagged-text": _body(
         "  type: tagger\n  dim: 128\n  embedder: spelled\n  encoder: {type: lstm, layers: 1, bidirectional: true}",

@@ -13,9 +13,9 @@ from weft.data import PlainText
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Choice, Classification, MaskedLM, NextToken, Tagging
+from weft.objectives import Choice, Classification, MaskedLM, NextToken, SpanAnswer, Tagging
 from weft.run import Run
-from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Tags, Tokenizer
+from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -52,6 +52,7 @@ _GOALS: list[tuple[type, Any]] = [
     (Classifies, Classification),
     (Chooses, Choice),
     (Tags, Tagging),
+    (Points, SpanAnswer),
     (Decodes, NextToken),
     (Fills, MaskedLM),
 ]

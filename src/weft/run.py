@@ -147,8 +147,9 @@ class Run:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
     def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field, with
-        a list (or a text with tabs in it) where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``."""
+        """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are dicts by
+        field, with a list (or a text with tabs in it) where a field has several:
+        ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
@@ -167,9 +168,9 @@ class Run:
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
             labels = codec.info["label"].labels if "label" in codec.info else ()
-            for instance, example in zip(prepared, examples, strict=True):
+            for row, instance, example in zip(group, prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
-                text = "" if prediction is None else readable(prediction, codec)
+                text = "" if prediction is None else readable(prediction, codec, row)
                 number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
                 yield Answer(text, dict(zip(labels[:number], share[:number], strict=True)) if share else {})
 
@@ -213,14 +214,15 @@ class Run:
             found: list[Error] = []
             for loss, row, instance in worst:
                 try:
-                    answer = readable(objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0], codec)
+                    predicted = objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0]
+                    answer = readable(predicted, codec, dataset.raw(row))
                 except ValueError:  # a language model answers nothing
                     answer = ""
                 found.append(Error(row, loss, answer, dataset.raw(row)))
         return found
 
     def text_of(self, prediction: Any) -> str:
-        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready())
+        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready(), {})
 
     def _ready(self) -> Codec:
         if self.model is None or self.codec is None:

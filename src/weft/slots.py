@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, Instance, Loss, Special
+from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, Instance, Loss, Passage, Special
 from weft.catalog import slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
@@ -341,6 +341,15 @@ class Tags:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+class Points:
+    """Can say where in a text an answer stands: ``pointer`` of hidden states from ``encode`` are two logits, begin and end."""
+
+    pointer: Head
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no encode")
+
+
 class Fills:
     """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
@@ -392,7 +401,7 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Fills, Relates, Chooses)
+PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Chooses)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -456,6 +465,10 @@ class Tokenizer:
         """Each id as a readable string (for pictures)."""
         raise TypeError(f"{type(self).__name__} has no tokens")
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of ``encode(text)`` stands: its characters are text[a:b]. Tokens that share one both have it."""
+        raise TypeError(f"{type(self).__name__} has no offsets")
+
     def spell(self, text: str) -> list[list[int]] | None:
         """The ids of the characters of each token of the text; None for tokenizers that spell nothing."""
         return None
@@ -497,6 +510,13 @@ class Codec:
         """The text of these ids; spare ids have none."""
         end = self.info[field].vocab - self.info[field].spare
         return self.tokenizers[self.info[field].space].decode([i for i in ids if i < end])
+
+    def excerpt(self, passage: Passage, text: str) -> str:
+        """The passage as it was written in the text, without the space around it."""
+        if passage.first < 0:
+            return ""
+        places = self.tokenizers[self.info[passage.of].space].offsets(text)
+        return text[places[passage.first][0] : places[passage.last][1]].strip()
 
 
 @dataclass
@@ -598,7 +618,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Chooses, ..."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Points, Chooses, ..."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 
@@ -635,7 +655,7 @@ class Objective(nn.Module):
         return {}
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """An answer per row: ids of a text (``list[Hypothesis]``), or the number of a class."""
+        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``Passage`` of a text."""
         raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor | None:

@@ -56,6 +56,14 @@ INFOS: dict[str, Info] = {
         target="question",
     ),
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
+    "questions": Info(
+        {
+            "question": Field("question", VOCAB, length=24),
+            "context": Field("context", VOCAB, length=24),
+            "answer": Field("answer", 2, kind="span", space="context"),
+        },
+        target="context",
+    ),
 }
 """The kinds of data that structures are tried with; one of them must do."""
 
@@ -549,6 +557,8 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
+    if slots.Points in provided:
+        out.append(module.pointer(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out
 
 

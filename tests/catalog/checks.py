@@ -47,6 +47,7 @@ from weft.slots import (
     Layer,
     Norm,
     Objective,
+    Points,
     Pooler,
     Position,
     Residual,
@@ -1149,7 +1150,7 @@ def check_protocols(factory: Any) -> None:
     """It says what it can do, and its width."""
     for case in cases(factory):
         module = case.build()
-        assert module.provides(), f"{case.label}: it provides none of Encodes, Decodes, Classifies, Tags, Chooses"
+        assert module.provides(), f"{case.label}: it provides none of the protocols"
         assert isinstance(getattr(module, "dim", None), int), f"{case.label}: it has no dim"
         if Decodes in module.provides():
             assert module.target.name in case.wiring[0], (
@@ -1236,6 +1237,16 @@ def check_tags(factory: Any) -> None:
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].vocab), (
             f"{case.label}: logits of shape {tuple(logits.shape)}"
         )
+
+
+@check(Structure)
+@torch.no_grad()
+def check_points(factory: Any) -> None:
+    """The pointer has two logits, begin and end, for each vector of ``encode``."""
+    for case, module, info in _structures(factory, Points):
+        hidden = module.encode(pack(ids((5, 3, 1), 4, info.given()[0].vocab))).data
+        logits = module.pointer(hidden.flatten(0, 1))
+        assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
 @check(Structure)

@@ -36,6 +36,7 @@ from .toys import (
     Cache,
     Cube,
     Dense,
+    Finds,
     Follow,
     Labels,
     OneHead,
@@ -594,6 +595,13 @@ class SaysWords(Labels):
         return replace(info["tags"], vocab=info["text"].vocab)
 
 
+class PointsAtWords(Finds):
+    """Logits over the words in place of two."""
+
+    def said(self, info: Info) -> Field:
+        return replace(info["answer"], vocab=info["context"].vocab)
+
+
 class LosesMask(Translator):
     """The mask of the source does not reach the decoder."""
 
@@ -777,6 +785,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_classifies, Reader, PoolsPadding),
     (checks.check_chooses, Picker, partial(Picker, pooler=AveragesPadding)),
     (checks.check_tags, Labels, SaysWords),
+    (checks.check_points, Finds, PointsAtWords),
     (checks.check_decodes, Translator, LosesMask),
     (checks.check_decodes, Translator, partial(Translator, decoder=ReadsMemoryPadding)),
     (checks.check_decodes_causal, Writer, partial(Writer, decoder=decoder_of(LooksAhead))),
@@ -835,6 +844,7 @@ def test_every_check_can_turn_red(name: str) -> None:
         Translator,
         Labels,
         Picker,
+        Finds,
         Follow,
     ],
     ids=_name,

@@ -33,6 +33,7 @@ from weft.slots import (
     LayerOutput,
     Norm,
     Objective,
+    Points,
     Pooler,
     Position,
     Residual,
@@ -381,7 +382,23 @@ class Picker(Structure, Encodes, Chooses):
         return self.pooler(self.encode(x))
 
 
-TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels, Picker)
+class Finds(Structure, Points, Encodes):
+    """Says where an answer is."""
+
+    def __init__(self, info: Info):
+        super().__init__(info)
+        self.dim = DIM
+        self.embedder, self.encoder = Tokens(DIM, info["context"]), Backward(DIM)
+        self.pointer = Dense(DIM, self.said(info), None)
+
+    def said(self, info: Info) -> Field:
+        return info["answer"]
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.encoder(self.embedder(x), mask)
+
+
+TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels, Picker, Finds)
 
 
 class Follow(Objective):

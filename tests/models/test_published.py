@@ -51,6 +51,10 @@ READERS: dict[str, Callable[[], Any]] = {
     "bert-bare": lambda: hf.BertModel(hf.BertConfig(**BODY, type_vocab_size=3)),
     "bert-classify": lambda: hf.BertForSequenceClassification(hf.BertConfig(**BODY, num_labels=3)),
     "bert-tag": lambda: hf.BertForTokenClassification(hf.BertConfig(**BODY, num_labels=5)),
+    "bert-answer": lambda: hf.BertForQuestionAnswering(hf.BertConfig(**BODY)),
+    "roberta-answer": lambda: hf.RobertaForQuestionAnswering(hf.RobertaConfig(**BODY, type_vocab_size=1)),
+    "albert-answer": lambda: hf.AlbertForQuestionAnswering(hf.AlbertConfig(**BODY, embedding_size=8)),
+    "electra-answer": lambda: hf.ElectraForQuestionAnswering(hf.ElectraConfig(**BODY, embedding_size=8)),
     "roberta-fill": lambda: hf.RobertaForMaskedLM(hf.RobertaConfig(**BODY, type_vocab_size=1)),
     "roberta-untied": lambda: hf.RobertaForMaskedLM(hf.RobertaConfig(**BODY, tie_word_embeddings=False)),
     "roberta-classify": lambda: hf.RobertaForSequenceClassification(hf.RobertaConfig(**BODY, num_labels=3)),
@@ -139,6 +143,10 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
     hidden = ours.encode(x)
     if hasattr(ours, "classifier"):
         yield ours.classifier(ours.features(x)), result.logits
+    elif hasattr(ours, "pointer"):
+        begin, end = ours.pointer(hidden.data).unbind(-1)
+        yield begin[real], result.start_logits[real]
+        yield end[real], result.end_logits[real]
     elif hasattr(ours, "tagger"):
         yield ours.tagger(hidden.data)[real], result.logits[real]
     else:

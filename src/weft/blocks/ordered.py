@@ -38,6 +38,8 @@ class Ordered(Head):
         super().__init__(dim, field, embedder)
         if field.vocab < 2:
             raise ValueError(f"the field {field.name!r} has {field.vocab} class: thresholds stand between two classes or more")
+        if field.kind == "span":
+            raise ValueError(f"the field {field.name!r} is a span: its begin and its end are not classes with an order")
         self.vocab = field.vocab
         self.drop = Drop(dropout)
         self.score = Linear(dim, 1, bias=False)

@@ -17,6 +17,7 @@ from weft.data.parallel import ParallelText
 from weft.data.plain import PlainText
 from weft.data.prepared import Prepared
 from weft.data.published import Published
+from weft.data.questions import Questions
 from weft.data.rows import rows
 from weft.data.sentinels import WithSentinels
 from weft.data.tagged import TaggedText
@@ -41,6 +42,7 @@ __all__ = [
     "PlainText",
     "Prepared",
     "Published",
+    "Questions",
     "SentencePairs",
     "Sweep",
     "TaggedText",

@@ -2,7 +2,8 @@
 
 A field becomes one or more plain columns: numbers (one a row) or lists of numbers. A text has its ids and, where it needs them,
 the places where its words begin (``/words``) and its spelling (``/letters``: the letters' ids of each token, then a 0).
-Several texts of a row, which a cell has with tabs between them, are the ids of all and how many each has (``/sizes``).
+Several texts of a row, which a cell has with tabs between them, are the ids of all and how many each has (``/sizes``). A span is
+a list of two numbers, its first and its last token, or of none.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from weft.data.lists import Lists
 from weft.data.recall import Recall
 from weft.slots import Codec, Tokenizer
 
+START = "start"
+"""The cell that says at which character of the text the answer of a span begins; of several answers, with tabs between them."""
 Columns = dict[str, np.ndarray | Lists]
 """Rows as columns, by the columns' names: a number for each row, or a list of them."""
 Values = dict[str, Any]
@@ -60,6 +63,9 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
     for field in codec.info.fields.values():
         if field.kind == "texts":
             columns |= _several(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows], recall)
+            continue
+        if field.kind == "span":
+            columns |= _spans(codec, field, rows)
             continue
         if field.kind != "text":
             columns[field.name] = _answers(field, rows)
@@ -121,6 +127,31 @@ def _answers(field: Field, rows: Sequence[Mapping[str, str]]) -> np.ndarray | Li
     if field.kind == "labels":
         return Lists.of([sorted({_class(field, known, part) for part in cell.split("\t")}) if cell else [] for cell in cells])
     return Lists.of([_tags(field, known, cell, row[field.space]) for cell, row in zip(cells, rows, strict=True)])
+
+
+def _spans(codec: Codec, field: Field, rows: Sequence[Mapping[str, str]]) -> Columns:
+    """The tokens that each row's first answer touches; and whether they are more than the answer (``/widened``, not kept)."""
+    tokenizer = codec.tokenizers[codec.info[field.space].space]
+    known: dict[str, np.ndarray] = {}
+    spans: list[list[int]] = []
+    widened: list[bool] = []
+    for row in rows:
+        answer, start = (row.get(cell, "").split("\t")[0] for cell in (field.name, START))
+        if not answer or not start:
+            spans.append([])
+            widened.append(False)
+            continue
+        text = row[field.space]
+        if text not in known:
+            known[text] = np.array(tokenizer.offsets(text), np.int64).reshape(-1, 2)
+        first, last = int(start), int(start) + len(answer)
+        inside = np.flatnonzero((known[text][:, 1] > first) & (known[text][:, 0] < last))
+        if not len(inside):
+            raise BadCell(f"the answer {answer[:80]!r} at character {first} has no token of its own")
+        spans.append([int(inside[0]), int(inside[-1])])
+        begin, end = int(known[text][inside[0], 0]), int(known[text][inside[-1], 1])
+        widened.append(text[begin:end].strip() != text[first:last].strip())
+    return {field.name: Lists.of(spans), f"{field.name}/widened": np.array(widened, bool)}
 
 
 def _number(field: Field, cell: str | None) -> float:
@@ -223,8 +254,14 @@ def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
 
 
 def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Values:
-    """Tokens ``start`` to ``stop`` of a text, with the words and tags that begin there and the letters that spell them."""
+    """Tokens ``start`` to ``stop`` of a text, with the words and tags that begin there and the letters that spell them.
+
+    A span that is not whole between them is none.
+    """
     made: Values = {field.name: values[field.name][start:stop]}
+    for other in spans_of(info, field):
+        span = values[other]
+        made[other] = span - start if len(span) and start <= span[0] and span[-1] < stop else span[:0]
     if field.words:
         first, last = words_between(values, field, start, stop)
         made[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
@@ -248,6 +285,11 @@ def tags_of(info: Info, field: Field) -> list[str]:
     return [other.name for other in info.fields.values() if other.kind == "tags" and other.space == field.name]
 
 
+def spans_of(info: Info, field: Field) -> list[str]:
+    """The fields that are a span of this text."""
+    return [other.name for other in info.fields.values() if other.kind == "span" and other.space == field.name]
+
+
 # ------------------------------------------------------------------------------------------------------------------ examples
 
 
@@ -265,6 +307,8 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         elif field.kind == "tags":
             words = np.array(values[f"{field.space}/words"], np.int64)
             example[field.name] = Picks(field.space, words, np.array(value, np.int64))
+        elif field.kind == "span":
+            example[field.name] = np.array(value, np.int64)
         elif field.kind == "labels":
             example[field.name] = np.isin(np.arange(field.vocab), value).astype(np.float32)
         else:

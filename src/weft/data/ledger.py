@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
 
+WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers cut off"
 COUNTS = {
     "rows read": "lines, records, sentences or documents that the files have",
     "empty rows": "of these, how many have no text; left out",
@@ -22,6 +23,9 @@ COUNTS = {
     "unknown tokens": "of these, how many stand for something that the vocabulary does not have",
     "rows checked by decoding": "rows whose texts were encoded and decoded to see: the first thousand, then one in a hundred",
     "rows decoded differently": "of these, how many did not come back exactly",
+    WITHOUT: "rows whose text does not have the answer that is asked for",
+    WIDENED: "answers that did not begin and end where tokens do; all tokens that they touch are taken",
+    BEYOND: "answers in what was cut from their text; such rows have none",
     EMPTY_FILES: "files without any content",
     COMMENTS: "lines between tagged sentences that begin with #; left out",
     BOM: "at the beginning of files",

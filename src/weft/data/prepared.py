@@ -33,7 +33,8 @@ def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
     found: dict[str, tuple[str, str, np.dtype[Any]]] = {}
     for field in info.fields.values():
         for name, holds in columns_of(field).items():
-            different = _MOST_PLACES if name.endswith(("/words", "/sizes")) else max(field.vocab, field.letters)
+            places = name.endswith(("/words", "/sizes")) or field.kind == "span"
+            different = _MOST_PLACES if places else max(field.vocab, field.letters)
             whole = np.dtype("<u2") if different <= 1 << 16 else np.dtype("<u4")
             found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else whole)
     return found

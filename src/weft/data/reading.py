@@ -117,6 +117,33 @@ class Cursor:
             wrong = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or repair the line"
             return raw.decode(errors="replace"), wrong
 
+    def whole(self) -> tuple[str, str]:
+        """All of the current file at once, and what is wrong with it ("" = nothing), for formats that are not read by lines.
+
+        ``line`` then counts the rows that were made of it: who reads raises it by one before each row, skips so many when it
+        begins, and calls ``leave`` after the last.
+        """
+        try:
+            raw = Path(self.file).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
+        if raw.startswith(_BOM):
+            self.counts[BOM] += not self.line
+            raw = raw.removeprefix(_BOM)
+        try:
+            return raw.decode(), ""
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            return (
+                "",
+                f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or repair the line",
+            )
+
+    def leave(self) -> None:
+        """A file that was read at once is done."""
+        size = Path(self.file).stat().st_size
+        self._enter(size, size, [])
+
     def mark(self) -> Mark:
         done = self.line - self._first
         if done == len(self._lines):
@@ -188,13 +215,17 @@ def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] |
         wanted: The columns that a row is to have, by field. They are options of the same name.
         header: Names of the columns.
     """
-    for file in cursor.each_file():
-        ending = Path(file).suffix.lower()
-        if ending in (".jsonl", ".ndjson"):
-            yield from _objects(cursor, wanted)
-            continue
-        names, found = _named_cells(cursor, file, header)
-        yield from _cells(cursor.file, found, names, wanted)
+    for _ in cursor.each_file():
+        yield from table(cursor, wanted, header)
+
+
+def table(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] | None = None) -> Iterator[Row]:
+    """The same of the current file alone."""
+    if Path(cursor.file).suffix.lower() in (".jsonl", ".ndjson"):
+        yield from _objects(cursor, wanted)
+        return
+    names, found = _named_cells(cursor, cursor.file, header)
+    yield from _cells(cursor.file, found, names, wanted)
 
 
 def _named_cells(
@@ -321,9 +352,15 @@ def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:
 def cell_of(value: object, name: str) -> str:
     """A value of JSON as a cell. Raises ValueError for what no UTF-8 text can hold."""
     cell = _cell(value)
-    if half := _HALF.search(cell):
-        raise ValueError(f"the column {name!r} has half a character, U+{ord(half[0]):04X} without its other half")
+    if half := half_character(cell):
+        raise ValueError(f"the column {name!r} has {half}")
     return cell
+
+
+def half_character(text: str) -> str:
+    """Which half a character (a lone surrogate, which JSON can write and UTF-8 cannot) the text has, or nothing."""
+    half = _HALF.search(text)
+    return f"half a character, U+{ord(half[0]):04X} without its other half" if half else ""
 
 
 def _cell(value: object) -> str:

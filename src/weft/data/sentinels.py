@@ -74,6 +74,9 @@ class WithSentinels(Tokenizer):
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode_batch(texts)
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return self.tokenizer.offsets(text)
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode([i for i in ids if i < self.tokenizer.vocab])
 

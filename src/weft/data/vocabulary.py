@@ -148,6 +148,12 @@ class VocabularyTokenizer(Tokenizer):
                 raise _not_a_text(some, start) from None
         return ids
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        try:
+            return self.inner.encode(text, add_special_tokens=False).offsets
+        except TypeError:
+            raise _not_a_text([text]) from None
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids. Special ids are left out, except that an unknown symbol becomes U+FFFD."""
         return self.join(self.symbols(ids))

@@ -21,7 +21,7 @@ from weft.catalog import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
 from weft.data.encoding import Columns, Values, columns_from, encode, longest, rows_of, shorten, split, tags_of
-from weft.data.ledger import DUPLICATES, Ledger, short
+from weft.data.ledger import BEYOND, DUPLICATES, WIDENED, WITHOUT, Ledger, short
 from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
 from weft.data.reading import Cursor, Row
@@ -37,6 +37,7 @@ EXACT = 1_000_000
 """Of up to so many rows, exactly the share that is asked for is held out; of more, nearly."""
 SPLITS = ("train", "valid", "test")
 _ROWS, _SIGNS, _NOTE = 8192, 1 << 21, 1 << 25
+_CLASSLESS = ("number", "span")
 _GOLDEN = 0x9E3779B97F4A7C15
 _BLANK = hashlib.blake2b(digest_size=8)
 BadRows = Literal["error", "skip"]
@@ -95,6 +96,8 @@ class Written(Data):
     """The field that is to be generated."""
     several: tuple[str, ...] = ()
     """Fields of which a row has several texts; the cell has them with tabs between them."""
+    beside: tuple[str, ...] = ()
+    """Further cells of a row that are kept as they were written."""
 
     def __init__(
         self,
@@ -254,7 +257,7 @@ class Written(Data):
                 if holds_out and number <= EXACT:
                     hashes.append(where)
                 for name, answer in answers.items():
-                    if answer.kind != "number":
+                    if answer.kind not in _CLASSLESS:
                         found[name].update(dict.fromkeys(_classes(answer.kind, row.cells[name])))
                 if sample and number * _GOLDEN % 2**64 < part and most > 0:
                     texts = [row.cells[name] for name in names]
@@ -285,7 +288,7 @@ class Written(Data):
         return int(different[held])
 
     def _labels(self, name: str, answer: Answer, found: Iterable[str]) -> list[str]:
-        if answer.labels is not None or answer.kind == "number":
+        if answer.labels is not None or answer.kind in _CLASSLESS:
             return list(answer.labels or ())
         labels = sort_labels(found)
         if len(labels) < 2:
@@ -331,7 +334,7 @@ class Written(Data):
         keep: Callable[[str], bool] | None,
         tell: Tell,
     ) -> None:
-        writer = Writer(folder, codec.info, list(dict.fromkeys([*self.texts(), *self.answers(), self.by])))
+        writer = Writer(folder, codec.info, list(dict.fromkeys([*self.texts(), *self.answers(), *self.beside, self.by])))
         state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
         ledger = Ledger(_flat(files), state["ledger"])
         cursors = [Cursor(some, tuple(mark), ledger.counts) for some, mark in zip(files, state["marks"], strict=True)]
@@ -368,7 +371,7 @@ class Written(Data):
     def _good(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
         """Rows that can be used; what is wrong with the others is said or counted."""
         counts, texts = ledger.counts, list(dict.fromkeys([*self.texts(), self.by]))
-        needed = [name for name, answer in self.answers().items() if answer.kind != "labels"]
+        needed = [name for name, answer in self.answers().items() if answer.kind not in ("labels", "span")]
         for row in self.rows(cursors):
             counts["rows read"] += 1
             cells, problem = row.cells, row.problem
@@ -401,6 +404,7 @@ class Written(Data):
             if ledger.to_check():
                 self._check(codec, row, ledger)
         raws: list[Any] = [row.cells for row in rows]
+        self._count_spans(codec.info, columns, ledger)
         if any(_sizes(columns, field).max(initial=0) > field.length for field in codec.info.tokenized()):
             fitted = [
                 piece
@@ -416,6 +420,14 @@ class Written(Data):
             ledger.counts["tokens"] += len(column.flat)
             ledger.counts["unknown tokens"] += int(np.count_nonzero(column.flat == field.special.unk))
         writer.add(columns, raws)
+
+    def _count_spans(self, info: Info, columns: Columns, ledger: Ledger) -> None:
+        for field in info.fields.values():
+            if field.kind == "span":
+                spans = columns[field.name]
+                assert isinstance(spans, Lists)
+                ledger.counts[WITHOUT] += int(np.count_nonzero(spans.sizes == 0))
+                ledger.counts[WIDENED] += int(np.count_nonzero(columns[f"{field.name}/widened"]))
 
     def _encoded(self, codec: Codec, recall: dict[str, Recall], rows: list[Row], ledger: Ledger) -> tuple[list[Row], Columns]:
         try:
@@ -461,6 +473,8 @@ class Written(Data):
         if lost:
             ledger.counts["truncated rows"] += 1
             ledger.counts["tokens lost"] += lost
+            for name in (f.name for f in info.fields.values() if f.kind == "span"):
+                ledger.counts[BEYOND] += len(values[name]) > 0 and not any(len(piece[name]) for piece in pieces)
         return list(zip(pieces, self._spelled_out(codec, row, field, pieces), strict=True))
 
     def _spelled_out(self, codec: Codec, row: Row, field: Field, pieces: list[Values]) -> Iterator[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.evaluate.accuracy import Accuracy
+from weft.evaluate.answers import AnswerExactMatch, AnswerF1
 from weft.evaluate.bleu import BLEU
 from weft.evaluate.bootstrap import bootstrap, paired
 from weft.evaluate.chrf import ChrF
@@ -14,11 +15,14 @@ from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.multilabel import MultiLabelF1
 from weft.evaluate.ordinal import MeanAbsoluteError
+from weft.evaluate.overlap import overlapping_sentence, overlapping_span
 from weft.evaluate.word_perplexity import WordPerplexity
 
 __all__ = [
     "BLEU",
     "Accuracy",
+    "AnswerExactMatch",
+    "AnswerF1",
     "ChrF",
     "Correlation",
     "EntityF1",
@@ -31,5 +35,7 @@ __all__ = [
     "MultiLabelF1",
     "WordPerplexity",
     "bootstrap",
+    "overlapping_sentence",
+    "overlapping_span",
     "paired",
 ]

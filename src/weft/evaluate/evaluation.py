@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Field, Hypothesis
+from weft.batch import Clock, Field, Hypothesis, Passage
 from weft.catalog import Build, block, name_of, slot
 from weft.choices import Count, Natural
 from weft.data import evaluation_batches
@@ -100,7 +100,7 @@ class Evaluation:
                     weights[name] = term.weight
                 if any(m.wants in ("text", "label") for m in self.metrics):
                     predictions = objective.predict(model, moved, self.search)
-                    answers |= {row: readable(p, codec) for row, p in zip(batch.rows, predictions, strict=True)}
+                    answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
         model.train(was_training)
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
@@ -145,9 +145,12 @@ def _figures_of(metric: Metric) -> list[str] | None:
         return None
 
 
-def readable(prediction: Any, codec: Codec) -> str:
-    """A prediction as the data writes it: the best text found, a class, several with a tab between them, tags, a number."""
+def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:
+    """A prediction about a row as the data writes it: the best text found, a class, several with a tab between them, tags, a
+    number, a passage of one of the row's texts."""
     info = codec.info
+    if isinstance(prediction, Passage):
+        return codec.excerpt(prediction, row[prediction.of])
     if isinstance(prediction, float):
         return f"{prediction:.6g}"
     if isinstance(prediction, int):

@@ -8,6 +8,7 @@ from weft.models.gpt import gpt, gpt2, gpt3
 from weft.models.language_model import LanguageModel
 from weft.models.pretrained import Loaded, Published, load, pretrained, save
 from weft.models.seq2seq import Seq2Seq
+from weft.models.span_reader import SpanReader
 from weft.models.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
@@ -20,6 +21,7 @@ __all__ = [
     "Loaded",
     "Published",
     "Seq2Seq",
+    "SpanReader",
     "Tagger",
     "TextEncoder",
     "albert",

@@ -146,7 +146,7 @@ def bert(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -185,7 +185,7 @@ def roberta(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -229,7 +229,7 @@ def albert(
         groups: How many layers have weights of their own.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose.
+        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -272,7 +272,7 @@ def electra(
         width: Width of the tokens' vectors; None = that of the size, or dim where that is given.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: encode, fill (the generator), classify, tag, choose.
+        task: What it is for: encode, fill (the generator), classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -444,6 +444,7 @@ _TASKS = {
     "ForSequenceClassification": "classify",
     "ForTokenClassification": "tag",
     "ForMultipleChoice": "choose",
+    "ForQuestionAnswering": "answer",
 }
 
 

@@ -11,12 +11,14 @@ from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU
 from weft.catalog import Build, name_of, options
 from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
+from weft.models.span_reader import SpanReader
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "classify", "tag", "choose", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text, a class of each word, the right text, texts."""
+Task = Literal["encode", "fill", "classify", "tag", "choose", "answer", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text or of each word, the right text, where an answer is,
+texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -129,14 +131,19 @@ def reader(
         return functools.partial(Chooser, **parts, pooler=pooler or cls or First, head=plain)
     if task == "tag":
         return functools.partial(Tagger, **parts, head=plain)
+    if task == "answer":
+        return functools.partial(SpanReader, **parts)
     related = functools.partial(ClassifierHead) if relation else None
     return functools.partial(TextEncoder, **parts, head=fill if task == "fill" else None, pooler=pooler or cls, relation=related)
 
 
 def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
-    """Names of the head that says a class of a text or of a word, or chooses; ``hidden``: that of a text has a hidden layer."""
+    """Names of the head that says a class of a text or of a word, chooses, or says where an answer is; ``hidden``: that of a text
+    has a hidden layer."""
     if name_of(structure) == "chooser":
         return {"classifier.*": "chooser.out.*"}
+    if name_of(structure) == "span-reader":
+        return {"qa_outputs.*": "pointer.out.*"}
     if name_of(structure) == "tagger":
         return {"classifier.*": "tagger.out.*"}
     if hidden:

@@ -119,6 +119,9 @@ class Published:
         text = Field("text", self.config["vocab_size"], length=length)
         if "decoder" in options(structure) and "encoder" in options(structure):
             return Info({"source": replace(text, name="source"), "target": replace(text, name="target")}, "target")
+        if name_of(structure) == "span-reader":
+            texts = {name: replace(text, name=name) for name in ("question", "context")}
+            return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
         labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
         tags = replace(label, name="tags", kind="tags", space="text")
@@ -266,7 +269,7 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
 
     Args:
         from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
-        task: What it shall be for: encode, fill, classify, tag, choose, write; None = what it was published for.
+        task: What it shall be for: encode, fill, classify, tag, choose, answer, write; None = what it was published for.
         pooler: Makes one vector of a text; None = as published.
 
     Example:

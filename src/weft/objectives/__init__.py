@@ -26,6 +26,7 @@ from weft.objectives.pairing import NextSentence, SentenceOrder
 from weft.objectives.prefix_lm import PrefixLM
 from weft.objectives.regression import Regression
 from weft.objectives.replaced_token import ReplacedToken
+from weft.objectives.span import SpanAnswer
 from weft.objectives.tagging import Tagging
 from weft.objectives.weighted import Weighted
 
@@ -51,6 +52,7 @@ __all__ = [
     "ReplacedToken",
     "SentenceOrder",
     "SentencePermutation",
+    "SpanAnswer",
     "Spans",
     "Tagging",
     "TextInfilling",
