@@ -146,10 +146,18 @@ class Layer(nn.Module):
 
 @slot
 class Embedder(nn.Module):
-    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are."""
+    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are.
+
+    Embedders of ``images`` take B x C x H x W and give a vector for each patch.
+    """
+
+    images: ClassVar[bool] = False
+    """Whether it takes images."""
 
     def __init__(self, dim: int, field: Field):
         super().__init__()
+        if field.kind == "image" and not self.images:
+            raise ValueError(f"{type(self).__name__} has no vectors for the image {field.name!r}: take the embedder patch")
 
     def forward(self, x: Seq) -> Seq:
         raise TypeError(f"{type(self).__name__} has no forward")
@@ -346,6 +354,14 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+class Sees:
+    """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
+    left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
+
+    embedder: Embedder
+    encoder: Encoder
+
+
 @slot
 class Structure(nn.Module):
     """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
@@ -360,8 +376,8 @@ class Structure(nn.Module):
         self.weights = weights
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates."""
-        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates) if isinstance(self, p))
+        """The protocols of this structure: Encodes, Decodes, Classifies, Tags, Fills, Relates, Sees."""
+        return tuple(p for p in (Encodes, Decodes, Classifies, Tags, Fills, Relates, Sees) if isinstance(self, p))
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -567,7 +583,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Fills, Relates, Sees."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 

@@ -37,6 +37,7 @@ FILLER = 1e4
 
 TEXT = Field("text", VOCAB, length=24)
 SPELLED = Field("text", VOCAB, length=24, letters=12)
+IMAGE = Field("image", 2, kind="image", length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
@@ -44,6 +45,7 @@ INFOS: dict[str, Info] = {
     "parallel": Info({"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24)}, target="target"),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
+    "images": Info({"image": IMAGE, "label": LABEL}, target="image"),
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
 }
 """The kinds of data that structures are tried with; one of them must do."""
@@ -192,7 +194,9 @@ def _alternatives(annotation: Any, value: Any) -> list[Any]:
 
 
 def _plain(factory: Any) -> bool:
-    """Whether it can be put into a slot as it is."""
+    """Whether it can be put into a slot as it is; one that borrows its tokens needs another beside it."""
+    if name_of(factory) == "shared-token":
+        return False
     return inspect.isclass(factory) and all(p.default is not p.empty for p in choices(factory).values())
 
 
@@ -228,6 +232,11 @@ def vectors(
 def ids(lengths: Sequence[int] = LENGTHS, seed: int = 1, vocab: int = VOCAB) -> list[Tensor]:
     """Rows of ids that are not special, each T."""
     return [torch.randint(7, vocab, (n,), generator=generator(seed * 100 + i)) for i, n in enumerate(lengths)]
+
+
+def images(field: Field, rows: int = 3, seed: int = 1) -> Seq:
+    """Images of a field's size."""
+    return Seq(normal(rows, field.vocab, field.length, field.length, seed=seed * 100))
 
 
 def pack(rows: Sequence[Tensor], side: str = "right", extra: int = 2, filler: float = FILLER) -> Seq:
@@ -276,13 +285,15 @@ def move(x: Any, device: str, dtype: torch.dtype) -> Any:
 
 
 def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, side: str = "right", extra: int = 1) -> Batch:
-    """Padded ids of every text field of ``info``, and labels; answers of other kinds are the objectives' affair."""
+    """Padded ids of every text field of ``info``, images, and labels; answers of other kinds are the objectives' affair."""
     fields: dict[str, Any] = {}
     for number, f in enumerate(info.fields.values()):
         if f.kind == "label":
             fields[f.name] = torch.arange(len(lengths)) % f.vocab
         elif f.kind == "text":
             fields[f.name] = pack(ids(lengths, seed + number, f.vocab), side, extra)
+        elif f.kind == "image":
+            fields[f.name] = images(f, len(lengths), seed + number)
     return Batch(fields, len(lengths))
 
 
@@ -388,7 +399,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
     slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
-    slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED)},
+    slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
     slots.Encoder: {"": (DIM,)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
@@ -479,6 +490,8 @@ def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 
 def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    if case.label == "image":
+        return [module(to(images(IMAGE))).data]
     x = with_marks(pack(ids()))
     soft = nn.functional.one_hot(x.data, VOCAB).float()
     return [module(to(x)).data, module(to(x.with_data(soft))).data]
@@ -522,6 +535,8 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         out.append(module.encode(x).data)
         if slots.Decodes not in provided and isinstance(getattr(module, "head", None), slots.Head):
             out.append(module.head(out[-1].flatten(0, 1)))
+        if slots.Classifies not in provided and getattr(module, "pooler", None) is not None:
+            out.append(module.features(x))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Tags in provided:
@@ -592,13 +607,13 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
 
 def to_model(case: Case, to: Mover) -> Any:
     """A structure that the objective can be tried on, where ``to`` moves things."""
-    objective = case.build()
-    factory = model_for(objective, case.wiring[0])
-    assert factory is not None, f"no structure has what it needs on {case.label} data"
     where = to(torch.zeros(1))
-    torch.manual_seed(1)
-    with torch.device(where.device):
-        model = factory(case.wiring[0])
+    with torch.random.fork_rng(devices=[]):  # two calls in a row go on with the generator, and so do not drop the same
+        factory = model_for(case.build(), case.wiring[0])
+        assert factory is not None, f"no structure has what it needs on {case.label} data"
+        torch.manual_seed(1)
+        with torch.device(where.device):
+            model = factory(case.wiring[0])
     if where.device.type != "meta":
         stir(model)
     return model.to(where.dtype).eval()

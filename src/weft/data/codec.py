@@ -12,7 +12,7 @@ from weft.slots import Codec, Data
 
 FORMAT = 1
 """Version of fields.json."""
-KINDS = ("text", "label", "labels", "tags", "number", "vector")
+KINDS = ("text", "label", "labels", "tags", "number", "vector", "image")
 
 
 def save_codec(codec: Codec, folder: Path) -> None:
