@@ -32,8 +32,8 @@ class Seq:
     """B x T nodes: words, patches, graph nodes.
 
     Args:
-        data: Ids (B x T, integer), soft ids (B x T x V), vectors (B x T x D), or images (B x C x H x W), each of which is one node
-            until an embedder makes patches of it.
+        data: Ids (B x T, integer), soft ids (B x T x V), vectors (B x T x D), or images (B x C x H x W), each of which is one
+            node until an embedder makes patches of it.
         mask: B x T, True = real, False = padding; None = no padding.
         marks: Named B x T annotations: position, segment, order, view.
         topology: How the nodes are connected.

@@ -1,4 +1,4 @@
-"""Say the pixels of hidden patches. N patches, M hidden ones, E numbers of a patch, W width of the decoder; others as in seq.py."""
+"""Say the pixels of hidden patches. N patches, M hidden ones, E numbers of a patch, W width of the decoder; see seq.py."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class MaskedPatches(Objective):
         self.budget = round(share * self.patches)
         if not 0 < self.budget < self.patches:
             raise ValueError(
-                f"share {share} hides {self.budget} of the {self.patches} patches of an image: one at least must be hidden, and one "
-                "seen"
+                f"share {share} hides {self.budget} of the {self.patches} patches of an image: "
+                "at least one must be hidden, and one seen"
             )
         width = max(8, dim // 2) if width is None else width
         self.narrow = Linear(dim, width)
@@ -134,8 +134,8 @@ class MaskedPatches(Objective):
         return (true_BME - mean_BM1) / (variance_BM1 + EPS).sqrt()
 
     def reconstruct(self, model: Any, batch: Batch) -> Tensor:
-        """B x C x H x W: the images with what is said of the hidden patches in their place. Where patches are normalised, their own
-        mean and variance are put back, which the network does not know."""
+        """B x C x H x W: the images with what is said of the hidden patches in their place. Where patches are normalised, their
+        own mean and variance are put back, which the network does not know."""
         patches_BNE = patchify(batch["image"].data, self.size).float()
         hidden_BM = batch["hidden"].data
         said_BME = self.say(model, batch).float()
