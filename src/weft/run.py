@@ -153,6 +153,8 @@ class Run:
     def predict_all(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
+        if not codec.info.texts():
+            raise ValueError("predict takes texts, but this run reads images: evaluate it on a table of them, with judge")
         field = codec.info.texts()[0].name
         search = self.evaluate().search
         cells = ({field: text} if isinstance(text, str) else text for text in texts)

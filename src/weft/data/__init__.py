@@ -10,6 +10,7 @@ from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.labelled import LabelledText
+from weft.data.labelled_images import LabelledImages, read_image
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
 from weft.data.parallel import ParallelText
@@ -33,6 +34,7 @@ __all__ = [
     "Column",
     "Dates",
     "Feed",
+    "LabelledImages",
     "LabelledText",
     "Padding",
     "ParallelText",
@@ -51,6 +53,7 @@ __all__ = [
     "example_of",
     "load_codec",
     "permute",
+    "read_image",
     "rows",
     "save_codec",
     "survives",
