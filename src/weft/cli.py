@@ -254,7 +254,7 @@ def predict(
     if not {"Classifies", "Tags"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
-    fields = [f.name for f in trained.codec.info.texts()]
+    fields = [f.name for f in trained.codec.info.texts() or trained.codec.info.images()]
     cells = (_cells(line, fields, number) for number, line in enumerate(_lines(file), 1))
     for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:

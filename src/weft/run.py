@@ -147,15 +147,14 @@ class Run:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
     def predict(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field."""
+        """The answer to each text as the data writes it: a class, tags, a number. Rows of several texts are dicts by field; an
+        image is said by its file's name."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[str | Mapping[str, str]], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
-        if not codec.info.texts():
-            raise ValueError("predict takes texts, but this run reads images: evaluate it on a table of them, with judge")
-        field = codec.info.texts()[0].name
+        field = (codec.info.texts() or codec.info.images())[0].name
         search = self.evaluate().search
         cells = ({field: text} if isinstance(text, str) else text for text in texts)
         for group in _batched(cells, batch):

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from weft import Run
+from weft import Run, load
 from weft.batch import Field
 from weft.check import check
 from weft.data import LabelledImages, load_codec, read_image, save_codec
+from weft.evaluate import Accuracy, Evaluation
 from weft.learning import Gradient
 from weft.models import vit
 from weft.objectives import Classification, MaskedPatches
@@ -119,18 +120,29 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         broken[1]
 
 
+EVALUATION = partial(Evaluation, metrics=[Accuracy])
 SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
 
 
 def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
     data = partial(LabelledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
-    run = Run(data=data, structure=SMALL(), objective=Classification, learning=partial(Gradient, steps=40, batch=64))
+    run = Run(
+        data=data,
+        structure=SMALL(),
+        objective=Classification,
+        learning=partial(Gradient, steps=40, batch=64),
+        evaluate=EVALUATION,
+    )
     assert check(run)[0].batch == (8, 64)
     run.train(tmp_path / "run", quiet=True)
     judged = run.judge("valid")
-    assert judged.metrics["accuracy"] == 1.0 if hasattr(judged, "metrics") else judged
-    with pytest.raises(ValueError, match="predict takes texts, but this run reads images"):
-        run.predict(["a.png"])
+    assert judged.figures["accuracy"] == 1.0
+    assert (tmp_path / "run/confusion.png").is_file()
+    assert run.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
+    again = load(tmp_path / "run")
+    assert again.predict([{"image": str(tmp_path / "images/2.png")}]) == ["blue"]
+    with pytest.raises(ValueError, match=r"nowhere.png: cannot be read as an image"):
+        again.predict(["nowhere.png"])
 
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:

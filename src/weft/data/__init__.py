@@ -9,8 +9,9 @@ from weft.data.columns import Column, TokenDataset
 from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
+from weft.data.image import read_image
 from weft.data.labelled import LabelledText
-from weft.data.labelled_images import LabelledImages, read_image
+from weft.data.labelled_images import LabelledImages
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
 from weft.data.parallel import ParallelText

@@ -1,4 +1,4 @@
-"""Images with a class each, from a table of file names. C channels, H height, W width."""
+"""Images with a class each, from a table of file names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from weft.batch import Field, Info
 from weft.catalog import block, name_of
 from weft.choices import Count, File, Share
+from weft.data.image import read_image
 from weft.data.reading import Cursor, Wanted, tables
 from weft.data.written import sort_labels
 from weft.keys import key
@@ -160,19 +161,3 @@ class ImageDataset:
         if not 0 <= row < len(self.rows):
             raise IndexError(f"row {row} does not exist: the dataset has {len(self.rows)} rows, counted from 0")
         return int(row)
-
-
-def read_image(path: str | Path, field: Field) -> np.ndarray:
-    """C x H x W numbers from -1 to 1 of an image's file, brought to the size of the field."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise ValueError("images are read by the package Pillow, which is not installed: pip install 'weft[images]'") from None
-    try:
-        with Image.open(path) as opened:
-            whole = opened.convert("L" if field.vocab == 1 else "RGB")
-            square = whole.resize((field.length, field.length), Image.Resampling.BILINEAR)
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path}: cannot be read as an image: {error}") from None
-    pixels_HWC = np.asarray(square, np.float32).reshape(field.length, field.length, field.vocab)
-    return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0
