@@ -20,7 +20,7 @@ from weft.seq import Seq
 
 Example = Mapping[str, Any]
 """One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Several`` of them, an int for a label, two ints or none
-for a span."""
+for a span, C x H x W numbers for an image."""
 
 
 PLACES = tuple(string.ascii_uppercase)
@@ -76,11 +76,12 @@ class Field:
 
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
-        vocab: Number of ids (for labels and tags: of classes; for a span: 2, its begin and its end; for a vector: its width).
+        vocab: Number of ids (for labels and tags: of classes; for a span: 2, its begin and its end; for a vector: its width; for
+            an image: its channels).
         kind: ``text``; ``texts`` (several in a row); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for
             each word of the text that ``space`` names), ``span`` (first and last token of an answer in the text that ``space``
-            names, or none), ``number``; or ``vector``.
-        length: Longest text in tokens, as far as it is known.
+            names, or none), ``number``; ``vector``; or ``image`` (channels x height x width).
+        length: Longest text in tokens, as far as it is known; for an image, its height and its width in pixels.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
         labels: The classes' names, for labels and tags.
@@ -157,6 +158,13 @@ class Info:
         """All fields that a tokenizer encodes: those of one text a row, and those of several."""
         return [f for f in self.fields.values() if f.kind in ("text", "texts")]
 
+    def images(self) -> list[Field]:
+        return [f for f in self.fields.values() if f.kind == "image"]
+
+    def about(self) -> list[Field]:
+        """What an answer is about: an image, in data without texts; else the texts (``given``)."""
+        return self.images()[:1] if self.images() and not self.texts() else self.given()
+
     def given(self) -> list[Field]:
         """The texts that an answer is about: ``text``, or all there are, which then must be of one id space."""
         found = [self.fields["text"]] if "text" in self.fields else self.texts()
@@ -199,6 +207,8 @@ class Info:
                 most = max(1, length or min(f.length, 32))
                 sizes = rng.integers(1, most + 1, number).tolist()
                 example[f.name] = Several(tuple(_imagined(f, rng, size) for size in sizes))
+            elif f.kind == "image":
+                example[f.name] = rng.normal(size=(f.vocab, f.length, f.length)).astype(np.float32)
             else:
                 example[f.name] = _imagined(f, rng, places[f.name])
         return example
@@ -309,7 +319,8 @@ class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
     Integer arrays and ``Marked`` ids become padded sequences, ``Several`` of them ``Ragged`` ones, ``Picks`` gathered rows, ints
-    and floats one number per row, float arrays stacked tensors, and an ``Instance`` inside becomes a batch inside.
+    and floats one number per row, float arrays stacked tensors (those of three dimensions, which are images, as a ``Seq``), and
+    an ``Instance`` inside becomes a batch inside.
     """
 
 
@@ -391,8 +402,8 @@ class Batch:
         return replace(self, fields={k: v.to(device) for k, v in self.fields.items()})
 
     def tokens(self) -> int:
-        """Real tokens in its sequences."""
-        return sum(int(s.mask.sum()) if s.mask is not None else s.rows * s.width for s in self.sequences())
+        """Real tokens in its sequences; an image counts as its side, as it does where a batch is filled."""
+        return sum(_tokens(s) for s in self.sequences())
 
     def sequences(self) -> Iterator[Seq]:
         for value in self.fields.values():
@@ -402,6 +413,12 @@ class Batch:
                 yield value.seq
             elif isinstance(value, Batch):
                 yield from value.sequences()
+
+
+def _tokens(x: Seq) -> int:
+    if x.mask is not None:
+        return int(x.mask.sum())
+    return x.rows * (x.data.shape[-1] if x.data.ndim == 4 else x.width)
 
 
 def pad(rows: Sequence[np.ndarray], value: int = 0) -> Seq:
@@ -456,7 +473,8 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
         elif isinstance(first, Marked) or (isinstance(first, np.ndarray) and first.dtype.kind in "iu"):
             fields[name] = _sequences(values)
         else:
-            fields[name] = torch.from_numpy(np.stack(values))
+            stacked = torch.from_numpy(np.stack(values))
+            fields[name] = Seq(stacked) if stacked.ndim == 4 else stacked
     for name, first in instances[0].items():
         if isinstance(first, Picks):
             width = fields[first.of].width

@@ -150,6 +150,7 @@ def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
     lengths = {name: np.array([length]) for name, length in info.lengths(info.imagine(rng)).items()}
+    lengths |= {f.name: np.array([f.length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
     instances: list[Instance] = []
     for _ in range(max(1, min(4096, budget // max(1, cost)))):

@@ -255,7 +255,7 @@ def predict(
     if not {"Classifies", "Tags", "Chooses", "Points"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
-    fields = {f.name: f.kind for f in trained.codec.info.tokenized()}
+    fields = {f.name: f.kind for f in trained.codec.info.tokenized() or trained.codec.info.images()}
     cells = (_cells(line, fields, number) for number, line in enumerate(_lines(file), 1))
     for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:

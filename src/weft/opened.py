@@ -32,6 +32,8 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         device: Where to compute.
     """
     loaded = load(name, task=task)
+    if not loaded.info.texts():
+        raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
     tokenizer = PublishedTokenizer(from_=str(loaded.published.path))
     codec = Codec(_told(loaded.info, loaded.published, tokenizer), {"text": tokenizer})
     model = loaded.model.to(choose_device(device))

@@ -149,7 +149,7 @@ class Run:
     def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
         """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are dicts by
         field, with a list (or a text with tabs in it) where a field has several:
-        ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``."""
+        ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is said by its file's name."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:

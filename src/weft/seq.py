@@ -32,7 +32,8 @@ class Seq:
     """B x T nodes: words, patches, graph nodes.
 
     Args:
-        data: Ids (B x T, integer), soft ids (B x T x V) or vectors (B x T x D).
+        data: Ids (B x T, integer), soft ids (B x T x V), vectors (B x T x D), or images (B x C x H x W), each of which is one
+            node until an embedder makes patches of it.
         mask: B x T, True = real, False = padding; None = no padding.
         marks: Named B x T annotations: position, segment, order, view.
         topology: How the nodes are connected.
@@ -50,13 +51,13 @@ class Seq:
     @property
     def width(self) -> int:
         """T, the padded length."""
-        return self.data.shape[1]
+        return 1 if self.data.ndim == 4 else self.data.shape[1]
 
     def real(self) -> Tensor:
         """The mask, B x T, also where it was left out."""
         if self.mask is not None:
             return self.mask
-        return torch.ones(self.data.shape[:2], dtype=torch.bool, device=self.data.device)
+        return torch.ones(self.rows, self.width, dtype=torch.bool, device=self.data.device)
 
     def lengths(self) -> Tensor:
         """Real positions per row, B."""

@@ -146,10 +146,18 @@ class Layer(nn.Module):
 
 @slot
 class Embedder(nn.Module):
-    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are."""
+    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are.
+
+    Embedders of ``images`` take B x C x H x W and give a vector for each patch.
+    """
+
+    images: ClassVar[bool] = False
+    """Whether it takes images."""
 
     def __init__(self, dim: int, field: Field):
         super().__init__()
+        if field.kind == "image" and not self.images:
+            raise ValueError(f"{type(self).__name__} has no vectors for the image {field.name!r}: take the embedder patch")
 
     def forward(self, x: Seq) -> Seq:
         raise TypeError(f"{type(self).__name__} has no forward")
@@ -383,6 +391,14 @@ CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
 """What the head of a structure that chooses says."""
 
 
+class Sees:
+    """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
+    left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
+
+    embedder: Embedder
+    encoder: Encoder
+
+
 @slot
 class Structure(nn.Module):
     """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
@@ -401,7 +417,7 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Chooses)
+PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Chooses, Sees)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -618,7 +634,7 @@ class Objective(nn.Module):
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, Points, Chooses, ..."""
+    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, ..."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 

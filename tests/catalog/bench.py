@@ -37,6 +37,7 @@ FILLER = 1e4
 
 TEXT = Field("text", VOCAB, length=24, spare=4)
 SPELLED = Field("text", VOCAB, length=24, letters=12)
+IMAGE = Field("image", 2, kind="image", length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
@@ -55,6 +56,7 @@ INFOS: dict[str, Info] = {
         },
         target="question",
     ),
+    "images": Info({"image": IMAGE, "label": LABEL}, target="image"),
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
     "questions": Info(
         {
@@ -214,7 +216,9 @@ def _alternatives(annotation: Any, value: Any) -> list[Any]:
 
 
 def _plain(factory: Any) -> bool:
-    """Whether it can be put into a slot as it is."""
+    """Whether it can be put into a slot as it is; one that borrows its tokens needs another beside it."""
+    if name_of(factory) == "shared-token":
+        return False
     return inspect.isclass(factory) and all(p.default is not p.empty for p in choices(factory).values())
 
 
@@ -250,6 +254,11 @@ def vectors(
 def ids(lengths: Sequence[int] = LENGTHS, seed: int = 1, vocab: int = VOCAB) -> list[Tensor]:
     """Rows of ids that are not special, each T."""
     return [torch.randint(7, vocab, (n,), generator=generator(seed * 100 + i)) for i, n in enumerate(lengths)]
+
+
+def images(field: Field, rows: int = 3, seed: int = 1) -> Seq:
+    """Images of a field's size."""
+    return Seq(normal(rows, field.vocab, field.length, field.length, seed=seed * 100))
 
 
 def pack(rows: Sequence[Tensor], side: str = "right", extra: int = 2, filler: float = FILLER) -> Seq:
@@ -298,13 +307,15 @@ def move(x: Any, device: str, dtype: torch.dtype) -> Any:
 
 
 def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, side: str = "right", extra: int = 1) -> Batch:
-    """Padded ids of every text field of ``info``, and labels; answers of other kinds are the objectives' affair."""
+    """Padded ids of every text field of ``info``, images, and labels; answers of other kinds are the objectives' affair."""
     fields: dict[str, Any] = {}
     for number, f in enumerate(info.fields.values()):
         if f.kind == "label":
             fields[f.name] = torch.arange(len(lengths)) % f.vocab
         elif f.kind == "text":
             fields[f.name] = pack(ids(lengths, seed + number, f.vocab), side, extra)
+        elif f.kind == "image":
+            fields[f.name] = images(f, len(lengths), seed + number)
     return Batch(fields, len(lengths))
 
 
@@ -410,7 +421,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
     slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
-    slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED)},
+    slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
     slots.Encoder: {"": (DIM,)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
@@ -501,6 +512,8 @@ def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 
 def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    if case.label == "image":
+        return [module(to(images(IMAGE))).data]
     x = with_marks(pack(ids()))
     soft = nn.functional.one_hot(x.data, VOCAB).float()
     return [module(to(x)).data, module(to(x.with_data(soft))).data]
@@ -544,9 +557,9 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         out.append(module.encode(x).data)
         if not hasattr(module, "decode") and isinstance(getattr(module, "head", None), slots.Head):
             out.append(module.head(out[-1].flatten(0, 1)))
-    if isinstance(module, slots.Relates) and module.pooler is not None:
-        out.append(module.features(next(batch.sequences())))
-        out += [] if module.relation is None else [module.relation(out[-1])]
+        if slots.Classifies not in provided and getattr(module, "pooler", None) is not None:
+            out.append(module.features(x))
+            out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Chooses in provided:

@@ -67,6 +67,7 @@ from .bench import (
     grid,
     heads_of,
     ids,
+    images,
     kind_of,
     memories,
     memory_of,
@@ -655,10 +656,36 @@ def check_layer_past(factory: Any) -> None:
 # --------------------------------------------------------------------------------------------------------------- embedder
 
 
+def _of_ids(factory: Any) -> list[Case]:
+    found = [case for case in cases(factory) if case.label != "image"]
+    if not found:
+        raise Inapplicable("it takes images, which have no ids")
+    return found
+
+
+@check(Embedder)
+@torch.no_grad()
+def check_embedder_images(factory: Any) -> None:
+    """An image becomes B x T x D vectors, whatever the other rows are; every pixel matters."""
+    found = [case for case in cases(factory) if case.label == "image"]
+    if not found:
+        raise Inapplicable("it takes no images")
+    for case in found:
+        module, x = case.build(), images(case.wiring[1])
+        out = module(x)
+        assert out.data.ndim == 3 and out.rows == 3 and out.data.shape[-1] == DIM, f"images become {tuple(out.data.shape)}"
+        for row in range(3):
+            same(module(Seq(x.data[row : row + 1])).data[0], out.data[row], f"row {row} depends on other rows")
+        for place in ((0, 0, 0), (1, 31, 31), (0, 7, 20)):
+            changed = x.data.clone()
+            changed[(slice(None), *place)] += 1
+            assert not torch.equal(module(Seq(changed)).data, out.data), f"the pixel {place} does not matter"
+
+
 @check(Embedder)
 def check_soft_ids(factory: Any) -> None:
     """A one-hot row of the vocabulary is the same as its id, and a gradient reaches soft ids where ids matter."""
-    for case in cases(factory):
+    for case in _of_ids(factory):
         module = case.build()
         x = with_marks(pack(ids()))
         hot = nn.functional.one_hot(x.data, VOCAB).float().requires_grad_()
@@ -678,7 +705,7 @@ def check_soft_ids(factory: Any) -> None:
 @torch.no_grad()
 def check_embedder_padding(factory: Any) -> None:
     """Padding on either side changes nothing at real positions, nor do other rows."""
-    for case in cases(factory):
+    for case in _of_ids(factory):
         module, rows = case.build(), ids()
         alone = [module(with_marks(Seq(row[None]))).data[0] for row in rows]
         assert alone[0].shape == (len(rows[0]), DIM), f"{len(rows[0])} ids become {tuple(alone[0].shape)}"
@@ -693,7 +720,7 @@ def check_embedder_padding(factory: Any) -> None:
 @torch.no_grad()
 def check_embedder_local(factory: Any) -> None:
     """The vector of a position depends on its own id (and place) only."""
-    for case in cases(factory):
+    for case in _of_ids(factory):
         module, x = case.build(), torch.stack(ids((6, 6)))
         changed = x.clone()
         changed[:, 3] = (changed[:, 3] - 6) % (VOCAB - 7) + 7
@@ -707,7 +734,7 @@ def check_embedder_local(factory: Any) -> None:
 @torch.no_grad()
 def check_embedder_steps(factory: Any) -> None:
     """A position mark replaces the counting of positions: what stepping relies on."""
-    for case in cases(factory):
+    for case in _of_ids(factory):
         module, x = case.build(), with_marks(Seq(torch.stack(ids((6, 6)))))
         pieces = [
             Seq(x.data[:, t : t + 1]).mark(**{n: m[:, t : t + 1] for n, m in x.marks.items()}, position=torch.full((2, 1), t))
@@ -1174,6 +1201,9 @@ def _structures(factory: Any, protocol: type) -> Iterator[tuple[Case, Any, Info]
 def check_encodes(factory: Any) -> None:
     """``encode``: padding on either side changes nothing, nor do other rows, in training as in eval."""
     for case, module, info in _structures(factory, Encodes):
+        if not info.texts():
+            _check_image_rows(lambda x, module=module: module.encode(x).data, info, case.label)
+            continue
         field = _encoded(module, info)
         for training in (False, True):
             module.train(training)
@@ -1187,6 +1217,12 @@ def check_encodes(factory: Any) -> None:
                 )
 
 
+def _check_image_rows(function: Callable[[Seq], Tensor], info: Info, label: str) -> None:
+    x = images(info.images()[0])
+    alone = [function(Seq(row[None]))[0] for row in x.data]
+    same_rows(list(function(x)), alone, f"{label}: an image depends on other rows")
+
+
 def _encoded(module: Any, info: Info) -> Any:
     """The field that a structure encodes: the text that it does not generate, if there are two."""
     texts = [f for f in info.texts() if Decodes not in module.provides() or f.name != module.target.name]
@@ -1198,6 +1234,11 @@ def _encoded(module: Any, info: Info) -> Any:
 def check_classifies(factory: Any) -> None:
     """``features``: B x D, padding and other rows change nothing; the classifier has a logit per class."""
     for case, module, info in _structures(factory, Classifies):
+        if not info.texts():
+            _check_image_rows(module.features, info, case.label)
+            logits = module.classifier(module.features(images(info.images()[0])))
+            assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
+            continue
         rows = ids((5, 3, 1), 4, info["text"].vocab)
         for training in (False, True):
             module.train(training)
@@ -1417,6 +1458,8 @@ def check_targets(factory: Any) -> None:
     """Targets stand at real positions and are ids of the vocabulary, never padding."""
     for case, objective, _ in _fitting(factory):
         info: Info = case.wiring[0]
+        if not info.texts():  # there are no ids: what is whole numbers there are places
+            continue
         vocab = max(f.vocab for f in info.fields.values())
         for example in [info.imagine(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
             made = objective.prepare(example, np.random.default_rng(4), [example])

@@ -312,7 +312,8 @@ def test_two_tensors_that_are_swapped_are_noticed(name: str, tmp_path: Path) -> 
 
 
 def test_every_family_is_compared() -> None:
-    assert {made(name, 0).config.model_type for name in ALL} == set(LAYOUTS)
+    images = {"vit"}  # test_published_vit.py
+    assert {made(name, 0).config.model_type for name in ALL} == set(LAYOUTS) - images
 
 
 def test_shards_are_read_as_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from weft.models import (
     t5_v1_1,
     transformer_base,
     transformer_big,
+    vit,
 )
 from weft.slots import Structure
 
@@ -46,6 +48,7 @@ BUILDERS: dict[str, Any] = {
     "t5-v1-1": t5_v1_1,
     "transformer-base": transformer_base,
     "transformer-big": transformer_big,
+    "vit": vit,
 }
 
 
@@ -57,10 +60,12 @@ def rows() -> list[tuple[str, str, int, int, float]]:
 
 def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     told = {"size": size} if size else {}
-    task = {"task": "encode"} if model in ("bert", "roberta", "albert", "electra") else {}
+    task = {"task": "encode"} if model in ("bert", "roberta", "albert", "electra", "vit") else {}
     source = Field("source", vocab)
     info = Info({"source": source, "target": Field("target", vocab)}, "target")
     one = Info({"text": Field("text", vocab)})
+    if model == "vit":
+        info = Info({"image": Field("image", vocab, kind="image", length=224)})
     with torch.device("meta"):
         return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", "bert", "roberta", "albert", "electra")) else info)
 
@@ -89,7 +94,7 @@ def test_every_named_model_and_size_is_in_the_table() -> None:
         assert {(name, s) for s in sizes} <= there
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "albert", "gpt2", "t5", "bart"])
+@pytest.mark.parametrize("name", ["bert", "roberta", "albert", "gpt2", "t5", "bart", "vit"])
 def test_the_sizes_are_those_of_transformers(name: str) -> None:
     import transformers as hf
 
@@ -98,6 +103,7 @@ def test_the_sizes_are_those_of_transformers(name: str) -> None:
         "roberta": (hf.RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1), hf.RobertaModel),
         "albert": (hf.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072), hf.AlbertModel),
         "gpt2": (hf.GPT2Config(), hf.GPT2LMHeadModel),
+        "vit": (hf.ViTConfig(), partial(hf.ViTModel, add_pooling_layer=False)),
         "t5": (hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12), hf.T5ForConditionalGeneration),
         "bart": (
             hf.BartConfig(
@@ -117,6 +123,6 @@ def test_the_sizes_are_those_of_transformers(name: str) -> None:
         theirs = model(config)
     size = "small" if name == "gpt2" else "base"
     extra = sum(p.numel() for n, p in theirs.named_parameters() if n.startswith("pooler.")) if name == "roberta" else 0
-    ours = count(built(name, size, config.vocab_size))
+    ours = count(built(name, size, config.num_channels if name == "vit" else config.vocab_size))
     extra -= config.vocab_size if name == "bart" else 0  # its bias of logits is a buffer there
     assert ours == count(theirs) - extra

@@ -14,6 +14,7 @@ from weft.blocks.mark import Mark
 from weft.blocks.multihead import MultiHead
 from weft.blocks.norm import LayerNorm, RMSNorm
 from weft.blocks.ordered import Ordered
+from weft.blocks.patch import Patch, patches_in, patchify, unpatchify
 from weft.blocks.pooler import Concat, First, Last, Max, Mean
 from weft.blocks.position import Learned, RelativeBias, Rotary, Sinusoidal
 from weft.blocks.recurrent import GRU, LSTM
@@ -57,6 +58,7 @@ __all__ = [
     "Mean",
     "MultiHead",
     "Ordered",
+    "Patch",
     "PositionwiseFeedForward",
     "PostNorm",
     "PreNorm",
@@ -81,5 +83,8 @@ __all__ = [
     "Untied",
     "attend",
     "look",
+    "patches_in",
+    "patchify",
     "recording",
+    "unpatchify",
 ]

@@ -68,7 +68,7 @@ class Learned(Embedder):
     Gehring et al. 2017, https://arxiv.org/abs/1705.03122
 
     Args:
-        length: Number of positions; None = the field's longest row, with room for special ids.
+        length: Number of positions; None = the field's longest row, for a text with room for special ids.
         offset: Rows of the table before position 0 (published models keep some).
 
     Example:
@@ -80,7 +80,8 @@ class Learned(Embedder):
 
     def __init__(self, dim: int, field: Field, *, length: Count | None = None, offset: Natural = 0):
         super().__init__(dim, field)
-        self.length = field.length + len(Special.NAMES) if length is None else length
+        room = len(Special.NAMES) if field.kind == "text" else 0
+        self.length = field.length + room if length is None else length
         self.offset = offset
         # Variance 1, as the tokens' vectors have: smaller positions are drowned by them and learned late.
         self.weight = nn.Parameter(torch.empty(self.length + offset, dim))

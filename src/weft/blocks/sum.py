@@ -42,6 +42,8 @@ class Sum(Embedder):
         torch.Size([1, 2, 4])
     """
 
+    images = True
+
     def __init__(
         self,
         dim: int,

@@ -9,7 +9,9 @@ from weft.data.columns import Column, TokenDataset
 from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
+from weft.data.image import read_image
 from weft.data.labelled import LabelledText
+from weft.data.labelled_images import LabelledImages
 from weft.data.multiple_choice import MultipleChoice
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
@@ -35,6 +37,7 @@ __all__ = [
     "Column",
     "Dates",
     "Feed",
+    "LabelledImages",
     "LabelledText",
     "MultipleChoice",
     "Padding",
@@ -55,6 +58,7 @@ __all__ = [
     "example_of",
     "load_codec",
     "permute",
+    "read_image",
     "rows",
     "save_codec",
     "survives",

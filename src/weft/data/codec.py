@@ -12,7 +12,7 @@ from weft.slots import Codec, Data
 
 FORMAT = 1
 """Version of fields.json."""
-KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector")
+KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector", "image")
 
 
 def save_codec(codec: Codec, folder: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.batch import Field, Info, Marked, Picks, Several
+from weft.data.image import read_image
 from weft.data.lists import Lists
 from weft.data.recall import Recall
 from weft.slots import Codec, Tokenizer
@@ -61,6 +62,8 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
     """
     columns: Columns = {}
     for field in codec.info.fields.values():
+        if field.kind == "image":
+            continue  # read from its file when it is needed
         if field.kind == "texts":
             columns |= _several(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows], recall)
             continue
@@ -297,6 +300,8 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
     """An example from a row's numbers."""
     example: dict[str, Any] = {}
     for field in info.fields.values():
+        if field.kind == "image":
+            continue
         value = values[field.name]
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
@@ -335,6 +340,8 @@ def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:
 
 
 def example_of(codec: Codec, cells: Mapping[str, str]) -> dict[str, Any]:
-    """The example of a row's cells, as training would have made it; answers that are not there are class 0."""
-    (values,) = rows_of(encode(codec, [cells]))
-    return assemble(codec.info, shorten(codec.info, values)[0])
+    """The example of a row's cells, as training would have made it; answers that are not there are class 0. The cell of an image
+    is its file."""
+    (values,) = rows_of(encode(codec, [cells])) or [{}]
+    images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
+    return assemble(codec.info, shorten(codec.info, values)[0]) | images

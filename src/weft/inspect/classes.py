@@ -20,7 +20,7 @@ def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
     if label is None or label.kind != "label" or not judged.predictions:
         return None
     rows = sorted(judged.predictions)
-    fields = [f.name for f in run.codec.info.tokenized()]
+    fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
     right = [judged.references[row]["label"] for row in rows]
     shares = run.predict_all([{name: judged.references[row][name] for name in fields} for row in rows])
     best = [max(answer.probabilities.values(), default=0.0) for answer in shares]

@@ -5,6 +5,7 @@ from weft.models.bert import albert, bert, electra, roberta
 from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
 from weft.models.gpt import gpt, gpt2, gpt3
+from weft.models.image_encoder import ImageEncoder
 from weft.models.language_model import LanguageModel
 from weft.models.pretrained import Loaded, Published, load, pretrained, save
 from weft.models.seq2seq import Seq2Seq
@@ -13,10 +14,12 @@ from weft.models.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.transformer import transformer_base, transformer_big
+from weft.models.vit import vit
 
 __all__ = [
     "Chooser",
     "Classifier",
+    "ImageEncoder",
     "LanguageModel",
     "Loaded",
     "Published",
@@ -41,4 +44,5 @@ __all__ = [
     "t5_v1_1",
     "transformer_base",
     "transformer_big",
+    "vit",
 ]

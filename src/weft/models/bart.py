@@ -131,7 +131,7 @@ def _rules(structure: Any) -> list[Rule]:
         named[f"{theirs}.fc1.*"] = f"{ours}.feedforward.up.*"
         named[f"{theirs}.fc2.*"] = f"{ours}.feedforward.down.*"
         named[f"{theirs}.final_layer_norm.*"] = f"{ours}.feedforward_residual.norm.*"
-    return rules(named) + rules({"final_logits_bias": "head.bias"}, lead=True)
+    return rules(named) + rules({"final_logits_bias": "head.bias"}, lead=1)
 
 
 def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:

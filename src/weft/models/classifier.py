@@ -17,14 +17,14 @@ from weft.slots import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Poo
 
 @block("classifier")
 class Classifier(Structure, Encodes, Embeds, Classifies):
-    """Says the class (field ``label``) of a text, or of a pair of texts that are read as one.
+    """Says the class (field ``label``) of a text, of a pair of texts that are read as one, or of an image.
 
     p(label | x) = softmax(head(pooler(encoder(x))))
 
     Args:
         dim: Width of all vectors between the parts.
-        embedder: Vectors of the tokens.
-        encoder: n -> n, over the text.
+        embedder: Vectors of the tokens; those of an image are its patches.
+        encoder: n -> n, over the text or the patches.
         pooler: n -> 1, over what was encoded.
         head: Logits over the classes.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
@@ -50,7 +50,7 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
     ):
         super().__init__(info, weights=weights)
         self.dim = dim
-        self.embedder = embedder(dim, info.given()[0])
+        self.embedder = embedder(dim, info.about()[0])
         self.encoder = encoder(dim)
         self.pooler = pooler(dim)
         self.classifier = head(dim, info["label"], None)

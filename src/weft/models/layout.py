@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from torch import Tensor
+
+from weft.batch import Field
 from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
 from weft.catalog import Build, name_of, options
 from weft.models.chooser import Chooser
@@ -17,8 +20,8 @@ from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
 Task = Literal["encode", "fill", "classify", "tag", "choose", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text or of each word, the right text, where an answer is,
-texts."""
+"""What a network is for: vectors of tokens, hidden tokens, a class of the text or of each word, the right one of several, where
+an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -54,6 +57,17 @@ class Config(dict[str, Any]):
                 raise ValueError(f"config.json: {key} is {self[key]!r}, but only {value!r} is supported")
 
 
+def text_field(config: Config) -> Field:
+    """The text that a model reads, as far as its config.json tells."""
+    length = next((config[k] for k in ("max_position_embeddings", "n_positions") if k in config), 512)
+    return Field("text", config["vocab_size"], length=length)
+
+
+def vocab_size(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """As many ids as there are vectors of tokens."""
+    return {"vocab_size": next(t.shape[0] for n, t in tensors.items() if n.endswith("embedder.parts.0.weight"))}
+
+
 @dataclass(frozen=True)
 class Layout:
     """One family.
@@ -62,11 +76,13 @@ class Layout:
         type: Its ``model_type``.
         prefix: What stands before the names of the body in files of a model with a head.
         read: config.json, the task, and the names of the tensors -> our structure.
-        write: Our structure's choices -> config.json (without the sizes of vocabularies).
+        write: Our structure's choices -> config.json (without the sizes that the data says).
         rules: Our structure -> the rules of its tensors' names.
         tasks: Names of transformers' classes (``architectures``) with what they are for.
         tied: Names of theirs that repeat another tensor when weights are tied.
         ignored: Patterns of theirs that are no weights, or constants.
+        field: config.json -> the field that is read.
+        sizes: Our tensors -> what config.json says of the data: of a text, the size of its vocabulary.
     """
 
     type: str
@@ -76,7 +92,9 @@ class Layout:
     rules: Any
     tasks: Mapping[str, str]
     tied: Sequence[str] = ()
-    ignored: Sequence[str] = field(default=())
+    ignored: Sequence[str] = ()
+    field: Callable[[Config], Field] = text_field
+    sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size
 
 
 LAYOUTS: dict[str, Layout] = {}

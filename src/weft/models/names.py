@@ -20,17 +20,18 @@ class Rule:
         ours: Patterns of our names.
         theirs: Pattern of their name, with the same wildcards in the same order.
         transpose: Whether theirs is a matrix from input to output (ours are from output to input).
-        lead: Whether theirs has a first dimension of 1 that ours have not.
+        lead: How many first dimensions of 1 theirs has that ours have not.
     """
 
     ours: tuple[str, ...]
     theirs: str
     transpose: bool = False
-    lead: bool = False
+    lead: int = 0
 
     def to_ours(self, tensor: Tensor) -> list[Tensor]:
-        if self.lead and tensor.ndim and tensor.shape[0] == 1:
-            tensor = tensor[0]
+        for _ in range(self.lead):
+            if tensor.ndim and tensor.shape[0] == 1:
+                tensor = tensor[0]
         if self.transpose and tensor.ndim == 2:
             tensor = tensor.T
         if not tensor.ndim or tensor.shape[0] % len(self.ours):
@@ -41,10 +42,10 @@ class Rule:
         tensor = torch.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
         if self.transpose and tensor.ndim == 2:
             tensor = tensor.T
-        return (tensor[None] if self.lead else tensor).contiguous()
+        return tensor.reshape((1,) * self.lead + tensor.shape).contiguous()
 
 
-def rules(named: Mapping[str, str | tuple[str, ...]], *, transpose: bool = False, lead: bool = False) -> list[Rule]:
+def rules(named: Mapping[str, str | tuple[str, ...]], *, transpose: bool = False, lead: int = 0) -> list[Rule]:
     """Rules from pairs ``theirs: ours``."""
     return [
         Rule((ours,) if isinstance(ours, str) else ours, theirs, transpose=transpose, lead=lead) for theirs, ours in named.items()

@@ -115,23 +115,22 @@ class Published:
 
     def info(self, structure: Build[Structure]) -> Info:
         """The fields that the structure is built for, as far as the config tells."""
-        length = next((self.config[k] for k in ("max_position_embeddings", "n_positions") if k in self.config), 512)
-        text = Field("text", self.config["vocab_size"], length=length)
+        read = self.layout.field(self.config)
         if "decoder" in options(structure) and "encoder" in options(structure):
-            return Info({"source": replace(text, name="source"), "target": replace(text, name="target")}, "target")
+            return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name_of(structure) == "span-reader":
-            texts = {name: replace(text, name=name) for name in ("question", "context")}
+            texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
         labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
         tags = replace(label, name="tags", kind="tags", space="text")
-        choices = {"question": replace(text, name="question"), "choices": replace(text, name="choices", kind="texts")}
+        choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
         if name_of(structure) == "chooser":
             return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
         fields = {"classifier": {"label": label}, "tagger": {"tags": tags}}.get(name_of(structure), {})
         if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
             fields = {"label": label}
-        return Info({"text": text, **fields})
+        return Info({read.name: read, **fields}, read.name)
 
     def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
         """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
@@ -347,8 +346,8 @@ def save(
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
     bare = title.endswith("Model") and found.prefix and not title.endswith("LMHeadModel")
     out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
-    vocab = next(t.shape[0] for n, t in tensors.items() if n.endswith("embedder.parts.0.weight"))
-    content = {"model_type": found.type, "architectures": [title], "vocab_size": vocab, **found.write(structure), **config}
+    sizes = found.sizes(tensors)
+    content = {"model_type": found.type, "architectures": [title], **sizes, **found.write(structure), **config}
     write_json(folder / "config.json", content)
     save_file(out, str(folder / "model.safetensors"), metadata={"format": "pt"})
     return folder

@@ -6,6 +6,7 @@ from weft.objectives.denoising import Denoising
 from weft.objectives.encoder_lm import EncoderLM
 from weft.objectives.hiding import Spans, Tokens, Words
 from weft.objectives.masked_lm import MaskedLM
+from weft.objectives.masked_patches import MaskedPatches
 from weft.objectives.multi_label import MultiLabel
 from weft.objectives.next_token import NextToken
 from weft.objectives.noises import (
@@ -40,6 +41,7 @@ __all__ = [
     "DropTokens",
     "EncoderLM",
     "MaskedLM",
+    "MaskedPatches",
     "MultiLabel",
     "NextSentence",
     "NextToken",

@@ -1,4 +1,4 @@
-"""The text that an answer is about."""
+"""What an answer is about: a text, a pair of texts, or an image."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from weft.batch import Example, Info, Marked
 
 class Given:
     """One text in its frame, or the two of a pair as one sequence: ``text <eos>``, ``first <sep> second <eos>``, or as the
-    published tokenizer has it, such as ``[CLS] first [SEP] second [SEP]``."""
+    published tokenizer has it, such as ``[CLS] first [SEP] second [SEP]``. An image is given as it is."""
 
     def __init__(self, info: Info):
-        self.fields = info.given()
+        self.fields = info.about()
         self.frame = self.fields[0].frame
 
     def __call__(self, example: Example) -> np.ndarray | Marked:
+        if self.fields[0].kind == "image":
+            return np.asarray(example[self.fields[0].name])
         return self.frame.around([example[field.name] for field in self.fields])
 
 
