@@ -236,7 +236,7 @@ Asked = str | Mapping[str, str | Sequence[str]]
 
 def _cells(info: Info, asked: Asked) -> dict[str, str]:
     """The cells of a row. Where a field has several texts, there must be two at least."""
-    fields = info.tokenized()
+    fields = info.tokenized() or info.images()
     row = {fields[0].name: asked} if isinstance(asked, str) else asked
     cells = {name: value if isinstance(value, str) else "\t".join(map(_untabbed, value)) for name, value in row.items()}
     for f in fields:

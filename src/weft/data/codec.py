@@ -68,9 +68,16 @@ def _read_info(file: Path) -> Info:
 
 def _field(content: dict[str, Any]) -> Field:
     special, labels = Special(**content["special"]), tuple(map(str, content["labels"]))
-    frame = {name: tuple(map(int, v)) if isinstance(v, list) else bool(v) for name, v in content["frame"].items()}
+    around = content["frame"]
+    first, between, last = (tuple(map(int, around[name])) for name in ("first", "between", "last"))
     f = Field(
-        **{**content, "special": special, "labels": labels, "stops": tuple(map(int, content["stops"])), "frame": Frame(**frame)}
+        **{
+            **content,
+            "special": special,
+            "labels": labels,
+            "stops": tuple(map(int, content["stops"])),
+            "frame": Frame(first, between, last, bool(around["segments"])),
+        }
     )
     for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
         if not isinstance(getattr(f, name), kind):
