@@ -65,7 +65,7 @@ class Vectors:
         lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
         score = vectors @ asked / np.maximum(lengths, 1e-12)
         best = np.argsort(-score, kind="stable")[:most]
-        return [(float(score[i]), texts[i]) for i in best.tolist()]
+        return [(float(score[i]), texts[i]) for i in map(int, best)]
 
 
 def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
