@@ -21,8 +21,8 @@ from weft.build import Plan, build_network
 from weft.catalog import CATALOG, name_of
 from weft.check import check
 from weft.learning import Gradient
-from weft.models import Classifier, LanguageModel, Seq2Seq, Tagger
-from weft.objectives import Classification, EncoderLM, MultiLabel, NextToken, Ordinal, Regression, Tagging, Weighted
+from weft.models import Classifier, LanguageModel, Seq2Seq, SpanReader, Tagger
+from weft.objectives import Classification, EncoderLM, MultiLabel, NextToken, Ordinal, Regression, SpanAnswer, Tagging, Weighted
 from weft.run import Run
 from weft.slots import Data, Decoder, Encoder, Objective, Pooler
 
@@ -35,6 +35,11 @@ INFOS = {
     "text with several labels": Info({"text": _TEXT("text"), "label": Field("label", 3, "labels")}, "text", "several labels"),
     "text with a number": Info({"text": _TEXT("text"), "label": Field("label", 1, "number")}, "text", "numbers"),
     "tagged text": Info({"text": _TEXT("text", words=True), "tags": Field("tags", 3, "tags", space="text")}, "text", "tagged"),
+    "questions": Info(
+        {"question": _TEXT("question"), "context": _TEXT("context"), "answer": Field("answer", 2, "span", space="context")},
+        "context",
+        "questions",
+    ),
 }
 
 
@@ -63,6 +68,7 @@ def combinations() -> Iterator[Combination]:
         structures[f"classifier {e} + {p}"] = partial(Classifier, dim=DIM, encoder=encoder, pooler=pooler)
     for e, encoder in encoders.items():
         structures[f"tagger {e}"] = partial(Tagger, dim=DIM, encoder=encoder)
+        structures[f"span-reader {e}"] = partial(SpanReader, dim=DIM, encoder=encoder)
     objectives: dict[str, Any] = {
         "next-token": NextToken,
         "classification": Classification,
@@ -70,6 +76,7 @@ def combinations() -> Iterator[Combination]:
         "ordinal": Ordinal,
         "regression": Regression,
         "tagging": Tagging,
+        "span": SpanAnswer,
         "encoder-lm": EncoderLM,
         "both": partial(Weighted, parts={"next": NextToken, "class": Classification}, weights={"class": 0.5}),
     }
