@@ -15,19 +15,35 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Batch, Clock, Field, Info, collate
+from weft.batch import PLACES, Batch, Clock, Field, Info, collate
 from weft.blocks import Concat, First, Mean
 from weft.build import Plan, build_network
 from weft.catalog import CATALOG, name_of
 from weft.check import check
 from weft.learning import Gradient
-from weft.models import Classifier, LanguageModel, Seq2Seq, SpanReader, Tagger
-from weft.objectives import Classification, EncoderLM, MultiLabel, NextToken, Ordinal, Regression, SpanAnswer, Tagging, Weighted
+from weft.models import Chooser, Classifier, ImageEncoder, LanguageModel, Seq2Seq, SpanReader, Tagger, TextEncoder
+from weft.objectives import (
+    Choice,
+    Classification,
+    Denoising,
+    EncoderLM,
+    MaskedLM,
+    MaskedPatches,
+    MultiLabel,
+    NextToken,
+    Ordinal,
+    PrefixLM,
+    Regression,
+    ReplacedToken,
+    SpanAnswer,
+    Tagging,
+    Weighted,
+)
 from weft.run import Run
 from weft.slots import Data, Decoder, Encoder, Objective, Pooler
 
 DIM, STEPS = 8, 30
-_TEXT = partial(Field, vocab=12, length=6)
+_TEXT = partial(Field, vocab=16, length=6, spare=4)
 INFOS = {
     "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
     "plain text": Info({"text": _TEXT("text")}, "text", "plain text"),
@@ -40,6 +56,16 @@ INFOS = {
         "context",
         "questions",
     ),
+    "choices": Info(
+        {
+            "question": _TEXT("question"),
+            "choices": _TEXT("choices", kind="texts"),
+            "label": Field("label", len(PLACES), "label", labels=PLACES),
+        },
+        "question",
+        "choices",
+    ),
+    "images": Info({"image": Field("image", 3, "image", length=16), "label": Field("label", 3, "label")}, "image", "images"),
 }
 
 
@@ -69,6 +95,9 @@ def combinations() -> Iterator[Combination]:
     for e, encoder in encoders.items():
         structures[f"tagger {e}"] = partial(Tagger, dim=DIM, encoder=encoder)
         structures[f"span-reader {e}"] = partial(SpanReader, dim=DIM, encoder=encoder)
+        structures[f"chooser {e}"] = partial(Chooser, dim=DIM, encoder=encoder)
+        structures[f"text-encoder {e}"] = partial(TextEncoder, dim=DIM, encoder=encoder)
+        structures[f"image-encoder {e}"] = partial(ImageEncoder, dim=DIM, encoder=encoder)
     objectives: dict[str, Any] = {
         "next-token": NextToken,
         "classification": Classification,
@@ -77,7 +106,13 @@ def combinations() -> Iterator[Combination]:
         "regression": Regression,
         "tagging": Tagging,
         "span": SpanAnswer,
+        "choice": Choice,
         "encoder-lm": EncoderLM,
+        "masked-lm": MaskedLM,
+        "denoising": Denoising,
+        "prefix-lm": PrefixLM,
+        "replaced-token": ReplacedToken,
+        "masked-patches": MaskedPatches,
         "both": partial(Weighted, parts={"next": NextToken, "class": Classification}, weights={"class": 0.5}),
     }
     missing = set(CATALOG[Objective]) - {name_of(o) for o in objectives.values()} - {"judge", "fool", "picky"}

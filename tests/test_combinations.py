@@ -9,15 +9,17 @@ ALL = list(combinations())
 
 
 def test_there_are_both_kinds():
-    verdicts = [accepted(c) for c in ALL]
-    assert len(ALL) > 400
-    assert 50 < sum(verdicts) < len(ALL) - 50
+    some = ALL[::8]
+    verdicts = [accepted(c) for c in some]
+    assert len(ALL) > 3000
+    assert 20 < sum(verdicts) < len(some) - 50
 
 
 @pytest.mark.parametrize("part", range(8))
 def test_accepted_trains_and_refused_raises(part):
+    """One in five of them; ``python -m benchmarks.combinations`` tries all."""
     wrong = []
-    for combination in ALL[part::8]:
+    for combination in ALL[part::40]:
         if accepted(combination):
             if trouble := trains(combination):
                 wrong.append(f"{combination.title}: {trouble}")
