@@ -17,6 +17,7 @@ from torch import Tensor
 import weft
 from weft.batch import Field, Info
 from weft.models import ImageEncoder, load, save, vit
+from weft.models.layout import LAYOUTS
 from weft.seq import Seq
 
 BODY = {
@@ -168,6 +169,11 @@ def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: P
     assert torch.equal(built(12).classifier.out.weight, load(tmp_path).model.classifier.out.weight)
     with pytest.raises(ValueError, match=r"position_embeddings .* has shape \(10, 24\), here it is \(17, 24\)"):
         built(16)
+
+
+def test_the_published_choices_are_those_of_transformers() -> None:
+    said, theirs = LAYOUTS["vit"].write(vit(size="base")), hf.ViTConfig().to_dict()
+    assert said == {key: theirs[key] for key in said} and len(said) == 10
 
 
 # -------------------------------------------------------------------------------------------------------------- bad input
