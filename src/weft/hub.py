@@ -30,12 +30,12 @@ def find_model(name: str | Path) -> Path:
             raise ValueError(f"the model {str(name)!r} comes with the package {package}: pip install '{extra}'")
         return Path(spec.origin).parent / folder
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w.-]+)?", str(name)) or str(name).startswith("."):
-        raise ValueError(f"there is no folder {path.absolute()}")
+        raise ValueError(f"there is no file or folder {path.absolute()}")
     return _fetch(str(name), path)
 
 
 def _fetch(name: str, path: Path) -> Path:
-    known = f"there is no folder {path.absolute()}, and no packaged model of that name ({', '.join(PACKAGED)})"
+    known = f"there is no file or folder {path.absolute()}, and no packaged model of that name ({', '.join(PACKAGED)})"
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

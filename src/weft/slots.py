@@ -763,6 +763,13 @@ class Learning:
 # --------------------------------------------------------------------------------------------------- use and evaluate
 
 
+def require(objective: Objective, model: Any) -> None:
+    """Refuse a structure that lacks what the objective needs, where it would otherwise compute something else in silence."""
+    if missing := [need.__name__ for need in objective.needs if not isinstance(model, need)]:
+        what, name = " and ".join(missing), type(model).__name__
+        raise ValueError(f"{type(objective).__name__} needs a structure that {what}, and {name} does not")
+
+
 @slot
 class Search:
     """Finds sequences under a structure that decodes. One row of the result per row of the memory or prompt, best first."""

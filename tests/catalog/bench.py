@@ -24,6 +24,7 @@ from torch import Tensor, nn
 import weft
 from weft import slots
 from weft.batch import PLACES, Batch, Clock, Field, Info, collate
+from weft.blocks import SharedToken
 from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
 from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
@@ -400,7 +401,7 @@ class Case:
             module: Any = Bound(self.factory(DIM, TEXT, embedder), embedder)
         else:
             module = self.factory(*self.wiring)
-        if self.kind is slots.Embedder and name_of(self.factory) == "shared-token":
+        if base_of(self.factory) is SharedToken:
             module = Lent(module)
         if stirred:
             stir(module)
@@ -557,7 +558,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         out.append(module.encode(x).data)
         if not hasattr(module, "decode") and isinstance(getattr(module, "head", None), slots.Head):
             out.append(module.head(out[-1].flatten(0, 1)))
-        if slots.Classifies not in provided and getattr(module, "pooler", None) is not None:
+        if slots.Classifies not in provided and hasattr(module, "features") and getattr(module, "pooler", None) is not None:
             out.append(module.features(x))
             out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
     if slots.Classifies in provided:

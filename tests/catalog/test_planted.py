@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
 from weft.blocks.attend import allowed as allowed_by
 from weft.blocks.attend import attend
+from weft.blocks.patch import Patch
 from weft.catalog import Build, block, unregister
 from weft.choices import Heads, Positive, Share
 from weft.masks import Causal, Full, Mask
@@ -703,6 +704,15 @@ def _registered() -> Iterator[None]:
 
 # ------------------------------------------------------------------------------------------------------------------ table
 
+
+class HalfBlind(Patch):
+    """Sees only the upper half of an image."""
+
+    def forward(self, x: Seq) -> Seq:
+        height = x.data.shape[2] // 2
+        return super().forward(x.with_data(torch.cat([x.data[:, :, :height], torch.zeros_like(x.data[:, :, height:])], 2)))
+
+
 PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_registration, Rescale, RescaleManager),
     (checks.check_vocabulary, Rescale, Synonym),
@@ -745,6 +755,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_soft_ids, Tokens, Hard),
     (checks.check_soft_ids, Tokens, Truncates),
     (checks.check_embedder_padding, Tokens, SlotPositions),
+    (checks.check_embedder_images, Patch, HalfBlind),
     (checks.check_embedder_local, Tokens, Bigrams),
     (checks.check_embedder_steps, Tokens, IgnoresMarks),
     (checks.check_padding, Backward, RunsOverPadding),

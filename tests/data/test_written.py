@@ -104,11 +104,11 @@ def test_a_tokenizers_options_and_files_are_part_of_the_key(tmp_path: Path) -> N
 
     vocabulary = tmp_path / "vocab.txt"
     write(vocabulary, "[PAD]\n[UNK]\na\nb")
-    one = key(partial(Published, file=str(vocabulary)))
+    one = key(partial(Published, from_=str(vocabulary)))
     copy = write(tmp_path / "other.txt", "[PAD]\n[UNK]\na\nb")
-    assert key(partial(Published, file=copy)) == one
+    assert key(partial(Published, from_=copy)) == one
     write(vocabulary, "[PAD]\n[UNK]\nb\na")
-    assert key(partial(Published, file=str(vocabulary))) != one
+    assert key(partial(Published, from_=str(vocabulary))) != one
     assert len({key(Word), key(partial(Word, characters=5)), key(partial(Word, characters=6)), key(BPE)}) == 4
 
 
@@ -510,7 +510,7 @@ def test_an_opened_codec_is_used_again(plain: str, tmp_path: Path) -> None:
 
 def test_special_ids_of_published_tokenizers_reach_the_fields(plain: str, tmp_path: Path) -> None:
     vocabulary = write(tmp_path / "vocab.txt", "\n".join(["[PAD]", "a", "[UNK]", "[CLS]", "line", "[SEP]", "[MASK]"]))
-    data = PlainText(train=plain, tokenizer=partial(Published, file=vocabulary))
+    data = PlainText(train=plain, tokenizer=partial(Published, from_=vocabulary))
     corpus = data.open()
     for info in (data.declare(), corpus.codec.info):
         assert (info["text"].special.unk, info["text"].special.cls, info["text"].special.mask) == (2, 3, 6)

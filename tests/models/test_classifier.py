@@ -12,7 +12,7 @@ from weft.blocks import GRU, BagOfWords, ClassifierHead, First, Last, Max, Mean,
 from weft.masks import Causal
 from weft.models import Classifier
 from weft.seq import Seq
-from weft.slots import Classifies, Encodes
+from weft.slots import Classifies, Embeds, Encodes
 
 INFO = Info({"text": Field("text", 13), "label": Field("label", 3, kind="label")})
 IDS = torch.tensor([[7, 8, 9, 10], [0, 0, 11, 12], [7, 9, 0, 0]])
@@ -30,7 +30,7 @@ def test_each_row_is_classified_as_if_alone(encoder, pooler):
 
 def test_protocols_fields_and_masks():
     model = Classifier(INFO, dim=8, encoder=Transformer)
-    assert model.provides() == (Encodes, Classifies)
+    assert model.provides() == (Encodes, Embeds, Classifies)
     assert not torch.allclose(model.encode(Seq(IDS), Causal()).data, model.encode(Seq(IDS)).data)
     with pytest.raises(ValueError, match="needs a field 'label'"):
         Classifier(Info({"text": Field("text", 13)}))

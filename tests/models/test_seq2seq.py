@@ -26,7 +26,7 @@ from weft.blocks import (
 )
 from weft.models import Seq2Seq, transformer_base, transformer_big
 from weft.seq import Seq
-from weft.slots import Decodes, Encodes
+from weft.slots import Decodes, Encodes, Restores
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 PAIR = Info({"source": Field("source", 13, length=9), "target": Field("target", 13, length=20)}, target="target")
@@ -143,7 +143,7 @@ def test_a_deep_copy_is_independent():
 
 
 def test_protocols_and_missing_fields():
-    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes)
+    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Restores)
     with pytest.raises(ValueError, match="needs a field 'source'"):
         Seq2Seq(Info({"text": Field("text", 9)}))
     with pytest.raises(ValueError, match="dim 9 is odd"):

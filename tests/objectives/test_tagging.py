@@ -16,7 +16,7 @@ from weft.generate import Greedy
 from weft.models import Classifier, Tagger
 from weft.objectives import EncoderLM, Tagging, Weighted
 from weft.seq import Seq
-from weft.slots import Encodes, Tags
+from weft.slots import Embeds, Encodes, Tags
 
 TAGS = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
 INFO = Info({"text": Field("text", 20, words=True), "tags": TAGS})
@@ -38,7 +38,7 @@ def test_the_loss_is_over_first_tokens_of_words():
     assert loss.count == 4 and objective.counts(batch) == {"loss": 4}
     want = torch.zeros(())
     for row in ROWS:
-        hidden = model.encode(Seq(torch.tensor(row["text"])[None])).data[0][row["tags"].at]
+        hidden = model.encode(Seq(torch.tensor([*row["text"], 2])[None])).data[0][row["tags"].at]
         want = want + F.cross_entropy(model.tagger(hidden), torch.tensor(row["tags"].ids), reduction="sum")
     torch.testing.assert_close(loss.total, want)
 
@@ -76,7 +76,7 @@ def test_spelled_words_are_tagged():
 
 
 def test_protocols_and_refusals():
-    assert Tagger(INFO, dim=8).provides() == (Encodes, Tags)
+    assert Tagger(INFO, dim=8).provides() == (Encodes, Embeds, Tags)
     labelled = Info({"text": Field("text", 20), "tags": Field("tags", 3, kind="label")})
     for build in (partial(Tagger, labelled), partial(Tagging, labelled, 8)):
         with pytest.raises(ValueError, match=r"needs a class for each word.*'tags' is a label"):
@@ -174,7 +174,7 @@ def test_with_a_chain_all_tags_of_a_text_are_judged_together():
     batch = batch_of(objective)
     want, best = torch.zeros(()), []
     for row in ROWS:
-        score_TC = model.tagger(model.encode(Seq(torch.tensor(row["text"])[None])).data[0][row["tags"].at])
+        score_TC = model.tagger(model.encode(Seq(torch.tensor([*row["text"], 2])[None])).data[0][row["tags"].at])
         every = torch.ones(1, len(score_TC)).bool()
         want = want + model.chain.nll(score_TC[None], torch.tensor(row["tags"].ids)[None], every).sum()
         best.append(model.chain.best(score_TC[None], every)[0].tolist())

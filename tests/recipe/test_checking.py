@@ -60,7 +60,7 @@ def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> 
     (line,) = refused(read(text, folder=tmp_path))
     assert line == (
         "r.yaml:4: objective: the objective 'next-token' needs a structure that Decodes, "
-        "but the structure 'classifier' has: Encodes, Classifies"
+        "but the structure 'classifier' has: Encodes, Embeds, Classifies"
     )
 
 

@@ -86,7 +86,7 @@ def test_nothing_to_graft(read) -> None:
         (
             "encoder.layer.mixr: alignment",
             "7: structure.with.encoder.layer.mixr: matches nothing; did you mean 'encoder.layer.mixer'? "
-            "(there is: dim, embedder, encoder, decoder, head, target_embedder, pooler, embedder.parts, ...)",
+            "(there is: dim, embedder, encoder, decoder, head, target_embedder, pooler, weights, ...)",
         ),
         (
             "encoder.layer.mixer: alignmnt",

@@ -130,11 +130,11 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         ("data={train: 1, train: 2}", "data.train: the key 'train' is there twice (first: command line)"),
         ("device.x=1", 'device: must be auto, cpu, cuda or mps, not {"type": "auto", "x": 1}'),
         ("evaluate.metrics.0=bleu", 'evaluate.metrics: must be a list of Metric or null, not {"0": "bleu"}'),
-        ("evaluate.metrics=bleu", 'evaluate.metrics: must be a list of Metric or null, not "bleu"'),
+        ("evaluate.metrics=bleu", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
         (
             "structure.encoder.type=lsmt",
             "structure.encoder.type: no Encoder named 'lsmt'; did you mean 'lstm'? "
-            "(known: bag-of-words, cnn, lstm, gru, transformer)",
+            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)",
         ),
         (
             "structure.encoder.heads=2",

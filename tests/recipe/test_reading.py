@@ -85,13 +85,13 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
             "dim: 16",
             "dmi: 16",
             "5: structure.dmi: Seq2Seq has no option 'dmi'; did you mean 'dim'? "
-            "(options: dim, embedder, target_embedder, encoder, decoder, pooler, head)",
+            "(options: dim, embedder, target_embedder, encoder, decoder, pooler, head, weights)",
         ),
         (
             "type: transformer, layers: 1",
             "type: transfomer",
             "6: structure.encoder.type: no Encoder named 'transfomer'; did you mean 'transformer'? "
-            "(known: bag-of-words, cnn, lstm, gru, transformer)",
+            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)",
         ),
         (
             "decoder: transformer",
@@ -169,7 +169,7 @@ def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> Non
         ("{split: 1}", "evaluate.split: must be text, not 1: put it in quotes"),
         ("{split: true}", "evaluate.split: must be text, not true: put it in quotes"),
         ("{split: [a]}", 'evaluate.split: must be text, not ["a"]'),
-        ("{metrics: bleu}", 'evaluate.metrics: must be a list of Metric or null, not "bleu"'),
+        ("{metrics: bleu}", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
         ("{metrics: []}", "evaluate.metrics: an empty list; at least one Metric is needed"),
         ("{metrics: [bleu, null]}", "evaluate.metrics.1: must be a Metric, a name or {type: name, ...}, not nothing"),
         (
@@ -505,6 +505,7 @@ def test_a_reader_without_a_recipe() -> None:
     assert found.func is LSTM
     assert reader.read(Encoder, Node("lsmt", "here"), "encoder") is None
     assert [str(p) for p in reader.problems] == [
-        "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? (known: bag-of-words, cnn, lstm, gru, transformer)"
+        "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? "
+        "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)"
     ]
     assert MultiHead(8, 8, heads=2).heads == 2

@@ -110,7 +110,7 @@ def bart(
     """
     own = BART[size]
     if dim is not None:
-        own = Size(dim, own.layers, max(1, dim // 64), 4 * dim)
+        own = Size(dim, own.layers, max(1, dim // 64), min(4 * dim, 10**6))
     own = Size(own.dim, layers or own.layers, heads or own.heads, hidden or own.hidden)
     return partial(reader_and_writer(own, own, length=length, dropout=dropout), weights=weights)
 

@@ -111,7 +111,7 @@ def fill_head(*, activation: Build[Activation] = GELU, eps: float = 1e-12, tied:
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None, hidden: int | None) -> Size:
     """A published size with what is chosen otherwise; heads stay 64 wide and the feed-forward 4 dim, where they are not said."""
     if dim is not None:
-        size = Size(dim, size.layers, max(1, dim // 64), 4 * dim)
+        size = Size(dim, size.layers, max(1, dim // 64), min(4 * dim, 10**6))
     return Size(size.dim, layers or size.layers, heads or size.heads, hidden or size.hidden)
 
 

@@ -11,7 +11,7 @@ from weft.catalog import Build, block
 from weft.choices import Share
 from weft.objectives.next_token import next_tokens
 from weft.objectives.noises import RandomSpans
-from weft.slots import Noise, Objective, Restores
+from weft.slots import Noise, Objective, Restores, require
 
 
 @block("denoising")
@@ -52,6 +52,7 @@ class Denoising(Objective):
         return {"loss": len(batch["picks"])}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        require(self, model)
         hidden = model.decode(batch["input"], model.memory(batch)).hidden
         picks: Any = batch["picks"]
         nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)

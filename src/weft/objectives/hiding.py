@@ -28,14 +28,16 @@ class Tokens(Hiding):
 
 @block("words")
 class Words(Hiding):
-    """Whole words: all pieces of a word, or none. A word that is longer than what is left of the budget is passed over.
+    """Whole words: all pieces of a word, or none.
+
+    A word that is longer than what is left of the budget is passed over.
 
     Devlin et al. 2019 (whole word masking, in the later release of BERT)
 
     Example:
         >>> begins = np.array([True, False, True, True])
         >>> [group.tolist() for group in Words().choose(begins, 3, np.random.default_rng(1))]
-        [[0, 1], [3]]
+        [[0, 1], [2]]
     """
 
     def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -52,14 +54,14 @@ class Words(Hiding):
 class Spans(Hiding):
     """Spans of whole words whose number of words is geometric, cut off at ``longest``.
 
-    p(n) ~ (1 - p)^(n - 1) p for n = 1 .. longest;  with the defaults 3.8 words on average
+    p(n) ~ (1 - stop)^(n - 1) stop for n = 1 .. longest;  with the defaults 3.8 words on average
 
     A span that is longer than what is left of the budget is shortened to the words that fit. Spans that touch are one.
 
     Joshi et al. 2020 (SpanBERT), https://arxiv.org/abs/1907.10529
 
     Args:
-        p: Chance that a span ends after a word.
+        stop: Chance that a span ends after a word.
         longest: Most words of a span.
 
     Example:
@@ -68,11 +70,11 @@ class Spans(Hiding):
         6
     """
 
-    def __init__(self, *, p: Share = 0.2, longest: Count = 10):
+    def __init__(self, *, stop: Share = 0.2, longest: Count = 10):
         super().__init__()
-        if p <= 0:
-            raise ValueError("with p 0 a span never ends; give a p above 0")
-        weights = (1 - p) ** np.arange(longest) * p
+        if stop <= 0:
+            raise ValueError("with stop 0 a span never ends; give more")
+        weights = (1 - stop) ** np.arange(longest) * stop
         self.longest, self.cumulative = longest, np.cumsum(weights / weights.sum())
 
     def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ from weft.choices import Share
 from weft.keys import key
 from weft.objectives.given import Given
 from weft.objectives.hiding import Tokens
-from weft.slots import Fills, Hiding, Objective, Pairing, Relates
+from weft.slots import Fills, Hiding, Objective, Pairing, Relates, require
 
 
 @block("masked-lm")
@@ -111,6 +111,7 @@ class MaskedLM(Objective):
         return {"loss": len(batch["picks"])} | ({} if self.pairing is None else {"relation": len(batch)})
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        require(self, model)
         encoded = model.encode(batch["text"])
         loss = Loss()
         if self.share:

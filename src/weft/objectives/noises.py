@@ -135,7 +135,7 @@ class ReplaceSpans(Noise):
     Example:
         >>> field = Field("text", 40, spare=10)
         >>> made = ReplaceSpans().corrupt(np.arange(7, 27), np.random.default_rng(0), field)
-        >>> len(made.source) + len(made.target) - 20 - 2 * sum(made.source >= 30)
+        >>> len(made.source) + len(made.target) - 20 - 2 * int((made.source >= 30).sum())
         1
     """
 
@@ -238,8 +238,9 @@ class TokenDeletion(Noise):
 
 @block("text-infilling")
 class TextInfilling(Noise):
-    """Spans become one mask each; the whole text is to be written. A span of no token is a mask put in between.
+    """Spans become one mask each; the whole text is to be written.
 
+    A span of no token is a mask put in between.
     Lengths are Poisson; spans are drawn until round(share T) tokens are gone, and the last is shortened to that.
 
     Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
@@ -325,7 +326,9 @@ BART: list[Build[Noise]] = [SentencePermutation, TextInfilling]
 
 @block("chain")
 class Chained(Noise):
-    """Several noises one after another; the whole text is to be written. The default is what BART was trained with.
+    """Several noises one after another; the whole text is to be written.
+
+    The default is what BART was trained with.
 
     Lewis et al. 2020 (BART), section 3, https://arxiv.org/abs/1910.13461
 
