@@ -144,8 +144,11 @@ def test_a_deep_copy_is_independent():
 
 def test_protocols_and_missing_fields():
     assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Restores)
+    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Restores)
+    apart = Info({"source": Field("source", 9, space="a"), "target": Field("target", 9, space="b")}, "target")
+    assert Seq2Seq(apart, dim=8).provides() == (Encodes, Decodes)
     with pytest.raises(ValueError, match="needs a field 'source'"):
-        Seq2Seq(Info({"text": Field("text", 9)}))
+        Seq2Seq(Info({"target": Field("target", 9)}))
     with pytest.raises(ValueError, match="dim 9 is odd"):
         Seq2Seq(PAIR, dim=9)
 

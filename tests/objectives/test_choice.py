@@ -97,7 +97,7 @@ def test_a_language_model_chooses_by_its_last_token() -> None:
 
     model = LanguageModel(INFO, dim=8, pooler=Last)
     assert [p.__name__ for p in model.provides()] == ["Decodes", "Continues", "Chooses"] and not hasattr(model, "classifier")
-    assert [p.__name__ for p in LanguageModel(INFO, dim=8).provides()] == ["Decodes"]
+    assert [p.__name__ for p in LanguageModel(INFO, dim=8).provides()] == ["Decodes", "Continues"]
     objective = Choice(INFO, 8)
     row = ROWS[0]
     x = collate([objective.prepare(row, None, None)])["choices"].seq
