@@ -18,7 +18,7 @@ from torch.nn.functional import softplus
 from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Count, Natural, Width
-from weft.slots import Codec, Corpus, Data, Objective, Structure, Tell
+from weft.slots import Codec, Corpus, Data, Objective, Structure, Tell, Tokenizer
 
 
 class Points:
@@ -59,7 +59,14 @@ class Ring(Data):
     def declare(self) -> Info:
         return Info({"point": Field("point", vocab=2, kind="vector")}, target="point", data="ring")
 
-    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
         splits = {"train": Points(self.rows, self.seed), "valid": Points(512, self.seed + 1)}
         return Corpus(codec or Codec(self.declare(), {}), splits, {"rows": self.rows})
 

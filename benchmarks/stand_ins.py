@@ -25,6 +25,8 @@ def write_stand_ins(folder: Path) -> Path:
         "conll2003/train.conll": "-DOCSTART- -X- O O\n\n" + "".join(sentences),
         "conll2003/dev.conll": "".join(sentences[::3]),
         "shakespeare/input.txt": "".join(lines),
+        "yelp/positive.txt": "".join(f"the {noun} was fine .\n" for noun in _NOUNS.values()),
+        "yelp/negative.txt": "".join(f"the {noun} was dull .\n" for noun in _NOUNS.values()),
     }
     for split, some in (("train", captions), ("val", captions[::4])):
         for side, language in enumerate(("de", "en")):

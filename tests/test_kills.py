@@ -16,8 +16,9 @@ import weft.folder
 import weft.learning.checkpoint
 import weft.train
 from weft.files import read_lines
-from weft.learning import Checkpoints, Gradient, Interrupted, Stage, digest
+from weft.learning import Checkpoints, Gradient, Interrupted, digest
 from weft.run import Run, read_run
+from weft.stage import Stage
 from weft.train import Training
 
 

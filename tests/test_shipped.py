@@ -16,6 +16,8 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     changes = [*SMALL, *(DATES if name.startswith("dates") else ())]
     if name.startswith("translate"):
         changes.append("learning.average=1")
+    if name == "pretrain-classify":
+        changes += ["data.hold_out=0.2", *(f"stages.0.{change}" for change in SMALL)]
     run = read_run(name, changes)
     judged = run.train(tmp_path / "run", quiet=True)
     assert judged.figures

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """The four parts of one stage (factories) and which weights it starts from."""
+    """The four parts of one stage (factories), how it is judged, and which weights it starts from."""
 
     index: int
     name: str
@@ -30,13 +30,14 @@ class Plan:
     structure: Any
     objective: Any
     learning: Any
+    evaluate: Any
     start: dict[str, str]
     new_data: bool
 
 
 def plans(run: Run) -> list[Plan]:
     """The stages of a run in order. The first is the recipe itself, called ``main``."""
-    found = [Plan(0, "main", run.data, run.structure, run.objective, run.learning, {}, True)]
+    found = [Plan(0, "main", run.data, run.structure, run.objective, run.learning, run.evaluate, {}, True)]
     for i, build in enumerate(run.stages or [], 1):
         stage, before = build(), found[-1]
         if stage.name in [p.name for p in found]:
@@ -49,6 +50,7 @@ def plans(run: Run) -> list[Plan]:
                 stage.structure or before.structure,
                 stage.objective or before.objective,
                 stage.learning,
+                stage.evaluate or before.evaluate,
                 stage.start,
                 stage.data is not None,
             )

@@ -71,19 +71,19 @@ def check(run: Run) -> list[Report]:
             problems.extend(_located(part, error).problems)
         return None
 
-    evaluation = attempt(run.evaluate, run.evaluate)
     for plan in plans(run):
+        evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
         if learning is not None and info is not None and evaluation is not None:
-            attempt(check_evaluation, run.evaluate, learning, evaluation, info)
+            attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
         with Unfilled():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if not problems:
             report = attempt(_report, plan.structure, plan, learning, info, network)
             reports += [report]
             if report is not None and evaluation is not None and network is not None and evaluation.every:
-                attempt(evaluation.check_best, run.evaluate, report.terms, next(iter(network.objectives.values())))
+                attempt(evaluation.check_best, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
         raise RecipeError(problems)
     return reports

@@ -303,7 +303,7 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
 
     trained = load(run)
     judged = trained.judge(split, files or ())
-    about = {"intervals": judged.intervals(trained.evaluate().metrics), "signatures": judged.signatures}
+    about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
         if trouble := draw_classes(trained, judged, run):

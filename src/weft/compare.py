@@ -208,7 +208,7 @@ def _kinds(choices: Mapping[str, list[Any]], names: list[str]) -> list[str]:
     data = [p for p in choices if re.match(r"(stages\.\d+\.)?data\.", p) and not re.match(r"data\.(type|train)\b", p)]
     if data and "data.type" not in choices:
         notes.append(f"the data differ in {', '.join(data[:3])}{', ...' if len(data) > 3 else ''}: compare figures with care")
-    judged = [p for p in choices if re.match(r"evaluate\.(type|metrics|search)\b", p)]
+    judged = [p for p in choices if re.match(r"(stages\.\d+\.)?evaluate\.(type|metrics|search)\b", p)]
     if judged:
         notes.append(f"the runs are judged differently ({', '.join(judged[:3])}{', ...' if len(judged) > 3 else ''})")
     return notes
@@ -298,9 +298,12 @@ def _paired(a: _Read, b: _Read, of_a: list[dict[str, Any]], of_b: list[dict[str,
 
 
 def _metric_nodes(run: _Read) -> list[tuple[Any, Any]]:
-    """The metrics of a run: as plain values, and as nodes of its recipe."""
-    evaluate = run.tree.value.get("evaluate")
-    metrics = evaluate.value.get("metrics") if evaluate and isinstance(evaluate.value, dict) else None
+    """The metrics of a run's last stage: as plain values, and as nodes of its recipe."""
+    stages = run.tree.value.get("stages")
+    parts = [run.tree, *(stages.value if stages and isinstance(stages.value, list) else [])]
+    judged = [p.value["evaluate"] for p in parts if isinstance(p.value, dict) and "evaluate" in p.value]
+    found = [evaluate.value for evaluate in judged if isinstance(evaluate.value, dict)]
+    metrics = found[-1].get("metrics") if found else None
     return [(node.plain(), node) for node in metrics.value] if metrics and isinstance(metrics.value, list) else []
 
 

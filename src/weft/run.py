@@ -22,7 +22,7 @@ from weft.data import example_of, load_codec
 from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
-from weft.learning import Stage, read_weights
+from weft.learning import read_weights
 from weft.recipe import (
     Node,
     Problem,
@@ -38,6 +38,7 @@ from weft.recipe import (
     to_yaml,
 )
 from weft.slots import Codec, Data, Dataset, Learning, Objective, Search, Structure
+from weft.stage import Stage
 
 MOST_TOKENS = 16_384
 RECIPES = Path(__file__).parent / "recipes"
@@ -100,6 +101,10 @@ class Run:
         again.name = self.name
         return again
 
+    def judging(self) -> Evaluation:
+        """How the last stage is judged, and the run after it."""
+        return plans(self)[-1].evaluate()
+
     # ----------------------------------------------------------------------------------------------------- train and use
 
     def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> Judged:
@@ -125,7 +130,7 @@ class Run:
     ) -> Iterator[list[Hypothesis]]:
         """The hypotheses for each text, best first, as they are found. A language model goes on from the text."""
         codec = self._ready()
-        searcher: Any = self.evaluate().search if search is None else search if isinstance(search, Search) else search()
+        searcher: Any = self.judging().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
         given = next((f for f in codec.info.texts() if f.name != target.name), None)
         field = target if given is None else given
@@ -155,7 +160,7 @@ class Run:
     def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
-        search = self.evaluate().search
+        search = self.judging().search
         for group in _batched((_cells(codec.info, text) for text in texts), batch):
             examples = [example_of(codec, row) for row in group]
             prepared = [objective.prepare(example, np.random.default_rng(0), None) for example in examples]
@@ -179,7 +184,7 @@ class Run:
         codec, (name, dataset) = self._ready(), self.rows(split, files)
         objective = next(iter(self.objectives.values()))
         device = next(self.model.parameters()).device
-        return replace(self.evaluate().judge(self.model, objective, dataset, codec, device), split=name)
+        return replace(self.judging().judge(self.model, objective, dataset, codec, device), split=name)
 
     def rows(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """A split of the run's data, or other files of the same kind; with its name."""
@@ -214,7 +219,7 @@ class Run:
             found: list[Error] = []
             for loss, row, instance in worst:
                 try:
-                    predicted = objective.predict(self.model, self._batch([instance]), self.evaluate().search)[0]
+                    predicted = objective.predict(self.model, self._batch([instance]), self.judging().search)[0]
                     answer = readable(predicted, codec, dataset.raw(row))
                 except ValueError:  # a language model answers nothing
                     answer = ""

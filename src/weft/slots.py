@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, Instance, Loss, Passage, Special
-from weft.catalog import slot
+from weft.catalog import choices, identity, name_of, slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
 
@@ -507,6 +507,10 @@ class Tokenizer:
         """Spellings have ids below this number, special ones included; 0 for tokenizers that spell nothing."""
         return 0
 
+    def described(self) -> Any:
+        """Name and options, as JSON can say them: equal for tokenizers that learn the same from the same text."""
+        return [name_of(type(self)), {name: identity(getattr(self, name)) for name in choices(type(self))}]
+
     def save(self, file: Path) -> None: ...
 
     def load(self, file: Path) -> None: ...
@@ -559,8 +563,16 @@ class Data:
         """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
         raise TypeError(f"{type(self).__name__} has no declare")
 
-    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
         """Args: codec: vocabularies and classes that a run has; None = find them in the training split.
+        known: where there is no codec, trained tokenizers by id space, so that ids mean what they meant before.
         only: the splits that are wanted; none = all. tell: hears of what takes long."""
         raise TypeError(f"{type(self).__name__} has no open")
 

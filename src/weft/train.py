@@ -32,14 +32,14 @@ from weft.learning import (
     write_weights,
 )
 from weft.memory import keep_freed
-from weft.slots import Corpus, Objective
+from weft.slots import Corpus, Data, Objective, Tokenizer
 from weft.track import TensorBoard
 from weft.usage import Meter, describe
 
 if TYPE_CHECKING:
     from weft.run import Run
 
-_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?")
+_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?)")
 _STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
 
 
@@ -126,7 +126,6 @@ class Training:
     def __init__(self, run: Run, folder: RunFolder, display: Display, processes: Processes | None = None):
         self.run, self.folder, self.display, self.processes = run, folder, display, processes or Processes()
         self.device = self.processes.place(choose_device(run.device))
-        self.evaluation = run.evaluate()
         self.plans = plans(run)
         self.stop_asked = self.began = False
         self.corpus: Corpus | None = None
@@ -154,7 +153,7 @@ class Training:
             return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
         with self.processes.in_turn():  # what the first has prepared, the others find
             corpus = self.open_data(plan)
-        self.plan, self.learning = plan, plan.learning()
+        self.plan, self.learning, self.evaluation = plan, plan.learning(), plan.evaluate()
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(corpus.splits)}")
@@ -200,17 +199,39 @@ class Training:
         """Data of a stage. What was measured once (vocabularies, labels) is in the folder and stays."""
         if self.corpus is not None and not plan.new_data:
             return self.corpus
-        source = [p for p in self.plans[: plan.index + 1] if p.new_data][-1]
-        place = self.folder.path if source.index == 0 else self.folder.path / source.name
+        *earlier, source = [p for p in self.plans[: plan.index + 1] if p.new_data]
+        place = self.place(source)
         data = plan.data()
         codec = load_codec(data, place) if (place / "fields.json").exists() else None
+        known = self.known(earlier[-1], source, data) if codec is None and earlier else {}
         with self.display.waiting("reading the data") as tell:
-            corpus = self.corpus = data.open(codec, tell=tell)
+            corpus = self.corpus = data.open(codec, known=known, tell=tell)
         if codec is None:
             save_codec(corpus.codec, place)
             for line in show_ledger(corpus.ledger):
                 self.display.say(line)
         return corpus
+
+    def place(self, plan: Plan) -> Path:
+        """Where the fields and tokenizers of a stage's data are kept."""
+        return self.folder.path if plan.index == 0 else self.folder.path / plan.name
+
+    def known(self, before: Plan, plan: Plan, data: Data) -> dict[str, Tokenizer]:
+        """Tokenizers of the data before that this stage describes in the same words: its ids mean what they meant."""
+        old, new = before.data().tokenizers(), data.tokenizers()
+        same = [space for space in new if space in old and new[space].described() == old[space].described()]
+        other = sorted(new.keys() & old.keys() - set(same))
+        if other and "*" in plan.start:
+            raise ValueError(
+                f"stage {plan.name}: the tokenizer of {', '.join(map(repr, other))} is described otherwise than before, "
+                "so that ids would mean something else to the weights that are taken over. Describe the same one "
+                "(tokenizer: ${data.tokenizer}), or say with start which weights are taken"
+            )
+        if not same:
+            return {}
+        self.display.say(f"stage {plan.name}: the same tokenizer as before ({', '.join(same)})")
+        trained = load_codec(before.data(), self.place(before)).tokenizers
+        return {space: trained[space] for space in same}
 
     def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
         assert self.corpus is not None

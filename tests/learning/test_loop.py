@@ -20,12 +20,13 @@ from weft.blocks import LSTM, AttentionLSTM
 from weft.catalog import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
-from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, Stage, digest
+from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
 from weft.run import Run, load
 from weft.slots import Objective, Structure
+from weft.stage import Stage
 from weft.train import Training, train
 
 

@@ -41,6 +41,7 @@ def said(text: str) -> list[str]:
             "a:\n    b: 1\n  c: 2\n",
             "r.yaml:3: not valid YAML: this line is indented unlike the others of its block, which begins in line 1",
         ),
+        ("a: 1\nb: {c: ${a}}\n", "r.yaml:2: not valid YAML: a ${...} inside of {...} must be in quotes"),
         ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
         ("a: 1\nb: {x: 1\nc: 3\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
         ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),

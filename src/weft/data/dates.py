@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -77,7 +77,14 @@ class Dates(Data):
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"characters": Character(size=len(Special.NAMES) + len(alphabet()))}
 
-    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
         if codec is None:
             tokenizers = self.tokenizers()
             tokenizers["characters"].train([alphabet()])

@@ -78,7 +78,14 @@ class LabelledImages(Data):
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {}
 
-    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
         there = [s for s in SPLITS if self.places[s] is not None or (s == "valid" and self.hold_out > 0)]
         wanted = [s for s in there if not only or s in only]
         if not wanted:

@@ -31,7 +31,7 @@ class WithSentinels(Tokenizer):
 
     def __init__(self, *, of: Build[Tokenizer] = BPE, number: Count = 100):
         super().__init__()
-        self.tokenizer, self.number = of(), number
+        self.of, self.tokenizer, self.number = of, of(), number
 
     def bound(self) -> int:
         return self.tokenizer.bound() + self.number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -143,7 +143,14 @@ class Written(Data):
         sizes = {space: tokenizer.bound() for space, tokenizer in tokenizers.items()}
         return self._info(tokenizers, sizes, {name: list(a.labels or ()) for name, a in self.answers().items()})
 
-    def open(self, codec: Codec | None = None, *, only: Sequence[str] = (), tell: Tell | None = None) -> Corpus:
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
         tell = tell or _silent
         there = [s for s in SPLITS if self.places[s] is not None or self._holds_out(s)]
         wanted = [s for s in there if not only or s in only]
@@ -151,7 +158,7 @@ class Written(Data):
             raise ValueError(f"there is no split {' or '.join(map(repr, only))} in the data (there is: {', '.join(there)})")
         study = None
         if codec is None or any(self._holds_out(s) for s in wanted):
-            study, codec = self._study(codec, tell)
+            study, codec = self._study(codec, known or {}, tell)
         fingerprint = fingerprints.of_codec(codec)
         keys: dict[str, str] = {}
         splits: dict[str, Prepared] = {}
@@ -208,37 +215,40 @@ class Written(Data):
                 raise ValueError(f"{file}: there is no such file")
         return files
 
-    def _study(self, codec: Codec | None, tell: Tell) -> tuple[Study, Codec]:
+    def _study(self, codec: Codec | None, known: Mapping[str, Tokenizer], tell: Tell) -> tuple[Study, Codec]:
         """One look at the training files, and tokenizers that learned from them: from the cache, or now."""
+        learns = codec is None and not known.keys() >= set(self.texts().values())
         files = self._there("train")
         tell("hashing the files", 0, 0)
         key = cache.key_of("study", self._identity(without=("length", "on_overflow")), fingerprints.of_files(files))
         with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             try:
                 study = Study(**read_json(folder / "study.json"))
-                return study, codec or self._load(study, folder)
+                learned = self._load(folder) if learns else {}
+                return study, codec or self._codec(study, {**learned, **known})
             except (OSError, ValueError, TypeError):  # not there yet, not finished, or damaged
                 (folder / "trained.json").unlink(missing_ok=True)
-            sample = None if codec else folder / "sample.jsonl"
+            sample = folder / "sample.jsonl" if learns else None
             study = self._look(files, sample, tell)
             write_json(folder / "study.json", asdict(study))
+            learned = {}
             if sample:
-                codec = self._train(study, sample, tell)
-                for space, tokenizer in codec.tokenizers.items():
+                learned = self._train(study, sample, tell)
+                for space, tokenizer in learned.items():
                     tokenizer.save(folder / f"tokenizer-{space}.json")
                 write_json(folder / "trained.json", {"format": FORMAT})
                 sample.unlink()
-            assert codec is not None
-            return study, codec
+            return study, codec or self._codec(study, {**learned, **known})
 
-    def _load(self, study: Study, folder: Path) -> Codec:
+    def _load(self, folder: Path) -> dict[str, Tokenizer]:
         read_json(folder / "trained.json")
         tokenizers = self.tokenizers()
         for space, tokenizer in tokenizers.items():
             tokenizer.load(folder / f"tokenizer-{space}.json")
-        return self._codec(study, tokenizers)
+        return tokenizers
 
-    def _codec(self, study: Study, tokenizers: dict[str, Tokenizer]) -> Codec:
+    def _codec(self, study: Study, found: Mapping[str, Tokenizer]) -> Codec:
+        tokenizers = {space: found[space] for space in dict.fromkeys(self.texts().values())}
         return Codec(self._info(tokenizers, {s: t.vocab for s, t in tokenizers.items()}, study.labels), tokenizers)
 
     # ------------------------------------------------------------------------------------- one look at the training files
@@ -296,12 +306,12 @@ class Written(Data):
             raise ValueError(f"{shown}: all rows have the {kind} {', '.join(labels)!r}; two are needed")
         return labels
 
-    def _train(self, study: Study, sample: Path, tell: Tell) -> Codec:
+    def _train(self, study: Study, sample: Path, tell: Tell) -> dict[str, Tokenizer]:
         tokenizers, spaces = self.tokenizers(), list(self.texts().values())
         for space, tokenizer in tokenizers.items():
             tell(f"training the tokenizer of {space}", 0, 0)
             tokenizer.train(Sample(sample, [place for place, own in enumerate(spaces) if own == space], study.below))
-        return self._codec(study, tokenizers)
+        return tokenizers
 
     # ---------------------------------------------------------------------------------------------------------- preparing
 

@@ -16,7 +16,6 @@ from weft.learning.phase import Phase
 from weft.learning.processes import Processes, joined
 from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
-from weft.learning.stage import Stage
 
 __all__ = [
     "DDP",
@@ -44,7 +43,6 @@ __all__ = [
     "Progress",
     "RMSprop",
     "SlantedTriangular",
-    "Stage",
     "Step",
     "Watcher",
     "average",

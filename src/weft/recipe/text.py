@@ -130,6 +130,8 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
         said = (
             "a tab where YAML wants spaces" if character == "\t" else f"a value cannot begin with {character}; put it in quotes"
         )
+    elif mark and "flow mapping" in context and lines[line - 1][: mark.column + 1].endswith("${"):
+        said = "a ${...} inside of {...} must be in quotes"
     elif "quoted scalar" in context and "end of stream" in said:
         line, said = begun, "the quote that opens here is not closed"
     elif "simple key" in context and "expected ':'" in said:
