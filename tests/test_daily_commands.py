@@ -49,9 +49,40 @@ def test_a_run_says_what_it_read_and_writes_what_it_did(home):
     assert right / 12 == pytest.approx(metrics["accuracy"])
     usage = json.loads((run / "usage.json").read_text())
     assert usage["seconds"] > 0 and len(usage["sessions"]) == 1
+    assert usage["tokens"] > 1000 and set(usage["spent"]) == {"data", "forward", "backward", "optimizer"}
     for picture in ("curve.png", "confusion.png", "reliability.png"):
         assert (run / picture).read_bytes().startswith(b"\x89PNG")
     assert list((run / "tensorboard").iterdir())
+
+
+def test_a_wrong_price_is_said_before_training(home, monkeypatch):
+    for price in ("abc", "-1", "nan"):
+        monkeypatch.setenv("WEFT_PRICE", price)
+        answer = weft("train", home / "films.yaml", "--run", home / "priced")
+        assert answer.code == 2 and "WEFT_PRICE must be a number" in answer.err
+        assert not (home / "priced").exists()
+
+
+def test_what_a_run_cost_is_said_with_price_and_grid(home, monkeypatch):
+    monkeypatch.setenv("WEFT_PRICE", "0.3")
+    monkeypatch.setenv("WEFT_GRID", "400")
+    answer = weft("train", home / "films.yaml", "--run", home / "priced")
+    assert answer.code == 0 and " tokens, " in answer.err and " money, " in answer.err and " g CO2" in answer.err
+    (home / "priced" / "usage.json").write_text("{}")  # damaged: what it cost before is not known any more
+    assert weft("train", home / "priced", "--resume", "learning.steps=32").code == 0
+    assert len(json.loads((home / "priced" / "usage.json").read_text())["sessions"]) == 1
+
+
+def test_other_files_may_have_other_columns(home):
+    (home / "other.tsv").write_text(table(*range(9)).replace("text\tlabel", "words\tlabel"))
+    answer = weft("evaluate", home / "run1", home / "other.tsv")
+    assert answer.code == 2 and "there is: words, label" in answer.err
+    answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words")
+    assert answer.code == 0 and "accuracy" in answer.out
+    answer = weft("evaluate", home / "run1", home / "other.tsv", "structure.dim=4")
+    assert answer.code == 2 and "only how other files are read can be changed" in answer.err
+    answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words", "--split", "valid")
+    assert answer.code == 2 and "not both" in answer.err
 
 
 def test_predict_streams_in_order(home):

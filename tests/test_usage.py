@@ -52,10 +52,10 @@ def test_sessions_are_added_and_priced(monkeypatch):
     found = total([session, {**session, "peak_memory": 9}])
     assert (found["seconds"], found["peak_memory"], found["joules"]) == (2.0, 9, 3.6e6)
     assert (found["money"], found["co2_grams"]) == (0.4, 300.0)  # one kWh
-    assert "1000.00 Wh" in describe(found, {"data": 1.0})
+    assert "1000.00 Wh" in describe(found)
     monkeypatch.delenv("WEFT_PRICE")
     monkeypatch.delenv("WEFT_GRID")
     assert "money" not in total([session])
     monkeypatch.setenv("WEFT_PRICE", "much")
-    with pytest.raises(ValueError, match="WEFT_PRICE must be a number, not 'much'"):
+    with pytest.raises(ValueError, match="WEFT_PRICE must be a number, and not below 0, not 'much'"):
         total([session])

@@ -109,6 +109,7 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
         if wanted is not None and wanted not in info:
             name, there = name_of(type(metric)), ", ".join(info.fields)
             raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}")
+        metric.check(info)
 
 
 def _name(factory: Any, built: Any) -> str:

@@ -255,40 +255,44 @@ def predict(
     if not {"Classifies", "Tags", "Chooses", "Points"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
-    fields = {f.name: f.kind for f in trained.codec.info.tokenized() or trained.codec.info.images()}
-    cells = (_cells(line, fields, number) for number, line in enumerate(_lines(file), 1))
+    info = trained.codec.info
+    kinds = {name: f.kind for name, f in info.fields.items()}
+    cells = (_cells(info, line, number) for number, line in enumerate(_lines(file), 1))
     for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
-            answered = answer.text.split("\t") if "\t" in answer.text else answer.text
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
-            texts = {name: text.split("\t") if fields[name] == "texts" else text for name, text in row.items()}
-            print(json.dumps({**texts, "answer": answered, **shares}, ensure_ascii=False))
+            texts = {name: text.split("\t") if kinds[name] == "texts" else text for name, text in row.items()}
+            print(json.dumps({**texts, "answer": answer.value(), **shares}, ensure_ascii=False))
         else:
             print(answer.text.replace("\t", " | "))
         sys.stdout.flush()
 
 
-def _cells(line: str, fields: dict[str, str], number: int) -> dict[str, str]:
-    """A line as the texts of a row. A field of several texts comes last, and has all that are left."""
-    alone, several = list(fields), [name for name, kind in fields.items() if kind == "texts"]
-    parts = line.split("\t") if len(fields) > 1 or several else [line]
-    if several:
-        alone.remove(several[0])
-        if len(parts) < len(alone) + 2:
-            wanted = "".join(f"{name}, " for name in alone)
-            raise ValueError(
-                f"line {number}: {len(parts)} texts, but wanted are {wanted}and two {several[0]} or more, with tabs between them"
-            )
-        parts = [*parts[: len(alone)], "\t".join(parts[len(alone) :])]
-    if len(parts) != len(fields):
-        raise ValueError(
-            f"line {number}: {len(parts)} texts, but {len(fields)} are wanted ({', '.join(fields)}), with a tab between them"
-        )
-    return dict(zip([*alone, *several], parts, strict=True))
+def _cells(info: Any, line: str, number: int) -> dict[str, str]:
+    from weft.asked import cells_of
+
+    try:
+        return cells_of(info, line)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None
 
 
 Split = Annotated[str | None, typer.Option(help="Which split of the data (default: test, or valid without one).")]
-Files = Annotated[list[Path] | None, typer.Argument(help="Other files of the same kind (default: the run's own data).")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE]... [data.OPTION=VALUE]...",
+        help="Other files of the same kind (default: the run's own data), and how they are read where that differs.",
+    ),
+]
+
+
+def _judged_by(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
+    """The run, and the files among the arguments; the others say how these are read."""
+    from weft.run import load
+
+    changes = [a for a in arguments or [] if "=" in a and not Path(a).exists()]
+    return load(run, changes=changes), [a for a in arguments or [] if a not in changes]
 
 
 @app.command()
@@ -299,10 +303,9 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     from weft.files import write_json
     from weft.folder import FORMAT
     from weft.inspect.classes import draw_classes
-    from weft.run import load
 
-    trained = load(run)
-    judged = trained.judge(split, files or ())
+    trained, files = _judged_by(run, files)
+    judged = trained.judge(split, files)
     about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
@@ -326,9 +329,9 @@ def errors(
     """Show the examples that a trained run is most wrong about: those of the largest loss."""
     _plugins(imports)
     from weft.report import print_errors
-    from weft.run import load
 
-    found = load(run).errors(split, files or (), most)
+    trained, files = _judged_by(run, files)
+    found = trained.errors(split, files, most)
     if as_json:
         for error in found:
             print(json.dumps(vars(error), ensure_ascii=False))

@@ -167,11 +167,18 @@ class RunFolder:
             lines = [{"row": row, "prediction": text, "reference": references[row]} for row, text in sorted(predictions.items())]
             write_text(self.path / "predictions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
-    def add_usage(self, session: dict[str, Any]) -> None:
-        """usage.json: what each session of the run cost, and all together."""
+    def add_usage(self, session: dict[str, Any], stages: dict[str, Any]) -> dict[str, Any]:
+        """usage.json: what each session of the run cost, what went into each stage, and all together, which is returned."""
         path = self.path / "usage.json"
-        sessions = [*(read_json(path)["sessions"] if path.is_file() else []), session]
-        write_json(path, {"format": FORMAT, **total(sessions), "sessions": sessions})
+        try:
+            before = read_json(path)
+            sessions, stages = [*before["sessions"], session], {**before["stages"], **stages}
+            found = total(sessions, stages)
+        except (OSError, ValueError, KeyError, TypeError):  # not there yet; or damaged, and then nobody knows what was before
+            sessions = [session]
+            found = total(sessions, stages)
+        write_json(path, {"format": FORMAT, **found, "stages": stages, "sessions": sessions})
+        return found
 
     def read_log(self) -> list[dict[str, Any]]:
         return read_lines(self.log) if self.log.exists() else []

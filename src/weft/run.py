@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
+from weft.asked import Asked, cells_of
 from weft.batch import Batch, Clock, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans
 from weft.catalog import Build
@@ -152,18 +154,23 @@ class Run:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
     def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are dicts by
-        field, with a list (or a text with tabs in it) where a field has several:
-        ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is said by its file's name."""
+        """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are tuples,
+        or dicts by field, with a list where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An
+        image is said by its file's name."""
         return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
         search = self.judging().search
-        for group in _batched((_cells(codec.info, text) for text in texts), batch):
+        if isinstance(texts, str):
+            raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
+        for group in _batched((cells_of(codec.info, text) for text in texts), batch):
             examples = [example_of(codec, row) for row in group]
-            prepared = [objective.prepare(example, np.random.default_rng(0), None) for example in examples]
+            prepared = [
+                objective.prepare(example, np.random.default_rng(0), None) if _has_words(codec.info, row) else None
+                for row, example in zip(group, examples, strict=True)
+            ]
             kept = [instance for instance in prepared if instance is not None]
             found: Iterator[tuple[Any, list[float]]] = iter(())
             if kept:
@@ -173,11 +180,12 @@ class Run:
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
             labels = codec.info["label"].labels if "label" in codec.info else ()
+            kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
             for row, instance, example in zip(group, prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
                 text = "" if prediction is None else readable(prediction, codec, row)
                 number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
-                yield Answer(text, dict(zip(labels[:number], share[:number], strict=True)) if share else {})
+                yield Answer(text, dict(zip(labels[:number], share[:number], strict=True)) if share else {}, kind)
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
@@ -189,6 +197,8 @@ class Run:
     def rows(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """A split of the run's data, or other files of the same kind; with its name."""
         codec = self._ready()
+        if files and split:
+            raise ValueError(f"either a split of the run's own data ({split}), or other files: not both")
         if files:
             places = [str(Path(file).absolute()) for file in files]
             data = functools.partial(plans(self)[-1].data, test=places[0] if len(places) == 1 else places)
@@ -235,32 +245,22 @@ class Run:
         return self.codec
 
 
-Asked = str | Mapping[str, str | Sequence[str]]
-"""A row to be answered: its only text, or the texts of each field."""
-
-
-def _cells(info: Info, asked: Asked) -> dict[str, str]:
-    """The cells of a row. Where a field has several texts, there must be two at least."""
-    fields = info.tokenized() or info.images()
-    row = {fields[0].name: asked} if isinstance(asked, str) else asked
-    cells = {name: value if isinstance(value, str) else "\t".join(map(_untabbed, value)) for name, value in row.items()}
-    for f in fields:
-        if f.kind == "texts" and cells.get(f.name, "").count("\t") < 1:
-            wanted = ", ".join(f.name for f in fields)
-            raise ValueError(f"a row of this run has {wanted}, but in {str(asked)[:80]!r} there are not two {f.name} or more")
-    return cells
-
-
-def _untabbed(text: str) -> str:
-    return text.replace("\t", " ")
-
-
 @dataclass(frozen=True)
 class Answer:
-    """What was predicted of a row, and the probability of each class where there are classes."""
+    """What was predicted of a row as the data writes it, the probability of each class where there are classes, and the kind of
+    the field that was predicted."""
 
     text: str
     probabilities: dict[str, float]
+    kind: str = "label"
+
+    def value(self) -> str | float | list[str]:
+        """The answer as JSON says it: a number, a list of tags or of classes, else a text."""
+        if self.kind == "number":
+            return float(self.text)
+        if self.kind in ("tags", "labels"):
+            return self.text.split(" " if self.kind == "tags" else "\t") if self.text else []
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,11 @@ class Error:
     loss: float
     prediction: str
     reference: dict[str, str]
+
+
+def _has_words(info: Info, row: Mapping[str, str]) -> bool:
+    """Whether there is anything to tag: a text that is given as words may have none."""
+    return all(row[f.name] for f in info.texts() if f.words)
 
 
 def _groups(rows: Iterable[Any], most: int) -> Iterator[tuple[int, list[Any]]]:
@@ -356,8 +361,16 @@ def shipped_recipes() -> dict[str, Path]:
     return {p.stem: p for p in sorted(RECIPES.glob("*.yaml"))}
 
 
-def load(folder: str | Path, device: str = "auto") -> Run:
-    """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``; or a published model's."""
+def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) -> Run:
+    """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``; or a published model's.
+
+    Args:
+        folder: Where it is.
+        device: Where it computes.
+        changes: How other files are read that it is to be judged by: ``data.text=review``. Nothing else can be changed.
+    """
+    if wrong := [change for change in changes if not re.match(r"(stages\.\d+\.)?data\.", change)]:
+        raise ValueError(f"{wrong[0]}: of a trained run, only how other files are read can be changed (data.text=review)")
     place = RunFolder(folder)
     if not place.is_run() and (not place.path.exists() or (place.path / "config.json").is_file()):
         from weft.hub import PACKAGED
@@ -370,7 +383,7 @@ def load(folder: str | Path, device: str = "auto") -> Run:
     if not place.is_run():
         raise ValueError(f"{place.path} is not a run's folder (it has no recipe.yaml)")
     try:
-        run = read_run(place.recipe, files=False)
+        run = read_run(place.recipe, changes, files=False)
     except RecipeError as error:
         if plugins := place.plugins():
             raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(plugins)}") from None

@@ -815,6 +815,9 @@ class Metric:
         """By name, from the predicted strings and the raw rows."""
         raise TypeError(f"{type(self).__name__} has no compute")
 
+    def check(self, info: Info) -> None:
+        """Raise ValueError where it can say nothing of such data. Classes may not be known yet."""
+
     def signature(self) -> str:
         """How it was computed, where there is more than one way and others must know; else nothing."""
         return ""

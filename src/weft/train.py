@@ -130,7 +130,8 @@ class Training:
         self.stop_asked = self.began = False
         self.corpus: Corpus | None = None
         self.feeds: list[Feed] = []
-        self.meter = Meter()
+        self.meter, self.used = Meter(), False
+        self.spent: dict[str, Any] = {}
         self.board: TensorBoard | None = None
 
     # ---------------------------------------------------------------------------------------------------------- stages
@@ -141,7 +142,9 @@ class Training:
             for plan in self.plans:
                 weights = self.one_stage(plan, weights, resume)
         judged = self.together()
-        self.display.say(describe(self.meter.read(), asdict(self.loop.progress.spent)))
+        cpu = self.processes.sum({"cpu": self.meter.spent()})["cpu"]
+        if self.processes.first:
+            self.display.say(describe(self.use(cpu)))
         self.display.finished(self.folder.path, judged.figures)
         return judged
 
@@ -187,6 +190,7 @@ class Training:
             loop.run(going_on)
         finally:
             self.display.end()
+            self.spent[plan.name] = {"tokens": loop.progress.tokens, "spent": asdict(loop.progress.spent)}
         weights = self.processes.share_tensors(self.final_weights())
         if self.processes.first:
             write_weights(final, weights)
@@ -342,9 +346,14 @@ class Training:
         """However it ended: note what this session cost."""
         if self.board is not None:
             self.board.close()
-        if self.began and self.processes.first:
+        if self.began and self.processes.first and not self.used:
             with contextlib.suppress(OSError):  # a full disk has been told of already
-                self.folder.add_usage(self.meter.read())
+                self.use(self.meter.spent() * self.processes.world)  # the others cannot be asked any more
+
+    def use(self, cpu: float) -> dict[str, Any]:
+        """Note what this session cost; what the run cost so far. ``cpu``: CPU seconds of all processes."""
+        self.used = True
+        return self.folder.add_usage(self.meter.read(cpu), self.spent)
 
     def due(self, progress: Progress, last: bool) -> bool:
         assert self.corpus is not None

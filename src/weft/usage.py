@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 RAPL = Path("/sys/class/powercap")
@@ -24,10 +27,16 @@ class Meter:
     """
 
     def __init__(self) -> None:
+        for variable in (PRICE, GRID):
+            figure(variable)  # a mistake is said before the work, not after it
         self.began, self.cpu = time.perf_counter(), time.process_time()
         self.counters = _counters()
         self.joules = 0.0
         self.last = {zone: _read(zone) for zone in self.counters}
+
+    def spent(self) -> float:
+        """CPU seconds of this process."""
+        return time.process_time() - self.cpu
 
     def look(self) -> None:
         """Add what the counters have gone up since the last look; they begin again from 0 every few minutes to hours."""
@@ -37,10 +46,13 @@ class Meter:
                 self.joules += ((now - before) % most) / 1e6
             self.last[zone] = now
 
-    def read(self) -> dict[str, Any]:
-        """Seconds, CPU seconds, largest memory in bytes, energy in joules and whether that is an estimate."""
+    def read(self, cpu: float | None = None) -> dict[str, Any]:
+        """Seconds, CPU seconds, largest memory in bytes, energy in joules and whether that is an estimate.
+
+        ``cpu``: the CPU seconds of all processes, where there are several.
+        """
         self.look()
-        cpu = time.process_time() - self.cpu
+        cpu = self.spent() if cpu is None else cpu
         measured = bool(self.counters)
         return {
             "seconds": round(time.perf_counter() - self.began, 3),
@@ -70,8 +82,13 @@ def _read(zone: Path) -> int | None:
         return None
 
 
-def total(sessions: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """All sessions of a run together; money and CO2 where a price and a grid figure are given."""
+def total(sessions: list[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> dict[str, Any]:
+    """All sessions of a run together; money and CO2 where a price and a grid figure are given.
+
+    Args:
+        sessions: What ``Meter.read`` said of each.
+        stages: By name, the ``tokens`` of each stage and the seconds it ``spent`` in data, forward, backward, optimizer.
+    """
     joules = sum(session["joules"] for session in sessions)
     found: dict[str, Any] = {
         "seconds": round(sum(session["seconds"] for session in sessions), 3),
@@ -81,27 +98,40 @@ def total(sessions: list[Mapping[str, Any]]) -> dict[str, Any]:
         "energy": "; ".join(dict.fromkeys(session["energy"] for session in sessions)),
     }
     for variable, name in ((PRICE, "money"), (GRID, "co2_grams")):
-        if (figure := _figure(variable)) is not None:
-            found[name] = round(joules / 3.6e6 * figure, 6)
-    return found
+        if (known := figure(variable)) is not None:
+            found[name] = round(joules / 3.6e6 * known, 6)
+    found["tokens"] = sum(stage["tokens"] for stage in stages.values())
+    spent: Counter[str] = Counter()
+    for stage in stages.values():
+        spent.update(stage["spent"])
+    return {**found, "spent": {name: round(seconds, 3) for name, seconds in spent.items()}}
 
 
-def _figure(variable: str) -> float | None:
+def figure(variable: str) -> float | None:
+    """The number in an environment variable, if it is set."""
     text = os.environ.get(variable)
     if not text:
         return None
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        raise ValueError(f"{variable} must be a number, not {text!r}") from None
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise ValueError(f"{variable} must be a number, and not below 0, not {text!r}")
+    return found
 
 
-def describe(usage: Mapping[str, Any], spent: Mapping[str, float]) -> str:
-    """Two lines for a person. ``spent``: seconds in data, forward, backward, optimiser."""
-    parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
+def describe(usage: Mapping[str, Any]) -> str:
+    """Two lines for a person, of what ``total`` found."""
+    parts = ", ".join(f"{name} {_seconds(seconds)}" for name, seconds in usage["spent"].items())
     money = f", {usage['money']:.4f} money" if "money" in usage else ""
     co2 = f", {usage['co2_grams']:.1f} g CO2" if "co2_grams" in usage else ""
     return (
-        f"{usage['seconds']:.0f} s" + (f" ({parts})" if parts else "") + f", at most {usage['peak_memory'] / 1e6:.0f} MB\n"
+        f"{_seconds(usage['seconds'])}" + (f" ({parts})" if parts else "") + f", {usage['tokens']:,} tokens, "
+        f"at most {usage['peak_memory'] / 1e6:.0f} MB\n"
         f"{usage['joules'] / 3600:.2f} Wh ({usage['energy']}){money}{co2}"
     )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -121,6 +121,8 @@ def test_what_is_cut_or_of_another_format_is_not_done(tmp_path: Path, monkeypatc
     monkeypatch.setattr(prepared, "FORMAT", 99)
     assert not is_done(tmp_path)
     monkeypatch.undo()
+    (tmp_path / "raw.text").write_bytes(b"y")  # as long as before
+    assert not is_done(tmp_path)
     (tmp_path / "raw.text").write_bytes(b"")
     assert not is_done(tmp_path)
     (tmp_path / "done.json").write_text("{")

@@ -304,7 +304,7 @@ def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
         ("text\tlabel\nx\t1\n", {"text": "body"}, r"f:1: no column 'body'"),
         ("text\tlabel\nx\t1\n\ny\t0\tz\n", {}, r"f:4: 3 columns, but the header has 2 \(text, label\)"),
         ("text\tlabel\nx\t1\ny\n", {}, r"f:3: 1 columns, but the header has 2"),
-        ("text\tlabel\nx\t1\ny\t \n", {}, r"f:3: the column 'label' is empty"),
+        ("text\tlabel\nx\t1\ny\t \n", {}, r"f:3: the row has no label"),
         ("text\tlabel\nx\t1\ny\t1\n", {}, r"f: all rows have the label '1'; two are needed"),
         ("text\tlabel\n", {}, r"f: no row has any text"),
         ("text\tlabel\nx\t1\ny\t0\n", {"labels": ("1", "2")}, r"f:3: the label '0' is unknown; known are: 1, 2"),
@@ -367,6 +367,11 @@ def test_sentences_that_are_wrong(tmp_path: Path, conll: str) -> None:
     file = write(tmp_path / "f", "a X O\nb X B-P\n\nc X O\nalone\nd X O\n\ne X O\n")
     with pytest.raises(ValueError, match=r"f:4: line 5: 1 columns, but word is column 0 and tag the last"):
         TaggedText(train=file, hold_out=0).open()
+    short = write(tmp_path / "s", "a X B-NP O\nb X B-NP\n")  # or a chunk would be taken for an entity
+    with pytest.raises(ValueError, match=r"s:1: line 2: 3 columns, but the first line has 4"):
+        TaggedText(train=short, hold_out=0).open()
+    wide = write(tmp_path / "w", "New\u00a0York X B-LOC\nis X O\n")
+    assert texts(TaggedText(train=wide, hold_out=0).open()) == ["New\u00a0York is"]
     corpus = TaggedText(train=file, hold_out=0, on_bad_row="skip").open()
     assert texts(corpus) == ["a b", "e"] and corpus.ledger["train"]["malformed rows"] == 1
     with pytest.raises(ValueError, match=r"c\.conll:3: line 3: 4 columns, but word is column 0 and tag 4"):

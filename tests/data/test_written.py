@@ -439,7 +439,7 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
         "rows": 6,
         "tokens": 23,
         "rows checked by decoding": 3,
-        "rows decoded differently": 1,
+        "rows decoded in other case or spacing": 1,
         "empty files": 1,
         "byte-order marks removed": 1,
         "Windows line ends removed": 2,
@@ -447,7 +447,6 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
             f"{file}:3: byte 0xe4 is not valid UTF-8; save the file as UTF-8, or repair the line",
             f"{file}:7: byte 0xff is not valid UTF-8; save the file as UTF-8, or repair the line",
         ],
-        "first rows decoded differently": [f"{file}:6: 'Abc' comes back as 'abc'"],
     }
     truncated = data(on_bad_row="skip", on_overflow="truncate").open().ledger["train"]
     assert (truncated["truncated rows"], truncated["tokens lost"], truncated["rows"], truncated["tokens"]) == (2, 10, 3, 13)

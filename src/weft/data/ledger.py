@@ -9,6 +9,7 @@ from typing import Any
 from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
 
 WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers cut off"
+SPACING, CHANGED = "rows decoded in other case or spacing", "rows decoded differently"
 COUNTS = {
     "rows read": "lines, records, sentences or documents that the files have",
     "empty rows": "of these, how many have no text; left out",
@@ -22,7 +23,8 @@ COUNTS = {
     "tokens": "how many they have, all texts together",
     "unknown tokens": "of these, how many stand for something that the vocabulary does not have",
     "rows checked by decoding": "rows whose texts were encoded and decoded to see: the first thousand, then one in a hundred",
-    "rows decoded differently": "of these, how many did not come back exactly",
+    SPACING: "of these, how many came back with other capitals or blanks, and with every sign",
+    CHANGED: "of these, how many came back with other signs",
     WITHOUT: "rows whose text does not have the answer that is asked for",
     WIDENED: "answers that did not begin and end where tokens do; all tokens that they touch are taken",
     BEYOND: "answers in what was cut from their text; such rows have none",
@@ -43,6 +45,17 @@ _CHECKED, _EVERY = 1000, 100
 def short(text: str) -> str:
     """A text in quotation marks, its end left out where it is long."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def _signs(text: str) -> str:
+    return "".join(text.casefold().split())
+
+
+def _around(one: str, other: str) -> tuple[str, str]:
+    """Two texts, from a little before the place where they begin to differ."""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a.casefold() != b.casefold()), 0)
+    first = same - _SHOWN // 2
+    return (one, other) if first <= 0 else ("..." + one[first:], "..." + other[first:])
 
 
 class Ledger:
@@ -75,13 +88,17 @@ class Ledger:
         self.seen += 1
         return self.seen <= _CHECKED or self.seen % _EVERY == 0
 
-    def check(self, row: Row, field: str, decoded: str) -> bool:
-        """Whether a text came back as it was."""
-        text = row.cells[field]
-        if decoded == text:
-            return True
-        self._show(self.changed, row, f"{short(text)} comes back as {short(decoded)}")
-        return False
+    def check(self, row: Row, decoded: Mapping[str, str]) -> None:
+        """Note whether the texts of a row (by field) came back as they were."""
+        self.counts["rows checked by decoding"] += 1
+        changed = {name: text for name, text in decoded.items() if text != row.cells[name]}
+        for name, text in changed.items():
+            if _signs(text) != _signs(row.cells[name]):
+                self.counts[CHANGED] += 1
+                one, other = _around(row.cells[name], text)
+                return self._show(self.changed, row, f"{short(one)} comes back as {short(other)}")
+        self.counts[SPACING] += bool(changed)
+        return None
 
     def _show(self, examples: list[list[Any]], row: Row, what: str) -> None:
         if len(examples) < EXAMPLES:

@@ -48,6 +48,8 @@ class SentencePairs(Written):
 
     by, generated = "first", "first"
 
+    compared = ("first", "second")
+
     def __init__(
         self,
         *,

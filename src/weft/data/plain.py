@@ -8,7 +8,7 @@ from typing import Literal
 from weft.catalog import Build, block
 from weft.choices import Count, Place, Share
 from weft.data.bpe import BPE
-from weft.data.reading import Cursor, Row
+from weft.data.reading import Cursor, Row, Wanted, is_json_lines, table
 from weft.data.written import BadRows, Written
 from weft.slots import Tokenizer
 
@@ -19,8 +19,9 @@ Places = Place | list[Place]
 class PlainText(Written):
     """Texts and nothing else, for language models and all who learn from text alone.
 
-    A text of more than ``length`` tokens becomes several rows: tokens 0 .. length-1, length .. 2 length-1, and so on. Empty
-    ones are dropped. Both are counted. One field, ``text``.
+    Of JSON lines (``.jsonl``), the column ``text`` of each is one text, whatever ``unit`` is. A text of more than ``length``
+    tokens becomes several rows: tokens 0 .. length-1, length .. 2 length-1, and so on. Empty ones are dropped. Both are counted.
+    One field, ``text``.
 
     Args:
         train: UTF-8 files or folders of them.
@@ -57,8 +58,11 @@ class PlainText(Written):
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         (cursor,) = cursors
-        for _ in cursor.each_file():
-            yield from self._lines(cursor) if self.unit == "line" else self._gathered(cursor)
+        for file in cursor.each_file():
+            if is_json_lines(file):
+                yield from table(cursor, {"text": Wanted("text")})
+            else:
+                yield from self._lines(cursor) if self.unit == "line" else self._gathered(cursor)
 
     def _lines(self, cursor: Cursor) -> Iterator[Row]:
         for line, problem in cursor.lines():

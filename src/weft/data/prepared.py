@@ -7,6 +7,7 @@ written so far is noted every few megabytes, so that a pass that was killed goes
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from weft.data.encoding import Columns, assemble, columns_of, counted_columns
 from weft.data.lists import Lists
 from weft.files import read_json, write_json
 
-FORMAT = 2
+FORMAT = 3
 """Version of the files."""
 IN_MEMORY = 2**26
 """A file of up to so many bytes is read at once; of larger ones, each row when it is asked for."""
@@ -52,16 +53,16 @@ def _size(path: Path) -> int:
 class _Growing:
     """A file that is written at its end. Not buffered: a buffer that did not fit on the disk would be tried again when closed."""
 
-    def __init__(self, path: Path, size: int):
+    def __init__(self, path: Path, size: int, before: int):
         self.stream = path.open("ab", buffering=0)
         self.stream.truncate(size)
-        self.size = size
+        self.size, self.sum = size, before
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[self.stream.write(rest) :]
-        self.size += len(data)
+        self.size, self.sum = self.size + len(data), zlib.crc32(data, self.sum)
 
 
 class Writer:
@@ -80,12 +81,12 @@ class Writer:
         self.folder, self.layout, self.cells = folder, _layout(info), list(cells)
         (folder / _DONE).unlink(missing_ok=True)
         noted = read_json(folder / _STATE) if (folder / _STATE).is_file() else {}
-        sizes, self.state = noted.get("sizes", {}), noted.get("state")
+        sizes, sums, self.state = noted.get("sizes", {}), noted.get("sums", {}), noted.get("state")
         if any(_size(folder / name) < size for name, size in sizes.items()):
-            sizes, self.state = {}, None  # somebody cut or removed what had been noted: begin anew
+            sizes, sums, self.state = {}, {}, None  # somebody cut or removed what had been noted: begin anew
         lists = [stem for stem, holds, _ in self.layout.values() if holds == "lists"] + [_raw(name) for name in self.cells]
         names = {*(stem for stem, _, _ in self.layout.values()), *lists, *(f"{stem}.ends" for stem in lists)}
-        self.files = {name: _Growing(folder / name, sizes.get(name, 0)) for name in sorted(names)}
+        self.files = {name: _Growing(folder / name, sizes.get(name, 0), sums.get(name, 0)) for name in sorted(names)}
 
     def add(self, columns: Columns, raws: Sequence[Mapping[str, str]]) -> None:
         """Rows as columns, and as they were written."""
@@ -108,14 +109,18 @@ class Writer:
         """From here a writer can go on, with this state."""
         self._sync()
         self.state = state
-        write_json(self.folder / _STATE, {"sizes": {name: file.size for name, file in self.files.items()}, "state": state})
+        write_json(self.folder / _STATE, {**self._written(), "state": state})
 
     def done(self, ledger: dict[str, Any]) -> None:
         self._sync()
-        sizes = {name: file.size for name, file in self.files.items()}
         self.close()
-        write_json(self.folder / _DONE, {"format": FORMAT, "sizes": sizes, "cells": self.cells, "ledger": ledger})
+        write_json(self.folder / _DONE, {"format": FORMAT, **self._written(), "cells": self.cells, "ledger": ledger})
         (self.folder / _STATE).unlink(missing_ok=True)
+
+    def _written(self) -> dict[str, dict[str, int]]:
+        """Size and checksum of each file."""
+        files = self.files.items()
+        return {"sizes": {name: file.size for name, file in files}, "sums": {name: file.sum for name, file in files}}
 
     def _sync(self) -> None:
         for file in self.files.values():
@@ -127,10 +132,13 @@ class Writer:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether all its files are there and whole."""
+    """Whether all its files are there and whole: of the right size, and those that are read at once of the right content."""
     try:
         done = read_json(folder / _DONE)
-        return done["format"] == FORMAT and all((folder / n).stat().st_size == size for n, size in done["sizes"].items())
+        if done["format"] != FORMAT or any((folder / n).stat().st_size != size for n, size in done["sizes"].items()):
+            return False
+        small = [name for name, size in done["sizes"].items() if size <= IN_MEMORY]
+        return all(zlib.crc32((folder / name).read_bytes()) == done["sums"][name] for name in small)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

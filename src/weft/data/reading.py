@@ -158,6 +158,11 @@ class Cursor:
 # ------------------------------------------------------------------------------------------------------------------- tables
 
 
+def is_json_lines(file: str) -> bool:
+    """By its ending."""
+    return Path(file).suffix.lower() in (".jsonl", ".ndjson")
+
+
 class Wanted(NamedTuple):
     """A column of a table: its name (None = the first of its usual names that is there), its usual names."""
 
@@ -186,8 +191,7 @@ class Record(NamedTuple):
 def records(cursor: Cursor, header: Sequence[str] | None = None) -> Iterator[Record]:
     """Whole rows of tables, read as ``tables`` does: cells are strings, and in JSON lines whatever JSON says."""
     for file in cursor.each_file():
-        ending = Path(file).suffix.lower()
-        if ending in (".jsonl", ".ndjson"):
+        if is_json_lines(file):
             for line, problem in cursor.lines():
                 value: dict[str, Any] | None = None
                 if not problem and line and not line.isspace():
@@ -221,7 +225,7 @@ def tables(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] |
 
 def table(cursor: Cursor, wanted: Mapping[str, Wanted], header: Sequence[str] | None = None) -> Iterator[Row]:
     """The same of the current file alone."""
-    if Path(cursor.file).suffix.lower() in (".jsonl", ".ndjson"):
+    if is_json_lines(cursor.file):
         yield from _objects(cursor, wanted)
         return
     names, found = _named_cells(cursor, cursor.file, header)
@@ -249,9 +253,8 @@ def _uneven(cells: Sequence[str], names: Sequence[str]) -> str:
 
 def column_names(file: str) -> list[str]:
     """The columns of a table: its first line's cells, or the keys of its first object."""
-    ending = Path(file).suffix.lower()
-    if ending not in (".jsonl", ".ndjson"):
-        return _header(Cursor([file]), ending == ".csv")
+    if not is_json_lines(file):
+        return _header(Cursor([file]), Path(file).suffix.lower() == ".csv")
     for line, problem in Cursor([file]).lines():
         if not problem and line.strip():
             with contextlib.suppress(json.JSONDecodeError):
@@ -330,12 +333,16 @@ def _objects(cursor: Cursor, wanted: Mapping[str, Wanted]) -> Iterator[Row]:
 
 def _parsed(line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise ValueError(f"not valid JSON: {error.msg} (column {error.colno})") from None
     if not isinstance(value, dict):
         raise ValueError(f"must be an object {{...}}, not {line[:40]}")
     return value
+
+
+def _no_number(written: str) -> None:
+    raise ValueError(f"not valid JSON: {written} is no value; where there is none write null")
 
 
 def _object(line: str, wanted: Mapping[str, Wanted]) -> dict[str, str]:

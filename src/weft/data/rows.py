@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,9 +17,11 @@ def rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
     The file is named by its content and stays in the cache, so a run from Python has a recipe, can be resumed and repeated, like
     any other.
 
+    Missing values (None, NaN, pandas' NA) are empty cells. Classes that a Dataset has by number are written by name.
+
     Args:
-        data: Texts; or dicts, tuples or lists (a list among the cells is a set of labels); or a pandas DataFrame; or a Dataset of
-            the library ``datasets``.
+        data: Texts; or dicts, tuples or lists (a list among the cells is a set of labels, or words, or tags); or a pandas
+            DataFrame; or a Dataset of the library ``datasets``.
         columns: The names of the columns, where rows are texts, tuples or lists.
 
     Example:
@@ -45,6 +48,9 @@ def rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
 def _each(data: Any) -> Iterable[Any]:
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a data frame
         return data.to_dict(orient="records")
+    names = {column: feature for column, feature in (getattr(data, "features", None) or {}).items() if _class_names(feature)}
+    if names and not isinstance(data, Mapping):
+        return ({name: _by_name(cell, names.get(name)) for name, cell in row.items()} for row in data)
     if isinstance(data, str | bytes | Mapping):
         raise ValueError(f"rows must be a list, a DataFrame or a Dataset, not a {type(data).__name__}")
     return data
@@ -52,13 +58,34 @@ def _each(data: Any) -> Iterable[Any]:
 
 def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
     if isinstance(row, Mapping):
-        return {str(name): value for name, value in row.items()}
+        return {str(name): _there(value) for name, value in row.items()}
     cells = (row,) if isinstance(row, str) else tuple(row)
     if len(cells) != len(columns):
         raise ValueError(
-            f"a row has {len(cells)} cells, but columns names {len(columns)} ({', '.join(columns)}): {str(row)[:80]}"
+            f"a row has {len(cells)} cells, but columns names {len(columns)} ({', '.join(columns)}): {str(row)[:80]}. Name the "
+            'columns: rows(data, ("text", "label"))'
         )
-    return dict(zip(columns, cells, strict=True))
+    return {name: _there(cell) for name, cell in zip(columns, cells, strict=True)}
+
+
+def _there(value: Any) -> Any:
+    """The value, or None where it is missing."""
+    missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if missing else value
+
+
+def _class_names(feature: Any) -> list[str]:
+    """The names of a column's classes, as ``datasets`` keeps them; of a list of classes, those of its members."""
+    return getattr(feature, "names", None) or getattr(getattr(feature, "feature", None), "names", None) or []
+
+
+def _by_name(cell: Any, feature: Any) -> Any:
+    names = _class_names(feature)
+    if not names or cell is None:
+        return cell
+    if isinstance(cell, list):
+        return [names[number] for number in cell]
+    return names[cell] if cell >= 0 else None  # -1: a row without a class
 
 
 def _plain(value: Any) -> Any:

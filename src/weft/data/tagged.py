@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
 from weft.catalog import Build, block
 from weft.choices import Count, File, Natural, Share
-from weft.data.reading import COMMENTS, Cursor, Row
+from weft.data.reading import COMMENTS, Cursor, Row, Wanted, is_json_lines, table
 from weft.data.word import Word
 from weft.data.written import Answer, BadRows, Written
 from weft.slots import Tokenizer
 from weft.tags import to_bioes, to_iob1, to_iob2
 
 Files = File | list[File]
+WORDS, TAGS = Wanted(None, ("tokens", "words")), Wanted(None, ("tags", "ner_tags", "labels"))
+_BLANKS = re.compile(r"[ \t]+")
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 
 
@@ -22,8 +25,10 @@ _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 class TaggedText(Written):
     """Sentences with a tag for each word, a line a word: ``EU NNP I-NP I-ORG``, an empty line between sentences.
 
-    Columns are separated by blanks or tabs; ``-DOCSTART-`` lines are left out, and before a sentence lines that begin with ``#``
-    and a space (counted). Entities may be written in IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
+    Columns are separated by blanks or tabs, and every line of a file has as many as its first; ``-DOCSTART-`` lines are left out,
+    and before a sentence lines that begin with ``#`` and a space (counted). JSON lines (``.jsonl``) have a sentence each: a list
+    of words (column ``tokens`` or ``words``) and one of tags (``tags``, ``ner_tags`` or ``labels``). Entities may be written in
+    IOB1, IOB2 or BIOES; all become ``scheme``. Fields ``text`` and ``tags``.
 
     Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), https://arxiv.org/abs/cs/0306050
 
@@ -71,12 +76,15 @@ class TaggedText(Written):
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         (cursor,) = cursors
-        for _ in cursor.each_file():
+        for file in cursor.each_file():
+            if is_json_lines(file):
+                yield from map(self._listed, table(cursor, {"text": WORDS, "tags": TAGS}))
+                continue
             words: list[str] = []
             tags: list[str] = []
-            first, wrong = 0, ""
+            first, wrong, width = 0, "", 0
             for line, problem in cursor.lines():
-                cells = line.split()
+                cells = [cell for cell in _BLANKS.split(line) if cell]
                 if not cells:
                     if first:
                         yield self._sentence(cursor.file, first, words, tags, wrong)
@@ -87,7 +95,8 @@ class TaggedText(Written):
                     cursor.counts[COMMENTS] += 1
                 else:
                     first = first or cursor.line
-                    problem = problem or self._too_few(cells)
+                    width = width or len(cells)
+                    problem = problem or self._too_few(cells) or self._uneven(cells, width)
                     if problem:
                         wrong = wrong or f"line {cursor.line}: {problem}"
                     else:
@@ -101,6 +110,19 @@ class TaggedText(Written):
             return ""
         tag = "the last" if self.tag is None else self.tag
         return f"{len(cells)} columns, but word is column {self.word} and tag {tag} (counted from 0)"
+
+    def _uneven(self, cells: list[str], width: int) -> str:
+        return "" if len(cells) == width else f"{len(cells)} columns, but the first line has {width}"
+
+    def _listed(self, row: Row) -> Row:
+        """A row whose words and tags are lists."""
+        if not row.cells or row.problem:
+            return row
+        words, tags = (row.cells[name].split("\t") if row.cells[name] else [] for name in ("text", "tags"))
+        wrong = "" if len(words) == len(tags) else f"{len(words)} words, but {len(tags)} tags"
+        if bad := [word for word in [*words, *tags] if not word or " " in word]:
+            wrong = wrong or f"a word or tag is empty or has a blank in it: {bad[0]!r}"
+        return self._sentence(row.file, row.line, words, tags, wrong)
 
     def _sentence(self, file: str, first: int, words: list[str], tags: list[str], wrong: str) -> Row:
         if not wrong and self.scheme is not None:

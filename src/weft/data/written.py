@@ -91,7 +91,9 @@ class Written(Data):
     words = False
     """Whether the texts are given as words with spaces between them."""
     by = "text"
-    """Rows that have the same text in this field stay together when some are held out, and are compared with training by it."""
+    """Rows that have the same text in this field stay together when some are held out."""
+    compared: tuple[str, ...] = ()
+    """The fields by which rows are compared with training; none = ``by`` alone."""
     generated = "text"
     """The field that is to be generated."""
     several: tuple[str, ...] = ()
@@ -220,7 +222,8 @@ class Written(Data):
         learns = codec is None and not known.keys() >= set(self.texts().values())
         files = self._there("train")
         tell("hashing the files", 0, 0)
-        key = cache.key_of("study", self._identity(without=("length", "on_overflow")), fingerprints.of_files(files))
+        chosen = self._identity(without=("length", "on_overflow"))
+        key = cache.key_of("study", chosen, self._holds_out("train"), fingerprints.of_files(files))
         with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             try:
                 study = Study(**read_json(folder / "study.json"))
@@ -396,7 +399,7 @@ class Written(Data):
                     if not missing:
                         yield row
                         continue
-                    problem = f"the column {missing[0]!r} is empty"
+                    problem = f"the row has no {missing[0]}"
             if problem:
                 self._refuse(row, problem, ledger)
 
@@ -454,13 +457,12 @@ class Written(Data):
 
     def _check(self, codec: Codec, row: Row, ledger: Ledger) -> None:
         """Do the texts come back from their ids?"""
-        ledger.counts["rows checked by decoding"] += 1
+        decoded: dict[str, str] = {}
         for name, space in self.texts().items():
             tokenizer = codec.tokenizers[space]
             parts = row.cells[name].split("\t") if name in self.several else [row.cells[name]]
-            if not ledger.check(row, name, "\t".join(tokenizer.decode(tokenizer.encode(part)) for part in parts)):
-                ledger.counts["rows decoded differently"] += 1
-                return
+            decoded[name] = "\t".join(tokenizer.decode(tokenizer.encode(part)) for part in parts)
+        ledger.check(row, decoded)
 
     def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
         """The row with no text longer than allowed: whole, cut, or in pieces; and the pieces as a person would write them."""
@@ -503,15 +505,21 @@ class Written(Data):
 
     # ------------------------------------------------------------------------------------------------------ near-duplicates
 
+    def _compared(self, rows: Prepared) -> Sequence[str]:
+        """The texts by which rows are compared."""
+        if len(self.compared) < 2:
+            return rows.cells[self.by]
+        return _Joined([rows.cells[name] for name in self.compared])
+
     def _duplicates(self, name: str, keys: dict[str, str], splits: dict[str, Prepared], tell: Tell) -> dict[str, Any]:
         """How many rows of a split are, but for a few words, rows of training too; found once, then kept."""
-        with cache.entry(cache.key_of("duplicates", FORMAT, keys["train"], keys[name], self.by)) as folder:
+        with cache.entry(cache.key_of("duplicates", FORMAT, keys["train"], keys[name], self.compared or self.by)) as folder:
             file = folder / "duplicates.json"
             try:
                 return read_json(file)
             except (OSError, ValueError):
                 tell(f"looking for rows of training in {name}", 0, 0)
-            train, rows = splits["train"].cells[self.by], splits[name].cells[self.by]
+            train, rows = (self._compared(splits[split]) for split in ("train", name))
             found = near_duplicates(train, rows)
             examples = [
                 f"{name} row {pair.valid_row} {short(rows[pair.valid_row])} is like training row {pair.train_row} "
@@ -523,6 +531,23 @@ class Written(Data):
                 said[f"first {DUPLICATES}"] = [*examples, *filter(None, [found.note])]
             write_json(file, said)
             return said
+
+
+class _Joined(Sequence[str]):
+    """The cells of several columns as one text a row, read when they are asked for."""
+
+    def __init__(self, columns: Sequence[Sequence[str]]):
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        found = [column[index] for column in self.columns]
+        return [" ".join(cells) for cells in zip(*found, strict=True)] if isinstance(index, slice) else " ".join(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(" ".join, zip(*self.columns, strict=True))
 
 
 def sort_labels(labels: Iterable[str]) -> list[str]:

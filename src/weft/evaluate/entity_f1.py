@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.batch import Info
 from weft.catalog import block
 from weft.evaluate.reference import against, f1
 from weft.slots import Metric
@@ -39,6 +40,16 @@ class EntityF1(Metric):
         super().__init__()
         self.field = field
         self.strict: Scheme | None = strict
+
+    def check(self, info: Info) -> None:
+        try:
+            for tag in info[self.field].labels:
+                entities([tag])
+        except ValueError as error:
+            raise ValueError(
+                f"the metric entity-f1 compares entities (B-PER, I-PER, O), but in the data ({info.data}) {error}: "
+                "set the data's scheme, or take another metric"
+            ) from None
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         rows = self._spans(predictions, references)

@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch import Field, Hypothesis, Instance, collate
+from weft.asked import cells_of
+from weft.batch import Field, Hypothesis, Instance, Marked, collate
+from weft.data import example_of
 from weft.generate.front import Front
 from weft.inspect.attention import attention
 from weft.inspect.page import CROSS, Example, Map, Step, attention_page
 from weft.seq import Seq
-from weft.slots import Classifies, Codec, Decodes
+from weft.slots import Classifies, Codec, Decodes, Points, Tags
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -68,13 +70,15 @@ def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
     codec, model = run.codec, run.model
     for number, text in enumerate(texts, 1):
-        width = len(codec.encode(_read_field(model, codec).name, text)) + 1
+        width = len(_framed(model, codec, text))
         if width > MOST_TOKENS:
             raise ValueError(
                 f"text {number} has {width} tokens, but at most {MOST_TOKENS} can be looked into: give a shorter one"
             )
     if Decodes not in model.provides():
-        return [look(model, codec, text, top=top) for text in texts]
+        seen = [look(model, codec, text, top=top) for text in texts]
+        answers = run.predict(texts) if {Classifies, Tags, Points} & set(model.provides()) else [""] * len(seen)
+        return [replace(example, output=answer) for example, answer in zip(seen, answers, strict=True)]
     found = []
     for text, row in zip(texts, run.search_all(texts), strict=True):
         others = [(run.text_of(h), h.score) for h in row] if len(row) > 1 else []
@@ -105,11 +109,12 @@ def look(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int]
 
 
 def _read(model: Any, codec: Codec, text: str) -> Example:
-    """A text that is only read."""
-    given = _read_field(model, codec)
-    ids = [*codec.encode(given.name, text), given.special.eos]
+    """A text that is only read, or several with tabs between them."""
+    given = _read_fields(model, codec)[0]
+    framed = _framed(model, codec, text)
+    ids = _ids(framed)
     tokens = _tokens(codec, given, ids)
-    x = _batch(model, **{given.name: ids})[given.name]
+    x = _batch(model, text=framed)["text"]
     with attention(model) as maps:
         model.features(x) if Classifies in model.provides() else model.encode(x)
     found: dict[str, Map] = {}
@@ -127,7 +132,7 @@ def _read(model: Any, codec: Codec, text: str) -> Example:
 def _written(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int], top: int) -> Example:
     """A text that was answered, or gone on from."""
     ids, finished = (answer.ids, answer.finished) if isinstance(answer, Hypothesis) else (answer, True)
-    target, given = model.target, _read_field(model, codec)
+    target, given = model.target, _read_fields(model, codec)[0]
     alone = given.name == target.name
     prompt, ids, notes = codec.encode(given.name, text).tolist(), list(map(int, ids)), []
     start = [target.special.bos, *prompt] if alone else [target.special.bos]
@@ -138,12 +143,12 @@ def _written(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[
     said = [*start[1:], *ids, *([target.special.eos] if finished else [])]
     read = [*start, *ids][: len(said)]
     written, seen = _tokens(codec, target, said), _tokens(codec, target, read)
-    memory, source, found = None, [] if alone else [*prompt, given.special.eos], dict[str, Map]()
+    memory, source, found = None, [] if alone else _ids(_framed(model, codec, text)), dict[str, Map]()
     # One more place of padding tells a map over the input from one over the output where both are equally long.
     width = len(source) + (len(source) == len(read))
     tokens = written[: len(prompt)] if alone else _tokens(codec, given, source)
     if not alone:
-        batch = _batch(model, **{given.name: source})
+        batch = _batch(model, **{given.name: _framed(model, codec, text)})
         batch.fields[given.name] = _padded(batch[given.name], width)
         with attention(model) as maps:
             memory = model.memory(batch)
@@ -186,8 +191,11 @@ def _steps(codec: Codec, target: Field, logp_TV: Tensor, said: Sequence[int], to
 
 def _classes(model: Any, codec: Codec, text: str, *, named: bool) -> dict[str, Any]:
     """The classes of a text with their probabilities, likeliest first; ``named``: the likeliest is also the answer."""
-    names, ids = codec.info["label"].labels, [*codec.encode("text", text), codec.info["text"].special.eos]
-    p_V = model.classifier(model.features(_batch(model, text=ids)["text"]))[0].float().softmax(-1)
+    label, text_x = codec.info["label"], _batch(model, text=_framed(model, codec, text))["text"]
+    if label.kind == "number":
+        return {}
+    names, logit_V = label.labels, model.classifier(model.features(text_x))[0].float()
+    p_V = logit_V.sigmoid() if label.kind == "labels" else logit_V.softmax(-1)
     order = p_V.argsort(descending=True, stable=True).tolist()
     classes = [(names[n] if n < len(names) else str(n), float(p_V[n])) for n in order]
     return {"classes": classes, "output": classes[0][0]} if named else {"classes": classes}
@@ -196,12 +204,23 @@ def _classes(model: Any, codec: Codec, text: str, *, named: bool) -> dict[str, A
 # ---------------------------------------------------------------------------------------------------------------- pieces
 
 
-def _read_field(model: Any, codec: Codec) -> Field:
-    """The field that a text for this model belongs to."""
-    info = codec.info
+def _read_fields(model: Any, codec: Codec) -> list[Field]:
+    """The fields that a text for this model belongs to."""
     if Decodes in model.provides():
-        return next((f for f in info.texts() if f.name != model.target.name), model.target)
-    return info["text"] if "text" in info else info.texts()[0]
+        return [next((f for f in codec.info.texts() if f.name != model.target.name), model.target)]
+    return codec.info.given()
+
+
+def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | Marked:
+    """The ids that the model reads, with all that stands around a text, or between two."""
+    fields = _read_fields(model, codec)
+    row = {fields[0].name: text} if len(fields) == 1 else cells_of(codec.info, text)
+    example = example_of(codec, row)
+    return fields[0].frame.around([example[f.name] for f in fields])
+
+
+def _ids(framed: np.ndarray | Marked) -> list[int]:
+    return (framed.ids if isinstance(framed, Marked) else framed).tolist()
 
 
 def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
@@ -210,8 +229,8 @@ def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
     return [marks.get(number, name) for number, name in zip(ids, names, strict=True)]
 
 
-def _batch(model: Any, **rows: Sequence[int]) -> Any:
-    instance = Instance({name: np.array(ids, np.int64) for name, ids in rows.items()})
+def _batch(model: Any, **rows: Sequence[int] | np.ndarray | Marked) -> Any:
+    instance = Instance({name: ids if isinstance(ids, Marked) else np.array(ids, np.int64) for name, ids in rows.items()})
     return collate([instance]).to(next(model.parameters()).device)
 
 

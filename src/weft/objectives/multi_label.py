@@ -57,5 +57,9 @@ class MultiLabel(Objective):
         chosen_BC = self._logits(model, batch).sigmoid() > self.threshold
         return [row.nonzero().flatten().tolist() for row in chosen_BC.cpu()]
 
+    def probabilities(self, model: Any, batch: Batch) -> Tensor:
+        """Of each class by itself: they need not add up to 1."""
+        return self._logits(model, batch).sigmoid()
+
     def _logits(self, model: Any, batch: Batch) -> Tensor:
         return model.classifier(model.features(batch["text"])).float()

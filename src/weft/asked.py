@@ -1,0 +1,65 @@
+"""What a trained run is asked: rows given as texts, as tuples or as dicts, turned into cells by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.batch import Field, Info
+
+Asked = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+"""A row to be answered: its only text; all its texts in order, or one text with tabs between them; or the texts by field."""
+
+
+def wanted(info: Info) -> list[Field]:
+    """The fields that a row must have to be answered; one of several texts comes last."""
+    fields = [f for f in info.tokenized() or info.images() if f.name != "target"]
+    return sorted(fields, key=lambda f: f.kind == "texts")
+
+
+def cells_of(info: Info, asked: Asked) -> dict[str, str]:
+    """The cells of a row. Raises ValueError where texts are missing or too many."""
+    fields = wanted(info)
+    if isinstance(asked, Mapping):
+        row = {name: value if isinstance(value, str) else _joined(value, "\t") for name, value in asked.items()}
+    elif len(fields) == 1 and fields[0].kind != "texts":
+        row = {fields[0].name: asked if isinstance(asked, str) else _alone(fields[0], asked)}
+    else:
+        row = _in_order(fields, asked.split("\t") if isinstance(asked, str) else list(asked))
+    for f in fields:
+        if f.name not in row:
+            raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there is no {f.name}")
+        if f.kind == "texts" and row[f.name].count("\t") < 1:
+            raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there are not two {f.name} or more")
+        if f.words:  # as the files have them: one blank between two words
+            row[f.name] = " ".join(word for word in row[f.name].replace("\t", " ").split(" ") if word)
+    return row
+
+
+def _in_order(fields: Sequence[Field], parts: Sequence[str | Sequence[str]]) -> dict[str, str]:
+    """The first parts belong to the first fields; a field of several texts has all that are left."""
+    *alone, last = fields
+    if last.kind == "texts" and len(parts) > len(alone) + 1:
+        parts = [*parts[: len(alone)], [str(part) for part in parts[len(alone) :]]]
+    if len(parts) != len(fields):
+        raise ValueError(f"{len(parts)} texts, but {len(fields)} are wanted ({_names(fields)}), with a tab between them")
+    return {f.name: part if isinstance(part, str) else _joined(part, "\t") for f, part in zip(fields, parts, strict=True)}
+
+
+def _alone(field: Field, asked: Sequence[str]) -> str:
+    if field.words:
+        return _joined(asked, " ")
+    if len(asked) != 1:
+        raise ValueError(f"a row of this run has one {field.name}, but {_short(asked)} has {len(asked)} texts")
+    return asked[0]
+
+
+def _joined(parts: Sequence[str], mark: str) -> str:
+    return mark.join(str(part).replace(mark, " ") for part in parts)
+
+
+def _names(fields: Sequence[Field]) -> str:
+    return ", ".join(f"two {f.name} or more" if f.kind == "texts" else f.name for f in fields)
+
+
+def _short(asked: Asked) -> str:
+    return repr(asked)[:80]
