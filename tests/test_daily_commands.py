@@ -179,6 +179,20 @@ KINDS = {
         "labelled-text",
         "classifier",
     ),
+    "several labels": (
+        {
+            "d.csv": "id,review,topics\n"
+            + "1,the food was very good,food;service\n2,it was really slow,service\n3,so so it was,\n" * 20
+        },
+        "labelled-text",
+        "classifier",
+    ),
+    "rows without a label": (
+        {"d.csv": "review,verdict\n" + "the food was good,yes\nit was really slow,no\nso so it was,\n" * 20},
+        "labelled-text",
+        "classifier",
+    ),
+    "parts of speech": ({"train.conll": "a DET\ndog NOUN\n\nthe DET\ncat NOUN\n\n" * 20}, "tagged-text", "tagger"),
     "parallel": ({"train.de": "ein Hund da\n" * 30, "train.en": "a dog there\n" * 30}, "parallel-text", "seq2seq"),
     "tagged": ({"train.conll": "EU NNP B-ORG\nrejects VBZ O\n\nPeter NNP B-PER\nspoke VBD O\n\n" * 20}, "tagged-text", "tagger"),
     "plain": ({"book.txt": "".join(f"Line number {i} of a book.\n" for i in range(60))}, "plain-text", "language-model"),
@@ -218,10 +232,25 @@ def test_new_finds_the_splits_by_their_names(tmp_path):
     assert "hold_out" not in recipe_for(made, tmp_path)
 
 
+def test_new_looks_into_folders_and_under_weft_data(tmp_path, monkeypatch):
+    named, texts = tmp_path / "named", tmp_path / "texts"
+    for folder, names in ((named, ("train.tsv", "dev.tsv")), (texts, ("one.txt", "two.txt"))):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(table(*range(40)) if name.endswith("tsv") else f"text of {name}\n" * 9)
+    assert guess([str(named)]).source == "labelled-text" and set(guess([str(named)]).splits) == {"train", "valid"}
+    assert guess([str(texts)]).source == "plain-text"
+    monkeypatch.setenv("WEFT_DATA", str(tmp_path))
+    assert guess(["named"]).source == "labelled-text"
+    with pytest.raises(ValueError, match=r"there is no file .*nothing, nor .*nothing"):
+        guess(["nothing"])
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         ({"a.txt": ""}, "a.txt: the file is empty"),
+        ({"a.bin": "\udcff\udcfe\n" * 9}, "a.bin: is no text: byte 0xff is not valid UTF-8"),
         ({"test.txt": "x y z\n"}, "none of test.txt seems to be for training"),
         ({"a.de": "x\n", "a.en": "x\ny\n"}, "look like parallel texts, but have 1 and 2 lines"),
         ({"a.tsv": "id\tage\n" + "".join(f"{i}\t{i}\n" for i in range(30))}, "none of them holds texts"),
@@ -230,7 +259,7 @@ def test_new_finds_the_splits_by_their_names(tmp_path):
 def test_new_says_why_it_cannot(files, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     answer = weft("new", *files)
     assert answer.code == 2 and message in answer.err
     assert not (tmp_path / "recipe.yaml").exists()

@@ -56,7 +56,7 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
         if not info.context["files"]:
             return str(path)
         if not path.is_file() and not (folders and path.is_dir()):
-            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else _not_there(path, value))
+            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else not_there(path, value))
         found = content_hash(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
@@ -73,7 +73,8 @@ def find_file(folder: Path, name: str | Path) -> Path:
     return path
 
 
-def _not_there(path: Path, name: str | Path) -> str:
+def not_there(path: Path, name: str | Path) -> str:
+    """What is said of a file that is in neither place."""
     if Path(name).is_absolute():
         return f"there is no file {path}"
     elsewhere = os.environ.get(WEFT_DATA)

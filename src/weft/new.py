@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from weft.choices import find_file, not_there
 from weft.data.labelled import LABEL, TEXT
 from weft.data.multiple_choice import MultipleChoice
 from weft.data.pairs import FIRST, SECOND
@@ -52,12 +54,15 @@ class Guess:
 
 def guess(files: list[str]) -> Guess:
     """What these files are. Raises ValueError where nothing fits."""
-    for file in files:
+    there: list[str] = []
+    for name in files:
+        file = name if Path(name).exists() else str(find_file(Path(), name))
         if not Path(file).exists():
-            raise ValueError(f"there is no file {file}")
+            raise ValueError(not_there(Path(name).resolve(), name))
         if not list_files(file) or not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
-    splits = _by_split(files)
+        there += _unfolded(file)
+    splits = _by_split(there)
     train = splits["train"]
     size = sum(Path(inner).stat().st_size for file in train for inner in list_files(file))
     if len(train) == 2 and (found := _parallel(splits)) is not None:
@@ -72,6 +77,21 @@ def guess(files: list[str]) -> Guess:
         made = Guess("plain-text", splits, why="texts without columns")
     made.size = size
     return made
+
+
+def _unfolded(file: str) -> list[str]:
+    """The files of a folder whose names say what each is for; a folder of texts stays whole. What is no text is refused."""
+    inner = list_files(file)
+    begin = [problem for _, problem in islice(Cursor(inner[:1]).lines(), _LOOK)]
+    if sum(map(bool, begin)) > len(begin) / 2:
+        raise ValueError(f"{inner[0]}: is no text: {next(filter(None, begin))}")
+    told = all(Path(f).suffix.lower() in (*_TABLES, ".json") for f in inner) or any(map(_split_of, inner))
+    return inner if Path(file).is_dir() and told else [file]
+
+
+def _split_of(file: str) -> str | None:
+    """The split that a file's name tells."""
+    return next((_SPLITS[word] for word in re.split(r"[^a-z]+", Path(file).name.lower()) if word in _SPLITS), None)
 
 
 def _nested(splits: dict[str, list[str]]) -> Guess:
@@ -90,8 +110,7 @@ def _by_split(files: list[str]) -> dict[str, list[str]]:
     """Files by the split that their names tell; without any, all are for training."""
     found: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for file in files:
-        words = re.split(r"[^a-z]+", Path(file).name.lower())
-        found[next((_SPLITS[word] for word in words if word in _SPLITS), "train")].append(file)
+        found[_split_of(file) or "train"].append(file)
     if not found["train"]:
         raise ValueError(
             f"none of {', '.join(Path(f).name for f in files)} seems to be for training: a training file has train in its name"
@@ -164,7 +183,21 @@ class _Column:
 
     @property
     def is_label(self) -> bool:
-        return self.words < 3 and self.kinds <= max(2, min(100, len(self.cells) // 4))
+        return bool(self.mark) or (self.words < 3 and self.kinds <= max(2, min(100, len(self.cells) // 4)))
+
+    @cached_property
+    def mark(self) -> str:
+        """What stands between the classes of cells that have several: many cells have it, and what it parts comes again; of a
+        comma or semicolon, which texts have too, some of it also alone."""
+        for mark in ("\t", "|", ";", ","):
+            several = [[part.strip() for part in cell.split(mark)] for cell in self.cells if mark in cell]
+            parts = Counter(part.strip() for cell in self.cells for part in cell.split(mark))
+            again = [parts[part] > 1 for cell in several for part in cell]
+            if mark in ";," and not {part for cell in several for part in cell} & {cell.strip() for cell in self.cells}:
+                continue
+            if len(several) >= max(1, 0.05 * len(self.cells)) and len(parts) <= 100 and sum(again) > 0.9 * len(again):
+                return mark
+        return ""
 
 
 def _choosing(splits: dict[str, list[str]]) -> Guess | None:
@@ -215,15 +248,20 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     elif texts and label is not None:
         options |= _named(texts[0], TEXT, "text") | _named(label, LABEL, "label")
         made = Guess("labelled-text", splits, options, f"a table with a text and an answer (columns: {named})")
-        if any("\t" in cell or "|" in cell for cell in label.cells):
+        if mark := label.mark:
             made.answer, made.options["answer"] = "several", "several"
+            made.options |= {"separator": repr(mark)} if mark not in ("|", "\t") else {}
     else:
         raise ValueError(
             f"{file}: a table with the columns {named}, but "
             f"{'none of them holds texts' if not texts else 'none of the others looks like an answer (few different values)'}: "
             "write the recipe by hand (weft catalog data), or give a file of plain lines"
         )
-    made.classes = len({part for cell in label.cells for part in re.split(r"[|\t]", cell)})
+    made.classes = len({part.strip() for cell in label.cells for part in re.split(r"[|\t;,]", cell)})
+    if made.answer != "several" and len(label.cells) < len(rows):
+        made.options["on_bad_row"] = (
+            f"skip                 # {len(rows) - len(label.cells)} of {len(rows)} rows have no {label.name}"
+        )
     if label is number:
         made.answer, made.options["answer"] = "number", "number"
     return made
@@ -252,6 +290,8 @@ def _quoted(text: str) -> str:
 def recipe_for(made: Guess, folder: Path) -> str:
     """A commented recipe; paths are written relative to ``folder`` where they lie below it."""
     body = _BODIES[made.source if made.answer == "one" else made.answer]
+    if made.options.get("scheme") == "null":
+        body = body.replace("entity-f1", "tag-accuracy")
     epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25, "questions": 10}.get(made.source, 8)
     steps = min(20_000, max(300, round(made.size / 5 * epochs / 2000 / 100) * 100))
     data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]

@@ -16,6 +16,7 @@ from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.multilabel import MultiLabelF1
 from weft.evaluate.ordinal import MeanAbsoluteError
 from weft.evaluate.overlap import overlapping_sentence, overlapping_span
+from weft.evaluate.tag_accuracy import TagAccuracy
 from weft.evaluate.word_perplexity import WordPerplexity
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MacroF1",
     "MeanAbsoluteError",
     "MultiLabelF1",
+    "TagAccuracy",
     "WordPerplexity",
     "bootstrap",
     "overlapping_sentence",

@@ -1,0 +1,30 @@
+"""The share of words whose tag is right, against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score
+
+from weft.batch import Field, Info
+from weft.evaluate import EntityF1, TagAccuracy
+
+
+def test_it_is_the_accuracy_over_all_words():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 9, 40)
+    right, found = ([rng.choice(["DET", "NOUN", "VERB"], n).tolist() for n in sizes] for _ in range(2))
+    figures = TagAccuracy().compute([" ".join(row) for row in found], [{"tags": " ".join(row)} for row in right])
+    assert figures["tag_accuracy"] == pytest.approx(accuracy_score(sum(right, []), sum(found, [])))
+
+
+def test_rows_must_have_as_many_tags():
+    with pytest.raises(ValueError, match="row 0 has 1 tags in 'tags', but 2 were predicted"):
+        TagAccuracy().compute(["DET NOUN"], [{"tags": "DET"}])
+
+
+def test_entities_are_not_compared_where_tags_are_none():
+    info = Info({"tags": Field("tags", 2, kind="tags", labels=("DET", "NOUN"))}, data="tagged-text")
+    with pytest.raises(ValueError, match=r"the metric entity-f1 compares entities .*'DET' is no tag.*scheme"):
+        EntityF1().check(info)
+    EntityF1().check(Info({"tags": Field("tags", 2, kind="tags", labels=("O", "B-PER"))}))
