@@ -152,13 +152,26 @@ def test_how_many_sentinels(files: dict[str, bytes], extra: int | None, spare: i
     assert (mine.spare, mine.vocab) == (spare, 100 + spare)
 
 
-def test_sentinels_that_are_pieces(tmp_path: Path) -> None:
-    own = [f"▁<extra_id_{i}>" for i in (2, 1, 0)]  # as in mT5, where they are the last ids
-    data = learned(model_type="unigram", vocab_size=103, user_defined_symbols=own, **T5)
-    found = read_pieces(data).pieces
-    mine = opened(tmp_path, data, {"model_type": "mt5"})
-    assert mine.vocab == 103 == len(found)
-    assert mine.frame == Frame((), (1,), (1,), False)
+def piece(name: str, kind: int) -> bytes:
+    """A piece in the wire format; at the end of a file it is one more."""
+    inner = bytes([0x0A, len(name.encode())]) + name.encode() + b"\x15\0\0\0\0\x18" + bytes([kind])
+    return bytes([0x0A, len(inner)]) + inner
+
+
+def test_sentinels_that_are_pieces(files: dict[str, bytes], tmp_path: Path) -> None:
+    data = files["unigram"] + b"".join(piece(f"▁<extra_id_{i}>", 4) for i in (2, 1, 0))  # as in mT5
+    mine, theirs = opened(tmp_path, data, {"model_type": "mt5"}), sentencepiece.SentencePieceProcessor(model_proto=data)
+    assert mine.vocab == 103 and mine.spare == 3 and mine.frame == Frame((), (1,), (1,), False)
+    for text in ("low <extra_id_0> dogs", "<extra_id_1>", "a<extra_id_2>"):
+        assert mine.encode(text) == theirs.encode(text)
+
+
+def test_pieces_that_cannot_be(files: dict[str, bytes], tmp_path: Path) -> None:
+    says(tmp_path, files["unigram"] + piece("low", 1) + piece("low", 1), "the piece 'low' is there twice")
+    says(tmp_path, files["unigram"] + piece("?", 2), "one piece, and only one, must stand for what is unknown")
+    says(tmp_path, files["unigram"] + piece("never", 5), "marked as unused")
+    says(tmp_path, files["unigram"] + piece("odd", 9), "has no name, score and kind")
+    says(tmp_path, files["unigram"] + piece("", 1), "has an empty name")
 
 
 @pytest.mark.parametrize("told", [None, {"do_lower_case": False}, {"keep_accents": True}])

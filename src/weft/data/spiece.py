@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +29,7 @@ EXTRA = "<extra_id_{}>"
 """T5's sentinels."""
 SHIFTED = ("camembert", "mbart", "m2m_100", "nllb-moe", "xglm", "barthez", "plbart")
 """Models whose ids are not those of the file."""
+_ALL = 2**31
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def read_pieces(data: bytes) -> Pieces:
         raise ValueError("is cut short, or no file of SentencePiece: pieces, trainer_spec and normalizer_spec are not all there")
     names = [piece.name for piece in pieces]
     if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice = Counter(names).most_common(1)[0][0]
         raise ValueError(f"is damaged: the piece {twice!r} is there twice")
     if sum(piece.kind == UNKNOWN for piece in pieces) != 1:
         raise ValueError("is damaged: one piece, and only one, must stand for what is unknown")
@@ -221,7 +223,7 @@ def from_pieces(found: Pieces, config: Mapping[str, Any], lowercase: bool | None
     if (cut := _cut(found)) is not None:
         inner.pre_tokenizer = cut
     space = [decoders.Replace(SPACE, " ")] if found.escape else []
-    before = len(names) if found.squeeze else 1 if found.prefix else 0
+    before = _ALL if found.squeeze else 1 if found.prefix else 0
     ends = [decoders.Strip(" ", before, 0)] if before else []
     inner.decoder = decoders.Sequence([*space, decoders.ByteFallback(), decoders.Fuse(), *ends])
     # what the user defined is never normalised: where that would change it, it is looked for before
