@@ -385,6 +385,47 @@ def embed(
 
 
 @app.command()
+def prompt(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, or a published model's, that writes text.")],
+    file: Annotated[Path, typer.Argument(help="The questions: TSV, CSV or JSONL with a column of classes.")],
+    template: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="'Review: {text}\\nIt was {answer}': columns in braces, the answer last.")
+    ] = None,
+    template_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The template in a file.")] = None,
+    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Where demonstrations are drawn from.")] = None,
+    shots: Annotated[int, typer.Option(help="Demonstrations before each question.", min=0)] = 0,
+    answers: Annotated[
+        list[str] | None,
+        typer.Option("--answer", metavar="CLASS=WORDS", help="What stands for a class, for each (default: the classes' names)."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of classes.")] = None,
+    score: Annotated[
+        str, typer.Option(metavar="length|plain", help="Log-probability per token of an answer, or whole.")
+    ] = "length",
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Take off what the model answers to nothing.")] = False,
+    seed: Annotated[int, typer.Option(help="Which demonstrations are drawn.")] = 1,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write predictions and scores as JSON lines.")] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a language model for the class of each row, by a template and a few demonstrations; accuracy with its 95 % interval."""
+    _plugins(imports)
+    from weft.display import show_intervals
+    from weft.shots import ask, open_writer, read_answers, read_template
+
+    words, known = read_template(template, template_file), read_answers(answers or [])
+    options = {"train": train, "shots": shots, "answers": known, "label": label, "seed": seed}
+    found = ask(open_writer(model), words, file, score=score, calibrate=calibrate, **options)
+    if out is not None:
+        found.write(out)
+        _say(f"{len(found.rows)} predictions are in {out}")
+    if as_json:
+        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        print(show_intervals(found.judged().figures, found.intervals(), {}))
+
+
+@app.command()
 def convert(
     run: RunDir,
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write; it must be new or empty.")],

@@ -56,6 +56,13 @@ class Prompt:
             raise ValueError(f"{len(self.answers)} answers leave nothing to choose: give two or more")
         if self.shots < 0:
             raise ValueError(f"shots is {self.shots}, but must be 0 or more")
+        holes = HOLE.findall(self.question)
+        if "answer" in holes:
+            raise ValueError(
+                "{answer} must stand at the template's end, and only there: the model goes on from what is before it"
+            )
+        if not holes:
+            raise ValueError(f"the template {self.template!r} asks for no column: write one in braces, such as {{text}}")
 
     @property
     def question(self) -> str:
@@ -118,6 +125,8 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
     if codec is None or run.model is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
     target = codec.info[codec.info.target]
+    if target.special.bos < 0:
+        raise ValueError("this model's tokenizer has no id that begins a text, so no prompt can be put to it")
     given = next((f for f in codec.info.texts() if f.name != target.name), None)
     rows = [_instance(codec, prompt, answer, target, given) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
@@ -127,8 +136,12 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
         for start in range(0, len(order), batch):
             some = order[start : start + batch]
             made: Batch = collate([rows[i] for i in some], range(len(some))).to(device)
-            memory = run.model.memory(made) if given is not None else None
-            hidden = run.model.decode(made["input"], memory).hidden
+            try:
+                memory = run.model.memory(made) if given is not None else None
+                hidden = run.model.decode(made["input"], memory).hidden
+            except ValueError as error:  # the longest come first, so it is of the first batch
+                hint = "take fewer demonstrations or a shorter template"
+                raise ValueError(f"the longest prompt does not fit into the model ({error}): {hint}") from None
             picks: Any = made["picks"]
             nll_N = run.model.head.nll(picks.gather(hidden), picks.target_N).double()
             owner_N = picks.index_N // made["input"].width

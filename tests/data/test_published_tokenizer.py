@@ -252,5 +252,6 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
     fails("half.json", files["bert"].read_bytes()[:500], r"half\.json: ")
     fails("words.txt", b"a\nb\n", r"words\.txt: has no line \[UNK\]")
     fails("latin.txt", b"[UNK]\n\xe9\n", r"latin\.txt: cannot be read")
-    fails("spiece.model", b"\x0a", r"give a tokenizer\.json or a vocab\.txt, not a \.model")
+    fails("spiece.model", b"\x0a", r"spiece\.model: is damaged, or no file of SentencePiece")
+    fails("tokenizer.pkl", b"\x0a", r"give a tokenizer\.json, a vocab\.txt or a spiece\.model, not a \.pkl")
     fails("bert.json", files["bert"].read_bytes(), "leave lowercase out", lowercase=True)

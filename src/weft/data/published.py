@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
@@ -13,7 +14,9 @@ from weft.batch import Frame, Special
 from weft.catalog import block
 from weft.choices import Model
 from weft.data.byte import readable, to_bytes
+from weft.data.spiece import from_pieces, read_pieces
 from weft.data.vocabulary import UNKNOWN, VocabularyTokenizer, read
+from weft.files import read_json
 from weft.hub import find_model
 
 _USUAL = {
@@ -102,7 +105,7 @@ def find_frame(inner: tokenizers.Tokenizer) -> Frame:
     return Frame(first, tuple(two.ids[begin:second]), last, two.type_ids[second] != two.type_ids[begin - 1])
 
 
-FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 """What a published model's folder may hold, the best first."""
 
 
@@ -116,9 +119,11 @@ class Published(VocabularyTokenizer):
 
     Args:
         from_: A published model (a folder, minilm, or a name on the hub); or a tokenizer.json of the library ``tokenizers``, a
-            vocab.txt of a BERT, or a vocab.json of a GPT-2 with its merges.txt beside it.
+            vocab.txt of a BERT, a vocab.json of a GPT-2 with its merges.txt beside it, or a file of SentencePiece
+            (spiece.model) with config.json and tokenizer_config.json beside it.
         lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = if no piece has an
-            upper-case letter. A tokenizer.json says so itself.
+            upper-case letter. For the spiece.model of an ALBERT, whether they are lower-cased; None = as its
+            tokenizer_config.json says. Other files say so themselves.
 
     Example:
         >>> import tempfile
@@ -152,8 +157,9 @@ class Published(VocabularyTokenizer):
     @property
     def spare(self) -> int:
         """T5's sentinels, <extra_id_0> and so on, which count down from the end."""
-        marks = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(self.names)))
-        return marks if all(name.startswith("<extra_id_") for name in self.names[len(self.names) - marks :]) else 0
+        names = [name.removeprefix("▁") for name in self.names]  # mT5's are pieces
+        marks = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(names)))
+        return marks if all(name.startswith("<extra_id_") for name in names[len(names) - marks :]) else 0
 
     @property
     def inner(self) -> tokenizers.Tokenizer:
@@ -163,11 +169,14 @@ class Published(VocabularyTokenizer):
 
     def _open(self) -> None:
         file = self._find()
-        text = read(str(file))
         if file.suffix == ".json" and self._lowercase is not None:
             raise ValueError(f"{file}: a tokenizer.json says itself whether texts are lower-cased: leave lowercase out")
-        if file.suffix not in (".json", ".txt"):
-            raise ValueError(f"{file}: give a tokenizer.json or a vocab.txt, not a {file.suffix or 'file without an ending'}")
+        if file.suffix not in (".json", ".txt", ".model"):
+            ending = file.suffix or "file without an ending"
+            raise ValueError(f"{file}: give a tokenizer.json, a vocab.txt or a spiece.model, not a {ending}")
+        if file.suffix == ".model":
+            return self._open_pieces(file)
+        text = read(str(file))
         try:
             if file.suffix == ".txt":
                 inner = from_vocabulary(text, self._lowercase)
@@ -179,6 +188,20 @@ class Published(VocabularyTokenizer):
         except Exception as error:  # the library raises nothing narrower
             hint = "" if file.suffix == ".txt" else " (is it a tokenizer.json of the library tokenizers?)"
             raise ValueError(f"{file}: {error}{hint}") from None
+
+    def _open_pieces(self, file: Path) -> None:
+        config: dict[str, Any] = {}
+        for beside in (file.with_name("config.json"), file.with_name("tokenizer_config.json")):
+            found = read_json(beside) if beside.is_file() else {}
+            if not isinstance(found, dict):
+                raise ValueError(f"{beside}: is not an object of JSON")
+            config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
+        try:
+            self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase))
+        except OSError as error:
+            raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(f"{file}: {error}") from None
 
     def _find(self) -> Path:
         place = find_model(self.from_)

@@ -1,0 +1,199 @@
+"""Zero-, one- and few-shot evaluation: each row of a table is asked, and the likeliest answer compared with its class."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.data.labelled import LABEL
+from weft.data.reading import Cursor, Wanted, cell_of, records
+from weft.evaluate import Accuracy, Judged
+from weft.files import write_text
+from weft.opened import open_published
+from weft.prompt import HOLE, Prompt
+from weft.run import Run, load
+from weft.slots import Decodes
+
+SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "none"}
+"""How answers of different length are compared: by the mean of their tokens' log-probabilities, or by the sum."""
+Labelled = list[tuple[Mapping[str, str], str]]
+
+
+def open_writer(model: str | Path) -> Run:
+    """A run, or a published model, that writes text."""
+    run = load(model) if Path(model).exists() else open_published(model)
+    if run.model is None or Decodes not in run.model.provides():
+        raise ValueError(f"{model} is no language model: there is nothing in it that writes text, so no answer has a probability")
+    return run
+
+
+def read_template(given: str | None, file: Path | None) -> str:
+    """The template of the command line, in which \\n and \\t are written with a backslash, or that of a file."""
+    if (given is None) == (file is None):
+        raise ValueError("give the template with --template, or in a file with --template-file, and not both")
+    if file is None:
+        assert given is not None
+        return given.replace("\\n", "\n").replace("\\t", "\t")
+    try:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: is not UTF-8 text (byte {error.start})") from None
+
+
+def read_answers(given: Sequence[str]) -> dict[str, str]:
+    """From CLASS=WORDS, or CLASS alone where its name is what the model is to say."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, words = text.partition("=")
+        name, words = name.strip(), (words if "=" in text else name).strip()
+        if not name or not words:
+            raise ValueError(f"the answer {text!r} has no {'words' if name else 'class'}: write CLASS=WORDS")
+        if name in found:
+            raise ValueError(f"the class {name!r} has two answers: {found[name]!r} and {words!r}")
+        found[name] = words
+    return found
+
+
+def read_labelled(file: str | Path, template: str, label: str | None = None) -> Labelled:
+    """The rows of a table (TSV, CSV or JSONL, by the file's ending) with their classes.
+
+    Args:
+        file: Its first line names the columns.
+        template: The columns that it asks for must be there.
+        label: The column of classes; None = the first that is called label, labels, class and so on.
+    """
+    if not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    wanted, asked, found = Wanted(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
+    for record in records(Cursor([str(file)])):
+        where = f"{file}:{record.line}"
+        if record.problem:
+            raise ValueError(f"{where}: {record.problem}")
+        if record.values is None:
+            continue
+        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        column = wanted.find(row)
+        if column is None:
+            raise ValueError(f"{where}: {wanted.missing(row, '--label')}")
+        if column in asked:
+            raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
+        if missing := [name for name in asked if name not in row]:
+            raise ValueError(f"{where}: the template asks for {missing[0]!r}, but the columns are: {', '.join(row)}")
+        found.append((row, row[column].strip()))
+    if not found:
+        raise ValueError(f"{file} has no rows")
+    return found
+
+
+@dataclass(frozen=True)
+class Shots:
+    """What came out.
+
+    Args:
+        prompt: How was asked.
+        rows: The questions with their classes.
+        scores_NC: How likely each answer was.
+    """
+
+    prompt: Prompt
+    rows: Labelled
+    scores_NC: np.ndarray
+
+    @property
+    def predictions(self) -> list[str]:
+        names = list(self.prompt.answers)
+        return [names[int(best)] for best in self.scores_NC.argmax(1)]
+
+    def judged(self) -> Judged:
+        """The accuracy, and beside it that of the most frequent class alone."""
+        references = [{"label": label} for _, label in self.rows]
+        most = Counter(label for _, label in self.rows).most_common(1)[0][1]
+        figures = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
+        return Judged(figures, dict(enumerate(self.predictions)), dict(enumerate(references)))
+
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        return self.judged().intervals([Accuracy()])
+
+    def as_json(self) -> dict[str, Any]:
+        ask = self.prompt
+        score = next(name for name, normalise in SCORES.items() if normalise == ask.normalise)
+        how = {"shots": ask.shots, "seed": ask.seed, "score": score, "calibrated": ask.calibrate}
+        told = {"rows": len(self.rows), **how, "template": ask.template, "answers": dict(ask.answers)}
+        return {**self.judged().figures, "intervals": self.intervals(), **told}
+
+    def write(self, file: Path) -> None:
+        """A JSON line for each row: its columns, its class, the predicted one, and the answers' scores."""
+        names = list(self.prompt.answers)
+        lines = [
+            {"row": dict(row), "label": label, "predicted": best, "scores": dict(zip(names, map(float, scores), strict=True))}
+            for (row, label), best, scores in zip(self.rows, self.predictions, self.scores_NC, strict=True)
+        ]
+        write_text(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+
+def ask(
+    run: Run,
+    template: str,
+    file: str | Path,
+    *,
+    train: str | Path | None = None,
+    shots: int = 0,
+    answers: Mapping[str, str] | None = None,
+    label: str | None = None,
+    score: str = "length",
+    calibrate: bool = False,
+    seed: int = 1,
+) -> Shots:
+    """Ask a language model for the class of each row of a table.
+
+    Args:
+        run: What writes; see ``open_writer``.
+        template: A row's columns in braces, with ``{answer}`` at its end.
+        file: The table of questions, with their classes.
+        train: The table that demonstrations are drawn from.
+        shots: How many stand before each question.
+        answers: For each class the words that stand for it; None = the classes' names, of all that the tables have.
+        label: The column of classes.
+        score: length or plain: whether an answer's log-probability is divided by its number of tokens.
+        calibrate: Whether what the model would answer to nothing is taken off.
+        seed: Which demonstrations are drawn.
+    """
+    if score not in SCORES:
+        raise ValueError(f"there is no score {score!r}: answers are compared by {' or '.join(SCORES)}")
+    if shots and train is None:
+        raise ValueError(f"{shots} demonstrations are wanted: say with --train which file they are drawn from")
+    if shots and train is not None and Path(train).resolve() == Path(file).resolve():
+        raise ValueError(f"{file} has the questions: drawn from it, demonstrations would show their answers")
+    rows = read_labelled(file, template, label)
+    pool = read_labelled(train, template, label) if train is not None else []
+    classes = {name: str(place) for place, table in ((train, pool), (file, rows)) for _, name in table}
+    if not answers:
+        if "" in classes:
+            raise ValueError(f"{classes['']} has rows without a class")
+        answers = {name: name for name in sorted(classes)}
+    if unknown := sorted(classes.keys() - answers.keys()):
+        raise ValueError(f"{classes[unknown[0]]} has the class {unknown[0]!r}, but the answers are: {', '.join(answers)}")
+    made = Prompt(template, answers, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
+    _differ(run, answers)
+    return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
+
+
+def _differ(run: Run, answers: Mapping[str, str]) -> None:
+    """Answers that are the same to the model leave nothing to choose."""
+    codec: Any = run.codec
+    seen: dict[tuple[int, ...], str] = {}
+    for name, words in answers.items():
+        ids = tuple(int(i) for i in codec.encode(codec.info.target, f" {words}"))
+        if not ids:
+            raise ValueError(f"the answer {words!r} of the class {name!r} is no token of this model")
+        if ids in seen:
+            raise ValueError(f"the answers of {seen[ids]!r} and {name!r} are the same tokens to this model: choose other words")
+        seen[ids] = name
