@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.gan import GAN, Fool, Judge, Ring
+from safetensors.torch import load_file
 from torch import nn
 
 from weft.batch import Batch, Clock, Info, Loss, Term
@@ -418,6 +419,30 @@ def small_run(**choices: Any) -> Run:
     )
 
 
+def test_rates_are_factors_by_glob_and_the_first_that_fits_counts(tmp_path):
+    """With plain gradient steps, how far a parameter goes is its rate times its gradient."""
+    plain = {"steps": 1, "optimizer": partial(SGD, lr=0.5), "clip": 0.0}
+    moved: dict[str, dict[str, torch.Tensor]] = {}
+    for name, rates in (("one", None), ("other", {"encoder.*": 0.25, "embedder.*": 0.0, "*er.*": 3.0})):
+        run = small_run(learning={**plain, "rates": rates}).checked()
+        run.train(tmp_path / name, quiet=True)
+        before = load_file(tmp_path / name / "checkpoints" / "update-00000000" / "model.safetensors")
+        after = load_file(tmp_path / name / "model.safetensors")
+        moved[name] = {n: after[n] - before[n] for n in after}
+    factors = {"encoder": 0.25, "embedder": 0.0, "decoder": 3.0}
+    seen = set()
+    for name, step in moved["one"].items():
+        factor = factors.get(name.split(".")[0], 1.0)
+        torch.testing.assert_close(moved["other"][name], factor * step, rtol=1e-4, atol=1e-7)
+        seen |= {factor} if step.any() else set()
+    assert seen == {0.25, 0.0, 3.0, 1.0}
+
+
+def test_a_rate_for_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"rates has 'encodr\.\*', which matches no parameter that is trained"):
+        small_run(learning={"rates": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True)
+
+
 def final_digest(folder: Path) -> str:
     return digest(sorted((folder / "checkpoints").glob("**/update-*"))[-1])
 
@@ -425,6 +450,7 @@ def final_digest(folder: Path) -> str:
 VARIANTS = {
     "plain": {},
     "accumulate": {"learning": {"accumulate": 3}},
+    "rates": {"learning": {"rates": {"encoder.*": 0.1, "embedder.*": 0.0}}},
     "ema": {"learning": {"ema": partial(__import__("weft.learning", fromlist=["EMA"]).EMA, decay=0.5)}},
     "bf16": {"precision": "bf16"},
     "phases": {

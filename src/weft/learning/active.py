@@ -52,6 +52,10 @@ class Active:
         self.parameters = {n: now[n] for n in names}
         self._optimizer = phase.optimizer or learning.optimizer
         self.schedule = (phase.schedule or learning.schedule)()
+        self.rates = learning.rates if phase.rates is None else phase.rates
+        for glob in self.rates:
+            if not picked(names, [glob]):
+                raise ValueError(f"phase {name}: rates has {glob!r}, which matches no parameter that is trained")
         self.clip = learning.clip if phase.clip is None else phase.clip
         self.accumulate = phase.accumulate or learning.accumulate
         self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
@@ -63,9 +67,13 @@ class Active:
     @cached_property
     def optimizer(self) -> torch.optim.Optimizer:
         """Built when it is first asked for: who only looks at a phase need not wait for it."""
-        optimizer = self._optimizer([{"params": list(self.parameters.values())}]).inner
-        for group in optimizer.param_groups:
-            group["peak"] = group["lr"]
+        groups: dict[float, list[nn.Parameter]] = {}
+        for name, parameter in self.parameters.items():
+            factor = next((factor for glob, factor in self.rates.items() if picked([name], [glob])), 1.0)
+            groups.setdefault(factor, []).append(parameter)
+        optimizer = self._optimizer([{"params": some} for some in groups.values()]).inner
+        for group, factor in zip(optimizer.param_groups, groups, strict=True):
+            group["peak"] = group["lr"] * factor
         return optimizer
 
     def due(self, round_: int) -> bool:

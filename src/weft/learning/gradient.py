@@ -27,6 +27,8 @@ class Gradient(Learning):
         accumulate: Batches per update.
         optimizer: How gradients become steps.
         schedule: The learning rate over time, as a factor of the optimiser's.
+        rates: Factors of the learning rate by globs of parameters, of which the first that fits counts: lower for lower layers
+            (Howard & Ruder 2018, section 3.2), 0 for what is frozen; none = 1 for all.
         clip: Largest norm of the gradient; 0 = no clipping.
         phases: Kinds of update that alternate; none = one phase that trains everything.
         ema: A moving average of the weights, used for evaluation and as the final weights; none = without.
@@ -57,6 +59,7 @@ class Gradient(Learning):
         accumulate: Count = 1,
         optimizer: Build[Optimizer] = Adam,
         schedule: Build[Schedule] = Constant,
+        rates: dict[str, NonNegative] | None = None,
         clip: NonNegative = 1.0,
         phases: list[Build[Phase]] | None = None,
         ema: Build[EMA] | None = None,
@@ -78,7 +81,7 @@ class Gradient(Learning):
         if final == "best" and (average or ema is not None):
             raise ValueError("final: best takes one checkpoint's weights; ema and average are means of several: choose one")
         self.steps, self.batch, self.accumulate = steps, batch, accumulate
-        self.optimizer, self.schedule, self.clip = optimizer, schedule, clip
+        self.optimizer, self.schedule, self.rates, self.clip = optimizer, schedule, rates or {}, clip
         self.phases = [build() for build in phases or [Phase]]
         self.ema, self.average, self.final = ema, average, final
         self.save_every, self.keep, self.log_every, self.patience = save_every, keep, log_every, patience

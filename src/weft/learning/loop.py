@@ -232,7 +232,8 @@ class Loop:
         phase.objective.observe(means)
         self.progress.updates[phase.name] += 1
         terms = means if set(means) != {"loss"} else {}
-        return {"loss": total, **terms, "lr": phase.optimizer.param_groups[0]["lr"], "grad_norm": norm, "epoch": clock.epoch}
+        rate = max(group["lr"] for group in phase.optimizer.param_groups)
+        return {"loss": total, **terms, "lr": rate, "grad_norm": norm, "epoch": clock.epoch}
 
     def put_back(self, buffers: dict[str, Tensor], names: set[str]) -> None:
         for name, buffer in self.network.buffers().items():
