@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 _PEOPLE, _PLACES = ("Anna", "Peter", "Maria", "Jan"), ("Berlin", "Oslo", "Rome")
 _NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
+
+
+def _choice(noun: str, place: str) -> str:
+    choices = [{"label": "A", "text": f"in {place}"}, {"label": "B", "text": "nowhere"}]
+    return json.dumps({"question": {"stem": f"Where is the {noun}?", "choices": choices}, "answerKey": "A"}) + "\n"
+
+
+def _paragraph(noun: str) -> dict[str, Any]:
+    answers = [{"text": place, "answer_start": len(f"The {noun} is in ")} for place in _PLACES[:1]]
+    questions = [{"id": f"{noun}-1", "question": f"Where is the {noun}?", "answers": answers}]
+    return {"context": f"The {noun} is in {_PLACES[0]}.", "qas": questions}
 
 
 def write_stand_ins(folder: Path) -> Path:
@@ -25,6 +38,10 @@ def write_stand_ins(folder: Path) -> Path:
         "conll2003/train.conll": "-DOCSTART- -X- O O\n\n" + "".join(sentences),
         "conll2003/dev.conll": "".join(sentences[::3]),
         "shakespeare/input.txt": "".join(lines),
+        "stsb/train.csv": "".join(f"a {a} here,a {b} there,{5.0 * (a == b)}\n" for a in _NOUNS.values() for b in _NOUNS.values()),
+        "stsb/dev.csv": "".join(f"a {a} here,a {a} there,{i}.0\n" for i, a in enumerate(_NOUNS.values())),
+        "commonsenseqa/train.jsonl": "".join(_choice(noun, place) for noun in _NOUNS.values() for place in _PLACES),
+        "xquad/train.json": json.dumps({"data": [{"paragraphs": [_paragraph(noun) for noun in _NOUNS.values()]}]}),
         "yelp/positive.txt": "".join(f"the {noun} was fine .\n" for noun in _NOUNS.values()),
         "yelp/negative.txt": "".join(f"the {noun} was dull .\n" for noun in _NOUNS.values()),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
+from weft.asked import wanted
 from weft.run import read_run, shipped_recipes
 
 SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
@@ -13,7 +14,9 @@ DATES = ("data.train=50", "data.valid=10", "data.test=10")
 
 @pytest.mark.parametrize("name", list(shipped_recipes()))
 def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
-    changes = [*SMALL, *(DATES if name.startswith("dates") else ())]
+    published = name.endswith("-minilm")
+    changes = [change for change in SMALL if not (published and change.startswith("structure."))]
+    changes += DATES if name.startswith("dates") else ()
     if name.startswith("translate"):
         changes.append("learning.average=1")
     if name == "pretrain-classify":
@@ -24,4 +27,6 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     again = weft.load(tmp_path / "run")
     assert again.judge().figures == pytest.approx(judged.figures)
     use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict
-    assert len(use(["Anna saw the dog in Oslo ."])) == 1
+    assert again.codec is not None
+    row = {f.name: ["a dog", "a man"] if f.kind == "texts" else "Anna saw the dog in Oslo ." for f in wanted(again.codec.info)}
+    assert len(use([row if len(row) > 1 else "Anna saw the dog in Oslo ."])) == 1
