@@ -116,7 +116,7 @@ class Published:
     def info(self, structure: Build[Structure]) -> Info:
         """The fields that the structure is built for, as far as the config tells."""
         read = self.layout.field(self.config)
-        if "decoder" in options(structure) and "encoder" in options(structure):
+        if name_of(structure) == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name_of(structure) == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
@@ -127,7 +127,8 @@ class Published:
         choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
         if name_of(structure) == "chooser":
             return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
-        fields = {"classifier": {"label": label}, "tagger": {"tags": tags}}.get(name_of(structure), {})
+        kinds = {"classifier": {"label": label}, "seq2seq-classifier": {"label": label}, "tagger": {"tags": tags}}
+        fields = kinds.get(name_of(structure), {})
         if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
             fields = {"label": label}
         return Info({read.name: read, **fields}, read.name)
@@ -135,7 +136,7 @@ class Published:
     def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
         """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
         tensors, rules = self.tensors(), self.layout.rules(structure)
-        if "head" in options(structure) and _tied(options(structure)["head"]):
+        if name_of(structure) == "seq2seq-classifier" or _tied(options(structure).get("head")):
             tensors = self._without_copies(tensors)
         return to_ours(tensors, rules).tensors
 
