@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.batch import PLACES
 from weft.build import plans
-from weft.catalog import is_composition
+from weft.catalog import is_composition, name_of
 from weft.files import write_text
 from weft.folder import RunFolder
 from weft.models import save
@@ -32,7 +32,10 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     assert run.codec is not None
     structure = plans(run)[-1].structure
     structure = structure() if is_composition(structure) else structure
-    save(run.model, structure, out, kind=kind, config=_ids(run.codec))
+    config = _ids(run.codec)
+    if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
+        config["decoder_start_token_id"] = config["eos_token_id"]
+    save(run.model, structure, out, kind=kind, config=config)
     for space in run.codec.tokenizers:
         own = RunFolder(run_folder).path / f"tokenizer-{space}.json"
         name = "tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"

@@ -126,8 +126,8 @@ def test_a_published_encoder_chooses_with_a_new_head(tmp_path: Path) -> None:
     loaded = load(tmp_path, task="choose")
     assert sorted(loaded.taken.new) == ["chooser.out.bias", "chooser.out.weight"] and not loaded.taken.unused
     with pytest.raises(ValueError, match="not choose"):
-        folder = tmp_path / "gpt"
-        hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=VOCAB, n_embd=48, n_layer=1, n_head=2, n_positions=30)).save_pretrained(
+        folder = tmp_path / "t5"
+        hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=VOCAB, d_model=16, num_layers=1, num_heads=2)).save_pretrained(
             folder
         )
         load(folder, task="choose")

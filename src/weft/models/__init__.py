@@ -9,6 +9,7 @@ from weft.models.image_encoder import ImageEncoder
 from weft.models.language_model import LanguageModel
 from weft.models.pretrained import Loaded, Published, load, pretrained, save
 from weft.models.seq2seq import Seq2Seq
+from weft.models.seq2seq_classifier import Seq2SeqClassifier
 from weft.models.span_reader import SpanReader
 from weft.models.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.tagger import Tagger
@@ -24,6 +25,7 @@ __all__ = [
     "Loaded",
     "Published",
     "Seq2Seq",
+    "Seq2SeqClassifier",
     "SpanReader",
     "Tagger",
     "TextEncoder",

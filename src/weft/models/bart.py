@@ -1,13 +1,16 @@
-"""BART, as choices over ``Seq2Seq``."""
+"""BART, as choices over ``Seq2Seq`` and ``Seq2SeqClassifier``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from torch import Tensor
+
 from weft.blocks import (
     GELU,
+    ClassifierHead,
     LayerNorm,
     Learned,
     MultiHead,
@@ -21,11 +24,12 @@ from weft.blocks import (
     TransformerDecoder,
     TransformerLayer,
 )
-from weft.catalog import Build, composition
+from weft.catalog import Build, composition, name_of
 from weft.choices import Count, Dropout, Heads, Layers, Place, Width
-from weft.models.layout import Config, Layout, activation_name, at, layout
+from weft.models.layout import Config, Layout, activation_name, at, layout, vocab_size
 from weft.models.names import Rule, rules
 from weft.models.seq2seq import Seq2Seq
+from weft.models.seq2seq_classifier import Seq2SeqClassifier
 from weft.slots import Activation, Structure
 
 
@@ -40,6 +44,9 @@ BART = {"base": Size(768, 6, 12, 3072), "large": Size(1024, 12, 16, 4096)}
 """Lewis et al. 2020, sections 2.1 and 5."""
 OFFSET = 2
 """Rows of the tables of positions that the published models leave unused."""
+END = 2
+"""The end mark's id where a config.json does not say it."""
+BartTask = Literal["write", "classify"]
 
 
 def reader_and_writer(
@@ -52,6 +59,8 @@ def reader_and_writer(
     dropout: float = 0.1,
     attention_dropout: float = 0.0,
     hidden_dropout: float = 0.0,
+    task: BartTask = "write",
+    class_dropout: float = 0.0,
 ) -> Build[Structure]:
     """Encoder and decoder with post-norm; one table of tokens, but each its own positions and norm of what is embedded."""
 
@@ -67,15 +76,16 @@ def reader_and_writer(
         positions = partial(Learned, length=length, offset=OFFSET)
         return partial(Sum, parts=[partial(tokens, scale=scale), positions], norm=LayerNorm, dropout=dropout)
 
-    return partial(
-        Seq2Seq,
-        dim=encoder.dim,
-        embedder=embedder(Token),
-        target_embedder=embedder(SharedToken),
-        encoder=partial(Transformer, layers=encoder.layers, layer=layer(encoder), position=None, norm=None),
-        decoder=partial(TransformerDecoder, layers=decoder.layers, layer=layer(decoder), position=None, norm=None),
-        head=partial(Tied, scale=1.0, bias=True),
-    )
+    parts: dict[str, Any] = {
+        "dim": encoder.dim,
+        "embedder": embedder(Token),
+        "target_embedder": embedder(SharedToken),
+        "encoder": partial(Transformer, layers=encoder.layers, layer=layer(encoder), position=None, norm=None),
+        "decoder": partial(TransformerDecoder, layers=decoder.layers, layer=layer(decoder), position=None, norm=None),
+    }
+    if task == "classify":
+        return partial(Seq2SeqClassifier, **parts, head=partial(ClassifierHead, hidden=encoder.dim, dropout=class_dropout))
+    return partial(Seq2Seq, **parts, head=partial(Tied, scale=1.0, bias=True))
 
 
 @composition("bart")
@@ -88,6 +98,7 @@ def bart(
     hidden: Width | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
+    task: BartTask = "write",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """BART: a Transformer that repairs what was done to a text.
@@ -102,6 +113,7 @@ def bart(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result and of the embedded tokens.
+        task: What it is for: write, or classify (encoder and decoder both read the text; section 3.1).
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -112,7 +124,7 @@ def bart(
     if dim is not None:
         own = Size(dim, own.layers, max(1, dim // 64), min(4 * dim, 10**6))
     own = Size(own.dim, layers or own.layers, heads or own.heads, hidden or own.hidden)
-    return partial(reader_and_writer(own, own, length=length, dropout=dropout), weights=weights)
+    return partial(reader_and_writer(own, own, length=length, dropout=dropout, task=task), weights=weights)
 
 
 # --------------------------------------------------------------------------------------------------- published layouts
@@ -131,13 +143,20 @@ def _rules(structure: Any) -> list[Rule]:
         named[f"{theirs}.fc1.*"] = f"{ours}.feedforward.up.*"
         named[f"{theirs}.fc2.*"] = f"{ours}.feedforward.down.*"
         named[f"{theirs}.final_layer_norm.*"] = f"{ours}.feedforward_residual.norm.*"
+    named["classification_head.dense.*"] = "classifier.hidden.*"
+    named["classification_head.out_proj.*"] = "classifier.out.*"
     return rules(named) + rules({"final_logits_bias": "head.bias"}, lead=1)
 
 
 def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
-    if task != "write":
-        raise ValueError(f"a bart is for the task write, not {task}")
+    if task != "write" and task != "classify":
+        raise ValueError(f"a bart is for the tasks write and classify, not {task}")
     config.refuse(tie_word_embeddings=True)
+    begin, end = (config.get(f"{which}_token_id", END) for which in ("decoder_start", "eos"))
+    if task == "classify" and begin != end:
+        raise ValueError(
+            f"config.json: decoder_start_token_id is {begin!r}, but a bart that classifies needs {end!r} there (eos_token_id)"
+        )
     sizes = [
         Size(config["d_model"], *(config[f"{side}_{what}"] for what in ("layers", "attention_heads", "ffn_dim")))
         for side in ("encoder", "decoder")
@@ -150,6 +169,8 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         dropout=config["dropout"],
         attention_dropout=config["attention_dropout"],
         hidden_dropout=config["activation_dropout"],
+        task=task,
+        class_dropout=config.get("classifier_dropout", 0.0),
     )
 
 
@@ -169,7 +190,15 @@ def _write(tree: Any) -> dict[str, Any]:
         config[f"{side}_layers"] = at(tree, f"{side}.layers")
         config[f"{side}_attention_heads"] = at(tree, f"{side}.layer.mixer.heads")
         config[f"{side}_ffn_dim"] = at(tree, f"{side}.layer.feedforward.hidden") or 4 * at(tree, "dim")
+    if name_of(tree) == "seq2seq-classifier":
+        config["classifier_dropout"] = at(tree, "head.dropout")
     return config
+
+
+def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Also how many classes there are: where nothing is said, a BART of transformers has three."""
+    names = [f"LABEL_{i}" for i in range(len(tensors.get("classifier.out.bias", ())))]
+    return vocab_size(tensors) | ({"id2label": {str(i): name for i, name in enumerate(names)}} if names else {})
 
 
 layout(
@@ -179,8 +208,13 @@ layout(
         read=_read,
         write=_write,
         rules=_rules,
-        tasks={"BartForConditionalGeneration": "write", "BartModel": "write"},
+        tasks={
+            "BartForConditionalGeneration": "write",
+            "BartModel": "write",
+            "BartForSequenceClassification": "classify",
+        },
         tied=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
         ignored=(),
+        sizes=_sizes,
     )
 )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from weft.blocks import (
+    ClassifierHead,
     GELUTanh,
     Last,
     LayerNorm,
@@ -91,6 +92,16 @@ def writer(
     )
 
 
+GPTTask = Literal["write", "classify", "choose"]
+
+
+def reads(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[Structure]:
+    """The same for another task: a class, or which of several texts is right, is said of the last token's vector."""
+    if task == "write":
+        return structure
+    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout))
+
+
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None) -> Size:
     """A published size with what is chosen otherwise; a head stays 64 wide where heads are not said."""
     if dim is not None:
@@ -106,6 +117,7 @@ def gpt(
     heads: Heads = 12,
     length: Count = 512,
     dropout: Dropout = 0.1,
+    task: GPTTask = "write",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """GPT: a Transformer that writes, with post-norm.
@@ -118,13 +130,15 @@ def gpt(
         heads: Heads of every attention.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
+        task: What it is for: write; or also classify or choose, by the last token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> gpt().keywords["dim"]
         768
     """
-    return partial(writer(Size(dim, layers, heads), length=length, post_norm=True, dropout=dropout), weights=weights)
+    structure = writer(Size(dim, layers, heads), length=length, post_norm=True, dropout=dropout)
+    return partial(reads(structure, task, dropout), weights=weights)
 
 
 @composition("gpt2")
@@ -136,6 +150,7 @@ def gpt2(
     heads: Heads | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
+    task: GPTTask = "write",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """GPT-2: a Transformer that writes, with pre-norm.
@@ -149,13 +164,15 @@ def gpt2(
         heads: Heads of every attention; None = those of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
+        task: What it is for: write; or also classify or choose, by the last token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
         >>> gpt2(size="xl").keywords["dim"]
         1600
     """
-    return partial(writer(chosen(GPT2[size], dim, layers, heads), length=length, dropout=dropout), weights=weights)
+    structure = writer(chosen(GPT2[size], dim, layers, heads), length=length, dropout=dropout)
+    return partial(reads(structure, task, dropout), weights=weights)
 
 
 @composition("gpt3")
@@ -190,7 +207,7 @@ def gpt3(
 # --------------------------------------------------------------------------------------------------- published layouts
 
 
-def _rules(tokens: str, positions: str) -> list[Rule]:
+def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
     theirs, ours = "transformer.h.#", "decoder.stack.layers.#"
     plain = {
         f"transformer.{tokens}.weight": "embedder.parts.0.weight",
@@ -198,8 +215,10 @@ def _rules(tokens: str, positions: str) -> list[Rule]:
         f"{theirs}.ln_1.*": f"{ours}.mixer_residual.norm.*",
         f"{theirs}.ln_2.*": f"{ours}.feedforward_residual.norm.*",
         "transformer.ln_f.*": "decoder.stack.norm.*",
-        "lm_head.weight": "head.out.weight",
-        "score.*": "classifier.out.*",
+        # where they are tied, some files have the tokens' vectors under the head's name alone
+        "lm_head.weight": "embedder.parts.0.weight" if name_of(at(structure, "head")) == "tied" else "head.out.weight",
+        "score.weight": "classifier.out.weight",  # theirs has no bias
+        "multiple_choice_head.summary.*": "chooser.out.*",
     }
     turned = {
         f"{theirs}.attn.c_attn.*": (f"{ours}.mixer.query.*", f"{ours}.mixer.key.*", f"{ours}.mixer.value.*"),
@@ -229,8 +248,11 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
     )
     if task == "classify":
         return partial(structure, pooler=Last)
+    if task == "choose":
+        config.refuse(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
+        return reads(structure, task, config.get("summary_first_dropout", 0.1))
     if task != "write":
-        raise ValueError(f"a {config['model_type']} writes: it is for the tasks write and classify, not {task}")
+        raise ValueError(f"a {config['model_type']} writes: it is for the tasks write, classify and choose, not {task}")
     return structure
 
 
@@ -254,6 +276,8 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         }
     else:
         config |= {"afn": "gelu"}
+    if at(tree, "pooler") is not None:
+        config["summary_first_dropout"] = at(tree, "classifier.dropout")
     return config
 
 
@@ -264,8 +288,8 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
             prefix="transformer.",
             read=_read,
             write=partial(_write, kind=kind),
-            rules=lambda structure: _rules(tokens, positions),
-            tasks={f"{title}LMHeadModel": "write", f"{title}Model": "write"},
+            rules=partial(_rules, tokens=tokens, positions=positions),
+            tasks={f"{title}LMHeadModel": "write", f"{title}Model": "write", f"{title}DoubleHeadsModel": "choose"},
             tied=("lm_head.weight",),
             ignored=("*.attn.bias", "*.attn.masked_bias", "*position_ids"),
         )

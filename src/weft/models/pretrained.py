@@ -113,10 +113,10 @@ class Published:
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
 
-    def info(self, structure: Build[Structure]) -> Info:
-        """The fields that the structure is built for, as far as the config tells."""
+    def info(self, structure: Build[Structure], task: str | None = None) -> Info:
+        """The fields that the structure for this task is built for, as far as the config tells."""
         read = self.layout.field(self.config)
-        if "decoder" in options(structure) and "encoder" in options(structure):
+        if name_of(structure) == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name_of(structure) == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
@@ -125,9 +125,10 @@ class Published:
         label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
         tags = replace(label, name="tags", kind="tags", space="text")
         choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
-        if name_of(structure) == "chooser":
+        if (task or self.task) == "choose":
             return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
-        fields = {"classifier": {"label": label}, "tagger": {"tags": tags}}.get(name_of(structure), {})
+        kinds = {"classifier": {"label": label}, "seq2seq-classifier": {"label": label}, "tagger": {"tags": tags}}
+        fields = kinds.get(name_of(structure), {})
         if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
             fields = {"label": label}
         return Info({read.name: read, **fields}, read.name)
@@ -135,7 +136,7 @@ class Published:
     def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
         """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
         tensors, rules = self.tensors(), self.layout.rules(structure)
-        if "head" in options(structure) and _tied(options(structure)["head"]):
+        if name_of(structure) == "seq2seq-classifier" or _tied(options(structure).get("head")):
             tensors = self._without_copies(tensors)
         return to_ours(tensors, rules).tensors
 
@@ -143,8 +144,10 @@ class Published:
         """Old files repeat the tokens' vectors as the head's weights: they must be the same, and are left out."""
         copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)]
         table = next((t for name, t in tensors.items() if name not in copies and _is_table(name)), None)
+        if table is None:
+            return tensors
         for name in copies:
-            if table is not None and tensors[name].ndim == 2 and not torch.equal(tensors[name], table):
+            if tensors[name].ndim == 2 and not torch.equal(tensors[name], table):
                 raise ValueError(
                     f"{self.path}: the config says that the head is tied to the tokens' vectors (tie_word_embeddings), "
                     f"but {name} differs from them"
@@ -312,7 +315,7 @@ def load(name: str | Path, *, task: str | None = None) -> Loaded:
     """
     published = Published(name)
     structure = published.structure(task)
-    info = published.info(structure)
+    info = published.info(structure, task)
     model: Structure = structure(info)
     rules = published.layout.rules(structure)
     taken = take(model, published.our_tensors(structure), published.path, rules)
@@ -344,7 +347,7 @@ def save(
     title = next(title for title, of in found.tasks.items() if of == task)
     if task == "fill" and options(structure).get("relation") is not None:
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
-    bare = title.endswith("Model") and found.prefix and not title.endswith("LMHeadModel")
+    bare = title.endswith("Model") and found.prefix and not title.endswith(("LMHeadModel", "DoubleHeadsModel"))
     out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
     sizes = found.sizes(tensors)
     content = {"model_type": found.type, "architectures": [title], **sizes, **found.write(structure), **config}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Ragged, Several
 from weft.catalog import block
+from weft.objectives.given import begun, delimited
 from weft.slots import Chooses, Objective, Search
 
 
@@ -21,6 +22,9 @@ class Choice(Objective):
     loss = - sum_i log softmax over the choices of row i of the right one's logit; the count is the number of rows.
 
     Radford et al. 2018 (GPT, section 3.3); Devlin et al. 2019 (BERT, section 4.4), https://arxiv.org/abs/1810.04805
+
+    Args:
+        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
 
     Example:
         >>> from weft.batch import Field
@@ -33,7 +37,7 @@ class Choice(Objective):
 
     needs = (Chooses,)
 
-    def __init__(self, info: Info, dim: int):
+    def __init__(self, info: Info, dim: int, *, begin: bool = False):
         super().__init__(info, dim)
         self.choices, self.asks = info["choices"], "question" in info
         if self.choices.kind != "texts":
@@ -47,10 +51,12 @@ class Choice(Objective):
                 f"reads question and choice as one text, but in the data ({info.data}) they are of different id spaces "
                 f"({info['question'].space}, {self.choices.space})"
             )
+        frame = delimited(self.choices)
+        self.frame = begun(frame, self.choices) if begin else frame
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
         """The question counts once for each choice, as do the ids around them."""
-        frame, number = self.choices.frame, lengths["choices/sizes"].astype(np.int64)
+        frame, number = self.frame, lengths["choices/sizes"].astype(np.int64)
         each = len(frame.first) + len(frame.last)
         if self.asks:
             each = each + len(frame.between) + lengths["question"].astype(np.int64)
@@ -58,7 +64,7 @@ class Choice(Objective):
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         question = [example["question"]] if self.asks else []
-        read = tuple(self.choices.frame.around([*question, choice]) for choice in example["choices"].parts)
+        read = tuple(self.frame.around([*question, choice]) for choice in example["choices"].parts)
         return Instance(choices=Several(read), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

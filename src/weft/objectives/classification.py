@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
 from weft.choices import Share
-from weft.objectives.given import Given, refuse_choices
+from weft.objectives.given import Ordered, Orders, refuse_choices
 from weft.objectives.weights import ClassWeights, Weights
 from weft.slots import Classifies, Objective, Search
 
@@ -24,6 +26,9 @@ class Classification(Objective):
         label_smoothing: Share of the probability that is spread over all classes.
         weights: How much the loss of each class counts in training, by name (others: 1); balanced = n / (C n_c), so that all C
             classes count alike; None = all texts alike.
+        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
+            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
+        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
 
     Example:
         >>> import numpy as np
@@ -35,10 +40,19 @@ class Classification(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, weights: Weights | None = None):
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        label_smoothing: Share = 0.0,
+        weights: Weights | None = None,
+        orders: Orders = "one",
+        begin: bool = False,
+    ):
         super().__init__(info, dim)
         refuse_choices(info)
-        self.given, self.label = Given(info), info["label"]
+        self.given, self.label = Ordered(info, orders, begin), info["label"]
         if self.label.kind != "label":
             better = {"labels": "multi-label", "number": "regression"}.get(self.label.kind, "another one")
             raise ValueError(
@@ -51,16 +65,19 @@ class Classification(Objective):
     def begin(self, model: Any, dataset: Any) -> None:
         self.weigh.count(dataset[row]["label"] for row in range(len(dataset)))
 
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.given.cost(super().cost(lengths))
+
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=self.given(example), label=int(example["label"]))
+        return Instance(**self.given(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
-        nll_B = model.classifier.nll(model.features(batch["text"]), batch["label"], smoothing)
+        nll_B = model.classifier.nll(self.given.features(model, batch), batch["label"], smoothing)
         return Loss.of(self.weigh(nll_B, batch["label"]).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        return model.classifier(model.features(batch["text"])).argmax(-1).tolist()
+        return model.classifier(self.given.features(model, batch)).argmax(-1).tolist()
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(model.features(batch["text"])).float().softmax(-1)
+        return model.classifier(self.given.features(model, batch)).float().softmax(-1)

@@ -11,7 +11,8 @@ import numpy as np
 from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between
 from weft.catalog import block
 from weft.choices import Share
-from weft.slots import Decodes, Objective, Search
+from weft.objectives.given import Whole
+from weft.slots import Continues, Decodes, Objective, Search, require
 
 
 def next_tokens(text: np.ndarray | Marked, field: Field) -> dict[str, Any]:
@@ -33,6 +34,8 @@ class NextToken(Objective):
 
     Args:
         label_smoothing: e, the share of the probability that is spread over the vocabulary.
+        whole: Whether a row's texts are one sequence and all of it is predicted, by a decoder alone: the two of a pair, or the
+            question and its right choice, with the separator between them. Beside the loss of an answer: Radford et al. 2018.
 
     Example:
         >>> from weft.batch import Field
@@ -43,16 +46,21 @@ class NextToken(Objective):
 
     needs = (Decodes,)
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, whole: bool = False):
         super().__init__(info, dim)
-        self.target = info[info.target]
-        if self.target.kind != "text":
+        self.whole = Whole(info) if whole else None
+        self.target = info[info.target] if self.whole is None else self.whole.field
+        if self.whole is None and self.target.kind != "text":
             raise ValueError(f"predicts the tokens of a text, but the data's target {info.target!r} is a {self.target.kind}")
-        self.given = [f for f in info.texts() if f.name != info.target]
+        self.given = [f for f in info.texts() if f.name != info.target] if self.whole is None else []
+        self.needs = (Decodes,) if self.whole is None else (Decodes, Continues)
         self.smoothing = label_smoothing
 
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        return super().cost(lengths) if self.whole is None else self.whole.cost(lengths)
+
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        text = example[self.target.name]
+        text = example[self.target.name] if self.whole is None else self.whole(example)
         ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
         if not len(ids) and not self.given:
             return None
@@ -63,6 +71,8 @@ class NextToken(Objective):
         return {"loss": len(batch["picks"])}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        if self.whole is not None:
+            require(self, model)
         hidden = model.decode(batch["input"], model.memory(batch)).hidden
         picks = batch["picks"]
         # label smoothing is a way of training; what is reported in evaluation is the plain loss

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
-from weft.objectives.given import Given, refuse_choices
+from weft.objectives.given import Ordered, Orders, refuse_choices
 from weft.slots import Classifies, Objective, Search
 
 
@@ -26,6 +28,11 @@ class Ordinal(Objective):
 
     Cao et al. 2020 (CORAL), https://arxiv.org/abs/1901.07884
 
+    Args:
+        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
+            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
+        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+
     Example:
         >>> import numpy as np
         >>> from weft.batch import Field
@@ -36,15 +43,18 @@ class Ordinal(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int):
+    def __init__(self, info: Info, dim: int, *, orders: Orders = "one", begin: bool = False):
         super().__init__(info, dim)
         refuse_choices(info)
-        self.given, self.label = Given(info), info["label"]
+        self.given, self.label = Ordered(info, orders, begin), info["label"]
         if self.label.kind != "label":
             raise ValueError(f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}")
 
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.given.cost(super().cost(lengths))
+
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=self.given(example), label=int(example["label"]))
+        return Instance(**self.given(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logp_BC = self._log_probabilities(model, batch)
@@ -59,7 +69,7 @@ class Ordinal(Objective):
         return self._log_probabilities(model, batch).exp()
 
     def _log_probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(model.features(batch["text"])).float().log_softmax(-1)
+        return model.classifier(self.given.features(model, batch)).float().log_softmax(-1)
 
 
 def _above(logp_BC: Tensor) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss
 from weft.catalog import block
-from weft.objectives.given import Given
+from weft.objectives.given import Ordered, Orders
 from weft.slots import Classifies, Objective, Search
 
 
@@ -20,6 +22,11 @@ class Regression(Objective):
 
     Numbers are taken as they are: far from 0 or of the order of hundreds, they are learnt slowly; bring them to about -1 to 1.
 
+    Args:
+        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
+            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
+        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+
     Example:
         >>> import numpy as np
         >>> from weft.batch import Field
@@ -30,17 +37,20 @@ class Regression(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int):
+    def __init__(self, info: Info, dim: int, *, orders: Orders = "one", begin: bool = False):
         super().__init__(info, dim)
-        self.given, self.label = Given(info), info["label"]
+        self.given, self.label = Ordered(info, orders, begin), info["label"]
         if self.label.kind != "number":
             raise ValueError(
                 f"needs a number, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
                 "set answer: number there, or take another objective"
             )
 
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.given.cost(super().cost(lengths))
+
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=self.given(example), label=float(example["label"]))
+        return Instance(**self.given(example), label=float(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         return Loss.of((self._numbers(model, batch) - batch["label"]).square().sum(), len(batch))
@@ -49,4 +59,4 @@ class Regression(Objective):
         return self._numbers(model, batch).tolist()
 
     def _numbers(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(model.features(batch["text"])).squeeze(-1).float()
+        return model.classifier(self.given.features(model, batch)).squeeze(-1).float()

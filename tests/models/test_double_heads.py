@@ -1,0 +1,130 @@
+"""GPT and GPT-2 that choose and write at once, against the package transformers' DoubleHeadsModel."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from safetensors.torch import load_file
+
+from weft.batch import Clock, Several, collate
+from weft.models import LanguageModel, gpt, gpt2, load, save
+from weft.objectives import Choice, NextToken, Weighted
+
+VOCAB, ROWS, NUMBER = 50, 3, 4
+BODY: dict[str, Any] = {"vocab_size": VOCAB, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_positions": 30}
+THEIRS: dict[str, Any] = {
+    "gpt": lambda: hf.OpenAIGPTDoubleHeadsModel(hf.OpenAIGPTConfig(**BODY)),
+    "gpt2": lambda: hf.GPT2DoubleHeadsModel(hf.GPT2Config(**BODY, summary_first_dropout=0.3)),
+}
+
+
+def written(name: str, seed: int, folder: Path, norms: float = 0.0) -> Any:
+    model = THEIRS[name]()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for key, tensor in model.named_parameters():
+            mean = norms if ".ln_" in key and key.endswith("weight") else 0.0
+            tensor.copy_(mean + torch.randn(tensor.shape, generator=generator) * 0.3)
+    model.tie_weights()
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+def questions(seed: int) -> list[dict[str, Any]]:
+    draw = np.random.default_rng(seed)
+    return [
+        {
+            "question": draw.integers(7, VOCAB, 2 + row),
+            "choices": Several(tuple(draw.integers(7, VOCAB, 1 + (row + n) % 3) for n in range(NUMBER))),
+            "label": int(draw.integers(NUMBER)),
+        }
+        for row in range(ROWS)
+    ]
+
+
+@pytest.mark.parametrize("norms", [0.0, 1.0])
+@pytest.mark.parametrize("name", THEIRS)
+def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        theirs = written(name, seed, tmp_path / str(seed), norms)
+        loaded = load(tmp_path / str(seed))
+        assert isinstance(loaded.model, LanguageModel) and not loaded.taken.new and not loaded.taken.unused
+        parts = {"answer": partial(Choice, begin=True), "lm": partial(NextToken, whole=True)}
+        both = Weighted(loaded.info, 48, parts=parts, weights={"lm": 0.5})
+        rows = questions(seed)
+        batch = collate([both.prepare(row, None, None) for row in rows])
+        ragged = batch["answer"]["choices"]
+        seq = ragged.seq
+        right = (ragged.first() + batch["answer"]["label"]).tolist()
+        target = torch.full_like(seq.data, -100)
+        target[right] = seq.data[right].masked_fill(~seq.real()[right], -100)
+        wide = (ROWS, NUMBER, -1)
+        result = theirs(  # padding is on the right, where nothing looks
+            seq.data.reshape(wide),
+            mc_token_ids=(seq.lengths() - 1).reshape(ROWS, NUMBER),
+            mc_labels=batch["answer"]["label"],
+            labels=target.reshape(wide),
+        )
+        with torch.no_grad():
+            logits = loaded.model.chooser(loaded.model.features(seq)).reshape(ROWS, NUMBER)
+            losses = both.eval()(loaded.model, batch, Clock())
+        assert (logits - result.mc_logits).abs().max() <= 1e-5 * max(1e-3, float(result.mc_logits.detach().abs().max()))
+        for key, expected in (("answer", result.mc_loss), ("lm", result.loss)):
+            assert float(losses[key].total / losses[key].count) == pytest.approx(float(expected.detach()), rel=1e-5), key
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
+    theirs = written(name, 7, tmp_path / "theirs")
+    loaded = load(tmp_path / "theirs")
+    save(loaded.model, loaded.structure, tmp_path / "ours")
+    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    if name == "gpt":  # theirs keeps the tokens' vectors under the head's name
+        first["transformer.tokens_embed.weight"] = first.pop("lm_head.weight")
+    assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+    again = type(theirs).from_pretrained(tmp_path / "ours").eval()
+    ids = torch.randint(5, VOCAB, (2, 3, 7), generator=torch.Generator().manual_seed(0))
+    at = torch.tensor([[6, 3, 1], [0, 5, 6]])
+    with torch.no_grad():
+        for a, b in zip(*(m(ids, mc_token_ids=at)[:2] for m in (theirs, again)), strict=True):
+            assert torch.allclose(a, b, atol=1e-6)
+    assert again.config.summary_first_dropout == theirs.config.summary_first_dropout
+
+
+@pytest.mark.parametrize(("name", "make"), [("gpt", gpt), ("gpt2", gpt2)])
+def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, tmp_path: Path) -> None:
+    written(name, 1, tmp_path)
+    loaded = load(tmp_path)
+    structure = make(dim=48, layers=2, heads=3, length=30, task="choose")
+    ours, theirs = ({k: tuple(p.shape) for k, p in m.named_parameters()} for m in (structure(loaded.info), loaded.model))
+    assert ours == theirs
+
+
+def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
+    hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
+    loaded = load(tmp_path, task="choose")
+    assert sorted(loaded.taken.new) == ["chooser.out.bias", "chooser.out.weight"] and not loaded.taken.unused
+    with pytest.raises(ValueError, match="it is for the tasks write, classify and choose, not tag"):
+        load(tmp_path, task="tag")
+
+
+def test_a_class_of_a_text_has_no_place_in_their_layout(tmp_path: Path) -> None:
+    hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
+    loaded = load(tmp_path, task="classify")
+    with pytest.raises(ValueError, match=r"a gpt2 has no place for: classifier.out.bias"):
+        save(loaded.model, loaded.structure, tmp_path / "out")
+
+
+def test_another_summary_is_refused(tmp_path: Path) -> None:
+    written("gpt2", 1, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"summary_type": "mean"}))
+    with pytest.raises(ValueError, match="summary_type is 'mean', but only 'cls_index' is supported"):
+        load(tmp_path)
