@@ -20,6 +20,7 @@ from weft.data import example_of
 from weft.generate.front import Front
 from weft.inspect.attention import attention
 from weft.inspect.page import CROSS, Example, Map, Step, attention_page
+from weft.objectives.given import Given
 from weft.seq import Seq
 from weft.slots import Classifies, Codec, Decodes, Points, Tags
 
@@ -216,7 +217,9 @@ def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | Marked:
     fields = _read_fields(model, codec)
     row = {fields[0].name: text} if len(fields) == 1 else cells_of(codec.info, text)
     example = example_of(codec, row)
-    return fields[0].frame.around([example[f.name] for f in fields])
+    if Decodes in model.provides():
+        return fields[0].frame.around([example[fields[0].name]])
+    return Given(codec.info)(example)
 
 
 def _ids(framed: np.ndarray | Marked) -> list[int]:
