@@ -19,7 +19,7 @@ from weft.run import read_run_text
 from weft.seq import Seq
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": len(WORDS),
     "hidden_size": 48,
     "num_hidden_layers": 5,
