@@ -383,16 +383,20 @@ def embed(
 
 @app.command()
 def convert(
-    run: RunDir,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder; or a published model's, or minilm.")],
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write; it must be new or empty.")],
     kind: Annotated[str | None, typer.Option(metavar="FAMILY", help="bert, gpt2, t5, ... (default: the one that fits).")] = None,
     imports: Imports = None,
 ) -> None:
-    """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it."""
+    """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it; or a published model
+    as a run's folder."""
     _plugins(imports)
-    from weft.convert import to_published
+    from weft.convert import to_published, to_run
+    from weft.folder import RunFolder
 
-    print(f"wrote {to_published(run, out, kind)}")
+    if kind is not None and not RunFolder(model).is_run():
+        raise ValueError(f"{model} is not a run's folder: --kind says the family to write a run as")
+    print(f"wrote {to_published(model, out, kind) if RunFolder(model).is_run() else to_run(model, out)}")
 
 
 @app.command("inspect")

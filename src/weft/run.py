@@ -380,7 +380,7 @@ def load(folder: str | Path, device: str = "auto") -> Run:
     stages = plans(run)
     at = max(p.index for p in stages if p.new_data)
     codec = load_codec(stages[at].data(), place.path if at == 0 else place.path / stages[at].name)
-    network = build_network(stages[-1], codec.info, run.seed)
+    network = build_network(stages[-1], codec.info, run.seed, check=False)  # whoever made the folder has checked that
     network.load(read_weights(place.model))
     network.to(choose_device(device)).train(False)
     run.model, run.codec, run.objectives, run.folder = network.model, codec, network.objectives, place.path
