@@ -141,15 +141,19 @@ def new(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders of data; names with train, dev, test are understood.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The recipe to write.")] = Path("recipe.yaml"),
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Go on with a published model: a folder, minilm, a hub's name.")
+    ] = None,
 ) -> None:
     """Look at files, guess what they are, and write a commented recipe that trains."""
     from weft.files import write_text
-    from weft.new import guess, recipe_for
+    from weft.new import guess, recipe_for, tuned_recipe
 
     if out.exists():
         raise ValueError(f"{out} is there already: choose another name with --out")
     found = guess(files)
-    write_text(out, recipe_for(found, out.absolute().parent))
+    folder = out.absolute().parent
+    write_text(out, recipe_for(found, folder) if from_ is None else tuned_recipe(found, folder, from_))
     print(f"{found.source}: {found.why}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
 
 

@@ -356,6 +356,35 @@ def shipped_recipes() -> dict[str, Path]:
     return {p.stem: p for p in sorted(RECIPES.glob("*.yaml"))}
 
 
+def tune(
+    name: str | Path,
+    *files: str | Path,
+    steps: int | None = None,
+    folder: str | Path | None = None,
+    quiet: bool = False,
+    device: str = "auto",
+) -> Run:
+    """Go on with a published model on files: ``weft.tune("minilm", "train.tsv").predict(["Well done."])``.
+
+    What the files are, and so the task, is guessed as ``weft new`` does; ``weft new FILE --from MODEL`` writes the same recipe.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
+        files: The data; names with train, dev or test are understood.
+        steps: Updates; None = about three times through the data.
+        folder: The run's folder; None = the next free ``runs/tuned-<n>``.
+        quiet: Whether nothing is said of the progress.
+        device: Where to compute.
+    """
+    from weft.new import guess, tuned_recipe
+
+    text = tuned_recipe(guess([str(file) for file in files]), Path(), str(name), steps)
+    run = read_run_text(text, "tuned.yaml", Path(), [f"device={device}"])
+    run.name = "tuned"
+    run.train(folder, quiet=quiet)
+    return run
+
+
 def load(folder: str | Path, device: str = "auto") -> Run:
     """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``; or a published model's."""
     place = RunFolder(folder)
