@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Stage", "block", "composition", "load", "slot"]
+__all__ = ["Run", "Stage", "block", "composition", "load", "slot", "tune"]
 
 if TYPE_CHECKING:
     from weft.catalog import block, composition, slot
-    from weft.run import Run, load
+    from weft.run import Run, load, tune
     from weft.stage import Stage
 
 _HOMES = {
     "Run": "weft.run",
     "Stage": "weft.stage",
     "load": "weft.run",
+    "tune": "weft.run",
     "block": "weft.catalog",
     "composition": "weft.catalog",
     "slot": "weft.catalog",

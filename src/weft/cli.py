@@ -141,15 +141,19 @@ def new(
         list[str], typer.Argument(metavar="FILE...", help="Files or folders of data; names with train, dev, test are understood.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The recipe to write.")] = Path("recipe.yaml"),
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Go on with a published model: a folder, minilm, a hub's name.")
+    ] = None,
 ) -> None:
     """Look at files, guess what they are, and write a commented recipe that trains."""
     from weft.files import write_text
-    from weft.new import guess, recipe_for
+    from weft.new import guess, recipe_for, tuned_recipe
 
     if out.exists():
         raise ValueError(f"{out} is there already: choose another name with --out")
     found = guess(files)
-    write_text(out, recipe_for(found, out.absolute().parent))
+    folder = out.absolute().parent
+    write_text(out, recipe_for(found, folder) if from_ is None else tuned_recipe(found, folder, from_))
     print(f"{found.source}: {found.why}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
 
 
@@ -427,16 +431,20 @@ def prompt(
 
 @app.command()
 def convert(
-    run: RunDir,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder; or a published model's, or minilm.")],
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write; it must be new or empty.")],
     kind: Annotated[str | None, typer.Option(metavar="FAMILY", help="bert, gpt2, t5, ... (default: the one that fits).")] = None,
     imports: Imports = None,
 ) -> None:
-    """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it."""
+    """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it; or a published model
+    as a run's folder."""
     _plugins(imports)
-    from weft.convert import to_published
+    from weft.convert import to_published, to_run
+    from weft.folder import RunFolder
 
-    print(f"wrote {to_published(run, out, kind)}")
+    if kind is not None and not RunFolder(model).is_run():
+        raise ValueError(f"{model} is not a run's folder: --kind says the family to write a run as")
+    print(f"wrote {to_published(model, out, kind) if RunFolder(model).is_run() else to_run(model, out)}")
 
 
 @app.command("inspect")

@@ -1,18 +1,31 @@
-"""Between a run's folder and the published (Hugging Face) layout."""
+"""Between a run's folder and the published (Hugging Face) layout, both ways."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from weft.batch import PLACES
 from weft.build import plans
 from weft.catalog import is_composition, name_of
-from weft.files import write_text
-from weft.folder import RunFolder
-from weft.models import save
-from weft.slots import Codec
+from weft.data import save_codec
+from weft.embed import LENGTH, POOLING, open_vectors
+from weft.files import read_json, write_json, write_text
+from weft.folder import FORMAT, RunFolder
+from weft.learning import write_weights
+from weft.learning.network import Network
+from weft.models import Published, save
+from weft.slots import Codec, Encodes
+
+ORIGIN = "published.json"
+"""In the folder of a run that was a published model: where it was, and its config.json."""
+_OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
+"""What a config.json says of the file beside it, which is another now."""
 
 
 def to_published(run_folder: str | Path, out: str | Path, kind: str | None = None) -> Path:
@@ -21,13 +34,12 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     Args:
         run_folder: The run.
         out: A folder that is not there yet, or is empty.
-        kind: The family (``bert``, ``gpt2``, ...); None = the one that is exactly this structure.
+        kind: The family (``bert``, ``gpt2``, ...); None = the one that it was, or the first that is exactly this structure.
     """
     from weft.run import load
 
-    out = Path(out)
-    if out.exists() and any(out.iterdir()):
-        raise ValueError(f"{out} is there already and not empty: choose another folder")
+    out, place = Path(out), RunFolder(run_folder).path
+    _check_free(out)
     run = load(run_folder, "cpu")
     assert run.codec is not None
     structure = plans(run)[-1].structure
@@ -35,14 +47,89 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     config = _ids(run.codec)
     if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
         config["decoder_start_token_id"] = config["eos_token_id"]
-    save(run.model, structure, out, kind=kind, config=config)
-    for space in run.codec.tokenizers:
-        own = RunFolder(run_folder).path / f"tokenizer-{space}.json"
-        name = "tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"
-        if own.is_file():
-            shutil.copyfile(own, out / name)
-    write_text(out / "README.md", f"Written by weft from the run {RunFolder(run_folder).path.name}.\n")
+    was = read_json(place / ORIGIN)["config"] if (place / ORIGIN).is_file() and kind is None else {}
+    with _whole(out) as new:
+        save(run.model, structure, new, kind=kind or was.get("model_type"), config=config)
+        rest = {name: value for name, value in was.items() if name not in _OF_THE_FILE}
+        write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
+        for space in run.codec.tokenizers:
+            own = place / f"tokenizer-{space}.json"
+            name = "tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"
+            if own.is_file():
+                shutil.copyfile(own, new / name)
+        _copy_pooling(place, new)
+        write_text(new / "README.md", f"Written by weft from the run {place.name}.\n")
     return out
+
+
+def to_run(name: str | Path, out: str | Path) -> Path:
+    """Write a published model as a run's folder, which can be used as that of a trained run, and converted back.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name (``minilm``), or a hub's.
+        out: A folder that is not there yet, or is empty.
+    """
+    from weft.opened import open_published
+
+    out = Path(out)
+    _check_free(out)
+    published, run = Published(name), open_published(name, device="cpu")
+    assert run.codec is not None
+    path = str(published.path.resolve())
+    run.structure = functools.partial(run.structure, weights=path)
+    with _whole(out) as new:
+        folder = RunFolder(new)
+        try:
+            folder.create(run.dump(), [])
+            recipe = folder.recipe.read_text(encoding="utf-8")
+            write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line says where it is
+            folder.write_log({"event": "converted", "from": path})
+            save_codec(run.codec, new)
+            write_weights(folder.model, Network(run.model, run.objectives).tensors())
+        finally:
+            folder.close()
+        write_json(new / ORIGIN, {"format": FORMAT, "from": path, "config": published.config})
+        _copy_pooling(published.path, new)
+        if Encodes in run.model.provides() and "source" not in run.codec.info:
+            _write_pooling(open_vectors(name).length, new)
+    return out
+
+
+def _copy_pooling(old: Path, new: Path) -> None:
+    """How tokens become the vector of a text, where a folder says it as those of sentence-transformers do."""
+    for name in (POOLING, LENGTH):
+        if (old / name).is_file():
+            (new / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(old / name, new / name)
+
+
+def _write_pooling(length: int, new: Path) -> None:
+    """The same where the folder does not say it: published encoders are averaged."""
+    if not (new / POOLING).is_file():
+        (new / POOLING).parent.mkdir(exist_ok=True)
+        write_json(new / POOLING, {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True})
+    if not (new / LENGTH).is_file():
+        write_json(new / LENGTH, {"max_seq_length": length})
+
+
+def _check_free(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is there already and not empty: choose another folder")
+
+
+@contextlib.contextmanager
+def _whole(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` to write into, which takes its place when all is written: it is there whole or not at all."""
+    new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
+    try:
+        new.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+        yield new
+        new.rename(out)
+    except OSError as error:
+        raise ValueError(f"cannot write {out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def _ids(codec: Codec) -> dict[str, Any]:

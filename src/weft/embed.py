@@ -18,6 +18,8 @@ from weft.slots import Classifies, Codec
 
 BUDGET = 4096
 """Places of a batch, padding included."""
+POOLING, LENGTH = "1_Pooling/config.json", "sentence_bert_config.json"
+"""Files in which a folder of sentence-transformers says how tokens are pooled, and the most of them."""
 
 
 @dataclass
@@ -83,14 +85,19 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
             raise ValueError(f"{name} encodes nothing that a vector could be made of")
         field = run.codec.info.given()[0] if run.codec else None
         assert run.codec is not None and field is not None
-        return Vectors(run.model, run.codec, getattr(run.model, "pooler", None) or Mean(run.model.dim), field.length + 8)
+        pooler = getattr(run.model, "pooler", None) or Mean(run.model.dim)
+        return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, field.length + 8))
     run = open_published(name, task="encode", device=device)
     assert run.codec is not None
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    pooler: Any = Mean(run.model.dim)
     length = run.codec.info["text"].length
-    if (file := folder / "1_Pooling" / "config.json").is_file() and read_json(file).get("pooling_mode_cls_token"):
-        pooler = First(run.model.dim)
-    if (file := folder / "sentence_bert_config.json").is_file():
+    return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
+
+
+def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int]:
+    """The pooler and the length that a folder says; those given where it says nothing."""
+    if (file := folder / POOLING).is_file():
+        pooler = First(dim) if read_json(file).get("pooling_mode_cls_token") else Mean(dim)
+    if (file := folder / LENGTH).is_file():
         length = min(length, int(read_json(file).get("max_seq_length") or length))
-    return Vectors(run.model, run.codec, pooler, length)
+    return pooler, length

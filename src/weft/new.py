@@ -17,6 +17,7 @@ from weft.data.multiple_choice import MultipleChoice
 from weft.data.pairs import FIRST, SECOND
 from weft.data.questions import ANSWER, CONTEXT, QUESTION, STARTS, Questions
 from weft.data.reading import Cursor, Wanted, column_names, tables
+from weft.embed import POOLING
 from weft.files import list_files
 
 _LOOK = 2000
@@ -307,6 +308,94 @@ def recipe_for(made: Guess, folder: Path) -> str:
         + "\n\n"
         + body.format(steps=steps, warmup=max(10, steps // 20), every=max(50, steps // 10))
     )
+
+
+def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None) -> str:
+    """A commented recipe that goes on with a published model: its tokenizer, its weights, and small steps.
+
+    Args:
+        made: What the files are.
+        folder: What paths are written relative to, where they lie below it.
+        name: A published model's folder, a packaged one (minilm), or a hub's.
+        steps: Updates; None = about three times through the data.
+    """
+    from weft.catalog import options
+    from weft.models import Published
+
+    published = Published(name)
+    kind = made.source if made.answer == "one" else made.answer
+    tuning = _TUNED["fill" if kind == "plain-text" and published.task != "write" else kind]
+    try:
+        parts = options(published.structure(tuning.task))
+    except ValueError as error:
+        raise ValueError(f"the files are {made.source} ({made.why}), but {error}") from None
+    both = "encoder" in parts and "decoder" in parts
+    if both != (made.source == "parallel-text"):
+        what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
+        raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
+    room = published.layout.field(published.config).length - 8
+    together = made.source in ("sentence-pairs", "multiple-choice", "questions")
+    most = min(256, max(1, room // 2 if together else room))
+    steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
+    place = _places([name], folder) if Path(name).exists() else name
+    mean = (published.path / POOLING).is_file() and tuning.task in ("classify", "choose")
+    data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
+    data += [f"  {option}: {value}" for option, value in made.options.items()]
+    if "valid" not in made.splits:
+        data.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+    return f"""# Guessed from {made.why}.
+# Goes on with a published model: the tokenizer belongs to its weights, and both are named. What is new begins at random.
+# Every choice can be exchanged: weft catalog lists what there is, weft check says what this recipe is.
+seed: 1
+
+data:                              # what there is
+  type: {made.source}
+{chr(10).join(data)}
+  tokenizer: {{type: published, from: {place}}}
+  length: {most}                      # tokens of a text; longer ones are cut or split, and counted
+
+structure:                         # how it is computed
+  type: pretrained
+  from: {place}
+  task: {tuning.task}{chr(10) + "  pooler: mean" if mean else ""}
+
+objective: {tuning.objective}
+
+learning:                          # how the weights move; to train the head alone: phases with train (docs/models.md)
+  type: gradient
+  steps: {steps}                       # about three times through the data, 100 at least
+  batch: 1000                      # tokens
+  optimizer: {{type: adamw, lr: {tuning.lr}}}
+  schedule: {{type: linear, warmup: {max(1, steps // 10)}}}
+
+evaluate:
+  every: {max(1, steps // 3)}
+{f"  metrics: [{tuning.metrics}]{chr(10)}" if tuning.metrics else ""}"""
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """How a published model is tuned: its task, the objective, the learning rate, and what is measured."""
+
+    task: str
+    objective: str
+    lr: str
+    metrics: str
+
+
+_TUNED = {
+    "labelled-text": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
+    "several": _Tuning("classify", "multi-label", "5.0e-5", "multi-label-f1"),
+    "number": _Tuning("classify", "regression", "5.0e-5", "correlation"),
+    "sentence-pairs": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
+    "multiple-choice": _Tuning("choose", "choice", "5.0e-5", "accuracy"),
+    "questions": _Tuning("answer", "span", "5.0e-5", "answer-exact-match, answer-f1"),
+    "tagged-text": _Tuning("tag", "tagging", "5.0e-5", "entity-f1"),
+    "parallel-text": _Tuning("write", "next-token", "3.0e-4", "bleu, chrf"),
+    "plain-text": _Tuning("write", "next-token", "5.0e-5", "word-perplexity"),
+    "fill": _Tuning("fill", "masked-lm", "5.0e-5", ""),
+}
+"""By the kind of data. 5e-5 with a linear fall is in the range of Devlin et al. 2019, appendix A.3; T5 wants more."""
 
 
 def _places(files: list[str], folder: Path) -> str:

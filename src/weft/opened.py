@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.batch import Info, Special
 from weft.build import choose_device
-from weft.data import PlainText
+from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
@@ -36,28 +36,32 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
     tokenizer = PublishedTokenizer(from_=str(loaded.published.path))
     codec = Codec(_told(loaded.info, loaded.published, tokenizer), {"text": tokenizer})
-    model = loaded.model.to(choose_device(device))
-    objective: Any = next(
-        (goal for need, goal in _GOALS if need in model.provides()),
-        partial(MaskedLM, mask=0.0) if tokenizer.special.mask < 0 else MaskedLM,
-    )
-    run = Run(
-        data=partial(PlainText, train=[]), structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1)
-    )
+    model: Any = loaded.model.to(choose_device(device))
+    if Decodes in model.provides():
+        model.target = codec.info[model.target.name]  # it was built before its ids were known
+    objective: Any = next((goal for need, goal, _, _ in _GOALS if need in model.provides()), MaskedLM)
+    if objective is MaskedLM and tokenizer.special.mask < 0:
+        objective = partial(MaskedLM, mask=0.0)
+    source, file = next(((source, file) for need, _, source, file in _GOALS if need in model.provides()), (PlainText, "txt"))
+    if "source" in codec.info:
+        source, file = ParallelText, "tsv"
+    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
+    run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
     run.model, run.codec, run.folder = model, codec, None
     run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
     run.name = Path(str(name)).name
     return run
 
 
-_GOALS: list[tuple[type, Any]] = [
-    (Classifies, Classification),
-    (Chooses, Choice),
-    (Tags, Tagging),
-    (Points, SpanAnswer),
-    (Decodes, NextToken),
-    (Fills, MaskedLM),
+_GOALS: list[tuple[type, Any, Any, str]] = [
+    (Classifies, Classification, LabelledText, "tsv"),
+    (Chooses, Choice, MultipleChoice, "jsonl"),
+    (Tags, Tagging, TaggedText, "txt"),
+    (Points, SpanAnswer, Questions, "json"),
+    (Decodes, NextToken, PlainText, "txt"),
+    (Fills, MaskedLM, PlainText, "txt"),
 ]
+"""What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 
 
 def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
@@ -66,8 +70,9 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
     wanted = {"bos": "decoder_start_token_id", "eos": "eos_token_id", "pad": "pad_token_id"}
     ids = {ours: published.config[theirs] for ours, theirs in wanted.items() if isinstance(published.config.get(theirs), int)}
     writes = replace(special, **ids) if "decoder_start_token_id" in published.config else special
+    told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "words": "tags" in info}
     fields = {
-        name: replace(field, special=writes if name == "target" else special, frame=tokenizer.frame, spare=tokenizer.spare)
+        name: replace(field, special=writes if name == "target" else special, **told)
         if field.kind in ("text", "texts")
         else field
         for name, field in info.fields.items()

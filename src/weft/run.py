@@ -361,6 +361,35 @@ def shipped_recipes() -> dict[str, Path]:
     return {p.stem: p for p in sorted(RECIPES.glob("*.yaml"))}
 
 
+def tune(
+    name: str | Path,
+    *files: str | Path,
+    steps: int | None = None,
+    folder: str | Path | None = None,
+    quiet: bool = False,
+    device: str = "auto",
+) -> Run:
+    """Go on with a published model on files: ``weft.tune("minilm", "train.tsv").predict(["Well done."])``.
+
+    What the files are, and so the task, is guessed as ``weft new`` does; ``weft new FILE --from MODEL`` writes the same recipe.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
+        files: The data; names with train, dev or test are understood.
+        steps: Updates; None = about three times through the data.
+        folder: The run's folder; None = the next free ``runs/tuned-<n>``.
+        quiet: Whether nothing is said of the progress.
+        device: Where to compute.
+    """
+    from weft.new import guess, tuned_recipe
+
+    text = tuned_recipe(guess([str(file) for file in files]), Path(), str(name), steps)
+    run = read_run_text(text, "tuned.yaml", Path(), [f"device={device}"])
+    run.name = "tuned"
+    run.train(folder, quiet=quiet)
+    return run
+
+
 def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) -> Run:
     """Open a trained run's folder: ``weft.load("runs/demo").generate(["3 March 1999"])``; or a published model's.
 
@@ -393,7 +422,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     stages = plans(run)
     at = max(p.index for p in stages if p.new_data)
     codec = load_codec(stages[at].data(), place.path if at == 0 else place.path / stages[at].name)
-    network = build_network(stages[-1], codec.info, run.seed)
+    network = build_network(stages[-1], codec.info, run.seed, check=False)  # whoever made the folder has checked that
     network.load(read_weights(place.model))
     network.to(choose_device(device)).train(False)
     run.model, run.codec, run.objectives, run.folder = network.model, codec, network.objectives, place.path

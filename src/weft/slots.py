@@ -183,13 +183,24 @@ class Encoder(nn.Module):
         return self.states(x, mask)[-1]
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
-        """The input and the output of every layer."""
+        """The input and the output of every layer; the last is what is given on."""
         raise TypeError(f"{type(self).__name__} has no states")
 
     def check_mask(self, mask: Mask) -> None:
         if not isinstance(mask, self.honours):
             known = ", ".join(m.__name__ for m in self.honours)
             raise ValueError(f"{type(self).__name__} cannot respect the mask {type(mask).__name__} (it honours: {known})")
+
+
+@slot
+class Mix(nn.Module):
+    """Makes one sequence of the ``states`` of a stack: the embedder's output and that of every layer, B x T x D each."""
+
+    def __init__(self, dim: int, states: int):
+        super().__init__()
+
+    def forward(self, states: Sequence[Seq]) -> Seq:
+        raise TypeError(f"{type(self).__name__} has no forward")
 
 
 @slot

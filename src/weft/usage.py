@@ -7,7 +7,7 @@ import os
 import resource
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -82,7 +82,9 @@ def _read(zone: Path) -> int | None:
         return None
 
 
-def total(sessions: list[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> dict[str, Any]:
+def total(
+    sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> dict[str, Any]:
     """All sessions of a run together; money and CO2 where a price and a grid figure are given.
 
     Args:

@@ -424,6 +424,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
     slots.Encoder: {"": (DIM,)},
+    slots.Mix: {"": (DIM, 6)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
     slots.Head: {"untied": (DIM, TEXT, None), "tied": (DIM, TEXT, Table)},
@@ -524,6 +525,10 @@ def _call_encoder(module: Any, case: Case, to: Mover) -> list[Tensor]:
     return [s.data for s in module.states(to(pack(vectors(), filler=0.5)))]
 
 
+def _call_mix(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module([to(pack(vectors(seed=i), filler=0.5)) for i in range(case.wiring[1])]).data]
+
+
 def memories(case: Case, dtype: torch.dtype = torch.float32) -> list[Memory | None]:
     """What a decoder of this wiring may be given. The last is the richest: a padded source and a vector."""
     if case.wiring[1] is None:
@@ -593,6 +598,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Layer: _call_layer,
     slots.Embedder: _call_embedder,
     slots.Encoder: _call_encoder,
+    slots.Mix: _call_mix,
     slots.Decoder: _call_decoder,
     slots.Pooler: _call_pooler,
     slots.Head: _call_head,

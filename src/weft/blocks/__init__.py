@@ -11,6 +11,7 @@ from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
+from weft.blocks.mix import ScalarMix, SumLast
 from weft.blocks.multihead import MultiHead
 from weft.blocks.norm import LayerNorm, RMSNorm
 from weft.blocks.ordered import Ordered
@@ -66,6 +67,7 @@ __all__ = [
     "ReLU",
     "RelativeBias",
     "Rotary",
+    "ScalarMix",
     "ScaledDot",
     "SharedToken",
     "SharedTransformer",
@@ -74,6 +76,7 @@ __all__ = [
     "Sinusoidal",
     "Spelled",
     "Sum",
+    "SumLast",
     "Tanh",
     "Tied",
     "Token",

@@ -16,7 +16,7 @@ from weft.catalog import Build, block
 from weft.choices import Layers
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq
-from weft.slots import Decoder, Encoder, Layer, Norm, Position
+from weft.slots import Decoder, Encoder, Layer, Mix, Norm, Position
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Stack(nn.Module):
         return Stacked(states, tuple(kept))
 
 
+def _mixed(states: list[Seq], mix: nn.Module | None) -> list[Seq]:
+    """The states, and what is mixed of them as the last."""
+    return states if mix is None else [*states, mix(states)]
+
+
 @block("transformer")
 class Transformer(Encoder):
     """Layers in which every position looks at every other that the mask allows.
@@ -81,6 +86,7 @@ class Transformer(Encoder):
         layer: One layer, or a list that is cycled over the layers.
         position: How positions enter attention; None = not at all, then the embedder should add them.
         norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+        mix: Makes what is given on of the states of all layers; None = the last layer's output.
 
     Example:
         >>> import torch
@@ -98,13 +104,15 @@ class Transformer(Encoder):
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
         position: Build[Position] | None = Rotary,
         norm: Build[Norm] | None = LayerNorm,
+        mix: Build[Mix] | None = None,
     ):
         super().__init__(dim)
         self.stack = Stack(dim, None, layers, layer, position, norm)
+        self.mix = None if mix is None else mix(dim, layers + 1)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
-        return self.stack(x, mask).states
+        return _mixed(self.stack(x, mask).states, self.mix)
 
 
 class SharedStack(Stack):
@@ -132,6 +140,7 @@ class SharedTransformer(Encoder):
         layer: One layer, or a list that is cycled over the groups.
         position: How positions enter attention; None = not at all, then the embedder should add them.
         norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+        mix: Makes what is given on of the states of all layers; None = the last layer's output.
 
     Example:
         >>> import torch
@@ -150,6 +159,7 @@ class SharedTransformer(Encoder):
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
         position: Build[Position] | None = Rotary,
         norm: Build[Norm] | None = LayerNorm,
+        mix: Build[Mix] | None = None,
     ):
         super().__init__(dim)
         if groups > layers:
@@ -157,10 +167,11 @@ class SharedTransformer(Encoder):
         owner = [i * groups // layers for i in range(layers)]
         times = [owner.count(group) for group in range(groups)]
         self.stack = SharedStack(times, dim, None, groups, layer, position, norm)
+        self.mix = None if mix is None else mix(dim, layers + 1)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
-        return self.stack(x, mask).states
+        return _mixed(self.stack(x, mask).states, self.mix)
 
 
 @dataclass(frozen=True)

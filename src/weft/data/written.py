@@ -543,7 +543,7 @@ class _Joined(Sequence[str]):
         return len(self.columns[0])
 
     def __getitem__(self, index: Any) -> Any:
-        found = [column[index] for column in self.columns]
+        found: list[Any] = [column[index] for column in self.columns]
         return [" ".join(cells) for cells in zip(*found, strict=True)] if isinstance(index, slice) else " ".join(found)
 
     def __iter__(self) -> Iterator[str]:

@@ -427,7 +427,7 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         "layer_norm_eps": at(layer, "residual.norm.eps"),
         "tie_word_embeddings": out_of(tree) == "head",
     }
-    if name_of(tree) in ("classifier", "chooser"):
+    if name_of(tree) in ("classifier", "chooser", "tagger"):
         config["classifier_dropout_prob" if kind == "albert" else "classifier_dropout"] = at(tree, "head.dropout")
     if kind == "roberta":
         config |= {"pad_token_id": offset - 1}

@@ -200,6 +200,10 @@ BODY = ("embedder.", "target_embedder.", "encoder.", "decoder.")
 """Parts that must have all their weights, or the published model is not this one; heads and poolers may be new."""
 
 
+def _needed(name: str) -> bool:
+    return name.startswith(BODY) and not name.startswith("encoder.mix.")  # no published model mixes its layers
+
+
 BY_ID = ("embedder.parts.0.weight", "head.bias", "head.out.weight", "head.out.bias")
 """Tensors with a row for each id. Published ones may have rows for ids that no tokenizer gives: those are left out."""
 
@@ -222,8 +226,8 @@ def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rule
         if n in source and source[n].shape != t.shape
     ]
     new = [n for n in own if n not in source]
-    missing = [shown(n) for n in new if n.startswith(BODY)]
-    if len(missing) == len([n for n in own if n.startswith(BODY)]):
+    missing = [shown(n) for n in new if _needed(n)]
+    if len(missing) == len([n for n in own if _needed(n)]):
         wrong.append("nothing of it has a place here")
     elif missing:
         wrong.append(f"missing: {_some(missing)}")
