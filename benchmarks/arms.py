@@ -29,6 +29,8 @@ LSTM = (
     "structure.decoder=attention-lstm",
     "learning.steps=3600",
 )
+FROZEN = ("learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0")
+"""Published features as they are, with a linear head: what is trained is named by the arm."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=3000")
 
 
@@ -47,6 +49,10 @@ class Arm:
         return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
+def _only(head: str) -> str:
+    return f"learning.phases=[{{train: [{head}.*]}}]"
+
+
 ARMS = (
     Arm("translate", "translate", (), ("bleu", "chrf")),
     Arm("translate-small", "translate-small", (), ("bleu", "chrf")),
@@ -56,6 +62,18 @@ ARMS = (
     Arm("tag-and-read", "tag-and-read", (), ("entity_f1",)),
     Arm("lm-shakespeare", "language-model", (), ("word_perplexity",)),
     Arm("lm-sotu", "language-model", SOTU, ("word_perplexity",)),
+    Arm("minilm-classify", "classify-minilm", (), ("accuracy",)),
+    Arm("minilm-classify-frozen", "classify-minilm", (_only("classifier"), *FROZEN), ("accuracy",)),
+    Arm("minilm-tag", "tag-minilm", (), ("entity_f1",)),
+    Arm("minilm-tag-frozen", "tag-minilm", (_only("tagger"), *FROZEN), ("entity_f1",)),
+    Arm("minilm-similar", "similar-minilm", (), ("spearman", "pearson")),
+    Arm("minilm-similar-frozen", "similar-minilm", (_only("classifier"), *FROZEN), ("spearman", "pearson")),
+    Arm("minilm-choose", "choose-minilm", (), ("accuracy",)),
+    Arm("minilm-choose-frozen", "choose-minilm", (_only("chooser"), *FROZEN), ("accuracy",)),
+    Arm("minilm-choose-answers-alone", "choose-minilm", ("data.given=nothing",), ("accuracy",)),
+    Arm("minilm-answer", "answer-minilm", (), ("answer_f1", "answer_exact_match")),
+    Arm("minilm-answer-frozen", "answer-minilm", (_only("pointer"), *FROZEN), ("answer_f1", "answer_exact_match")),
+    Arm("pretrain-classify", "pretrain-classify", (), ("accuracy",)),
 )
 
 

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 RAPL = Path("/sys/class/powercap")
@@ -82,9 +81,7 @@ def _read(zone: Path) -> int | None:
         return None
 
 
-def total(
-    sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-) -> dict[str, Any]:
+def total(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """All sessions of a run together; money and CO2 where a price and a grid figure are given.
 
     Args:
@@ -102,9 +99,10 @@ def total(
     for variable, name in ((PRICE, "money"), (GRID, "co2_grams")):
         if (known := figure(variable)) is not None:
             found[name] = round(joules / 3.6e6 * known, 6)
-    found["tokens"] = sum(stage["tokens"] for stage in stages.values())
+    of_stages = list((stages or {}).values())
+    found["tokens"] = sum(stage["tokens"] for stage in of_stages)
     spent: Counter[str] = Counter()
-    for stage in stages.values():
+    for stage in of_stages:
         spent.update(stage["spent"])
     return {**found, "spent": {name: round(seconds, 3) for name, seconds in spent.items()}}
 
