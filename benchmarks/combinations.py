@@ -21,7 +21,17 @@ from weft.build import Plan, build_network
 from weft.catalog import CATALOG, name_of
 from weft.check import check
 from weft.learning import Gradient
-from weft.models import Chooser, Classifier, ImageEncoder, LanguageModel, Seq2Seq, SpanReader, Tagger, TextEncoder
+from weft.models import (
+    Chooser,
+    Classifier,
+    ImageEncoder,
+    LanguageModel,
+    Seq2Seq,
+    Seq2SeqClassifier,
+    SpanReader,
+    Tagger,
+    TextEncoder,
+)
 from weft.objectives import (
     Choice,
     Classification,
@@ -77,7 +87,7 @@ class Combination:
     title: str
 
     def plan(self) -> Plan:
-        return Plan(0, "main", None, self.structure, self.objective, None, {}, True)
+        return Plan(0, "main", None, self.structure, self.objective, None, None, {}, True)
 
 
 def combinations() -> Iterator[Combination]:
@@ -87,6 +97,7 @@ def combinations() -> Iterator[Combination]:
     structures: dict[str, Any] = {}
     for (e, encoder), (d, decoder) in itertools.product(encoders.items(), decoders.items()):
         structures[f"seq2seq {e} + {d}"] = partial(Seq2Seq, dim=DIM, encoder=encoder, decoder=decoder)
+        structures[f"seq2seq-classifier {e} + {d}"] = partial(Seq2SeqClassifier, dim=DIM, encoder=encoder, decoder=decoder)
     for d, decoder in decoders.items():
         structures[f"language-model {d}"] = partial(LanguageModel, dim=DIM, decoder=decoder)
         structures[f"language-model {d} + mean"] = partial(LanguageModel, dim=DIM, decoder=decoder, pooler=Mean)
