@@ -37,11 +37,11 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 @pytest.mark.parametrize(
     ("info", "asked", "said"),
     [
-        (PAIR, "a b", r"1 texts, but 2 are wanted \(first, second\)"),
+        (PAIR, "a b", r"one text, but 2 are wanted \(first, second\)"),
         (PAIR, ("a", "b", "c"), "3 texts, but 2 are wanted"),
         (PAIR, {"first": "a"}, "there is no second"),
         (CHOICE, "q\ta", "there are not two choices or more"),
-        (CHOICE, "q", r"1 texts, but 2 are wanted \(question, two choices or more\)"),
+        (CHOICE, "q", r"one text, but 2 are wanted \(question, two choices or more\)"),
         (Info({"text": Field("text", 9)}), ("a", "b"), "one text, but .* has 2 texts"),
     ],
 )

@@ -75,7 +75,7 @@ def test_it_learns_and_is_asked(files: Path) -> None:
     answers = list(again.predict_all(asked))
     assert [list(a.probabilities) for a in answers] == [["A", "B"], ["A", "B"], ["A", "B", "C", "D"]]
     assert all(sum(a.probabilities.values()) == pytest.approx(1) for a in answers)
-    with pytest.raises(ValueError, match=r"a row of this run has question, choices, but .* there are not two choices or more"):
+    with pytest.raises(ValueError, match=r"2 are wanted \(question, two choices or more\)"):
         again.predict(["which is an animal ?"])
     worst = again.errors(most=3)
     assert len(worst) == 3 and worst[0].loss >= worst[1].loss and set(worst[0].reference) == {"question", "choices", "label"}
@@ -92,7 +92,7 @@ def test_on_the_command_line(files: Path) -> None:
     assert first["choices"] == ["pear", "dog"] and set(first["probabilities"]) == {"A", "B"}
     assert second["question"] == "which is an fruit ?" and set(second["probabilities"]) == {"A", "B", "C"}
     refused = command("predict", files / "run", given=b"which is an animal ?\tpear\n")
-    assert refused.code == 2 and "line 1: 2 texts, but wanted are question, and two choices or more" in refused.err
+    assert refused.code == 2 and "line 1: a row of this run has question, two choices or more" in refused.err
     judged = command("evaluate", files / "run", files / "valid.jsonl", "--json")
     assert 0 <= json.loads(judged.out)["accuracy"] <= 1
     assert json.loads(command("evaluate", files / "run", "--json").out)["accuracy"] == json.loads(judged.out)["accuracy"]

@@ -109,7 +109,7 @@ def test_a_line_without_its_context_is_refused(trained: tuple[Path, Run], capsys
     with pytest.raises(SystemExit) as left:
         main(["predict", str(folder), str(folder / "lines.tsv")])
     assert left.value.code == 2
-    assert "line 1: 1 texts, but 2 are wanted (question, context), with a tab between them" in capsys.readouterr().err
+    assert "line 1: one text, but 2 are wanted (question, context), with a tab between them" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -41,7 +41,8 @@ def _in_order(fields: Sequence[Field], parts: Sequence[str | Sequence[str]]) -> 
     if last.kind == "texts" and len(parts) > len(alone) + 1:
         parts = [*parts[: len(alone)], [str(part) for part in parts[len(alone) :]]]
     if len(parts) != len(fields):
-        raise ValueError(f"{len(parts)} texts, but {len(fields)} are wanted ({_names(fields)}), with a tab between them")
+        given = "one text" if len(parts) == 1 else f"{len(parts)} texts"
+        raise ValueError(f"{given}, but {len(fields)} are wanted ({_names(fields)}), with a tab between them")
     return {f.name: part if isinstance(part, str) else _joined(part, "\t") for f, part in zip(fields, parts, strict=True)}
 
 

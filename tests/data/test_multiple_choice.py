@@ -222,7 +222,7 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
             {"question": "?", "choices": ["a", "b"], "answer": True},
             "the answer (answer) must be a label, a number or a text, not True. ",
         ),
-        ({"question": "?", "choices": ["a", "b"], "answer": ""}, "the column 'label' is empty. "),
+        ({"question": "?", "choices": ["a", "b"], "answer": ""}, "the row has no label. "),
     ],
 )
 def test_bad_rows_are_said_with_their_place(row: dict[str, Any], said: str | None, tmp_path: Path) -> None:
