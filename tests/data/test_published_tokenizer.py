@@ -255,3 +255,16 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
     fails("spiece.model", b"\x0a", r"spiece\.model: is damaged, or no file of SentencePiece")
     fails("tokenizer.pkl", b"\x0a", r"give a tokenizer\.json, a vocab\.txt or a spiece\.model, not a \.pkl")
     fails("bert.json", files["bert"].read_bytes(), "leave lowercase out", lowercase=True)
+
+
+def test_the_tokenizer_of_a_run_is_taken_as_it_is(tmp_path):
+    own = WordPiece(size=60)
+    own.train(["the food was very good .", "it was bad , really"] * 5)
+    own.save(tmp_path / "tokenizer-text.json")
+    again = Published(from_=str(tmp_path))
+    for text in ("the food was bad", "really , ??"):
+        assert again.encode(text) == own.encode(text)
+    assert (again.frame, again.special, again.vocab, again.continues()) == (own.frame, own.special, own.vocab, own.continues())
+    own.save(tmp_path / "tokenizer-other.json")
+    with pytest.raises(ValueError, match=r"several tokenizers: name one of tokenizer-other\.json, tokenizer-text\.json"):
+        Published(from_=str(tmp_path)).encode("a")

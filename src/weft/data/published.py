@@ -94,7 +94,9 @@ def from_merges(vocabulary: str, merges: str) -> tokenizers.Tokenizer:
 
 
 def find_frame(inner: tokenizers.Tokenizer) -> Frame:
-    """The ids that its post-processor puts around one text and around two."""
+    """The ids that its post-processor puts around one text and around two; of a tokenizer that weft has trained, its own."""
+    if [inner.id_to_token(i) for i in range(len(Special.NAMES))] == list(Special.NAMES):
+        return Frame()
     one, two = inner.encode("a"), inner.encode("a", "b")
     if one.special_tokens_mask and all(one.special_tokens_mask):  # a vocabulary that does not know "a"
         return Frame((), (), ())
@@ -118,9 +120,9 @@ class Published(VocabularyTokenizer):
     that stands in a text ("[MASK]") is the special id. The special ids are found by their usual names: see ``special``.
 
     Args:
-        from_: A published model (a folder, minilm, or a name on the hub); or a tokenizer.json of the library ``tokenizers``, a
-            vocab.txt of a BERT, a vocab.json of a GPT-2 with its merges.txt beside it, or a file of SentencePiece
-            (spiece.model) with config.json and tokenizer_config.json beside it.
+        from_: A published model (a folder, minilm, or a name on the hub), or a run's folder; or a tokenizer.json of the library
+            ``tokenizers``, a vocab.txt of a BERT, a vocab.json of a GPT-2 with its merges.txt beside it, or a file of
+            SentencePiece (spiece.model) with config.json and tokenizer_config.json beside it.
         lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = if no piece has an
             upper-case letter. For the spiece.model of an ALBERT, whether they are lower-cased; None = as its
             tokenizer_config.json says. Other files say so themselves.
@@ -208,6 +210,10 @@ class Published(VocabularyTokenizer):
         if not place.is_dir():
             return place
         found = next((place / name for name in FILES if (place / name).is_file()), None)
+        own = sorted(place.glob("tokenizer-*.json"))  # of a run
+        if found is None and len(own) > 1:
+            raise ValueError(f"{place} has several tokenizers: name one of {', '.join(file.name for file in own)}")
+        found = found or next(iter(own), None)
         if found is None:
             raise ValueError(f"{place} has no tokenizer: none of {', '.join(FILES)} is there")
         return found

@@ -1,0 +1,186 @@
+"""One small Transformer, pre-trained in five ways on the same text or not at all, then tuned and probed with few labels.
+
+    python -m benchmarks.pretraining           run what is missing, then show the table and draw the picture
+    python -m benchmarks.pretraining --table   only show what is there; missing runs are named
+    python -m benchmarks.pretraining --minutes 30    stop after that time; another call goes on
+
+Pre-training: Yelp's sentences (benchmarks/pretraining.yaml), the same rows in the same order and as many updates for each
+objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on what
+is frozen (probed). Figures are the accuracy on the development file after the last update. Files are looked for under WEFT_DATA;
+runs are kept under the hash of their recipe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.arms import PLACE, Arm, done, run
+from weft.choices import find_file
+from weft.files import read_json
+from weft.recipe import RecipeError
+
+RECIPE = str(Path(__file__).with_suffix(".yaml"))
+LABELS, SEEDS, WAYS = (200, 1000, 5000), (1, 2, 3), ("tuned", "probed")
+STEPS = {200: 150, 1000: 300, 5000: 600}
+_LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropout: 0.1}}"
+_PARTS = "dim: 192, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
+_ENCODER, _DECODER = (
+    f"{side}: {{type: transformer, layers: {n}, layer: {_LAYER}}}" for side, n in (("encoder", 4), ("decoder", 2))
+)
+_WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {{type: transformer, layers: 4, layer: {_LAYER}}}}}"
+_BOTH = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
+OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "masked tokens": (),
+    "replaced tokens": ("objective=replaced-token",),
+    "next token": (_WRITER, "objective=next-token"),
+    "random spans": (_BOTH, "objective={type: denoising, noise: random-spans}"),
+    "infilling": (_BOTH, "objective={type: denoising, noise: infilling}"),
+}
+"""Changes of the recipe, by what is learned: BERT's, ELECTRA's, GPT's, T5's and BART's objective."""
+
+
+def pretraining(name: str) -> Arm:
+    return Arm(f"pretrain-{name.replace(' ', '-')}", RECIPE, OBJECTIVES[name])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fine-tuning: from what, with how many labels, drawn by which seed, and whether all weights are trained."""
+
+    before: str
+    labels: int
+    seed: int
+    way: str
+
+    def arm(self) -> Arm:
+        """The run; its pre-training must be there."""
+        begun = pretraining(self.before if self.before in OBJECTIVES else "masked tokens").folder().resolve()
+        weights = f"weights: {begun}" if self.before in OBJECTIVES else "weights: null"
+        if self.before == "next token":
+            structure = (
+                f"type: language-model, {_PARTS}, decoder: {{type: transformer, layers: 4, layer: {_LAYER}}}, pooler: last"
+            )
+        else:
+            structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
+        files = f"train: {subset(self.labels, self.seed)}, valid: {find_file(Path(), 'sst2/dev.tsv')}, length: 64"
+        tokenizer = f"tokenizer: {{type: with-sentinels, of: {{type: published, from: {begun}}}, number: 20}}"
+        rate, trained = ("3e-4", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
+        changes = (
+            f"seed={self.seed}",
+            f"data={{type: labelled-text, {files}, {tokenizer}}}",
+            f"structure={{{structure}, {weights}}}",
+            "objective=classification",
+            f"learning.steps={STEPS[self.labels]}",
+            "learning.batch=1000",
+            "learning.save_every=0",
+            f"learning.phases=[{{train: [{trained}]}}]",
+            f"learning.optimizer={{type: adamw, lr: {rate}, weight_decay: 0.01}}",
+            "learning.schedule={type: linear, warmup: 30}",
+            "evaluate={metrics: [accuracy]}",
+        )
+        name = "-".join(map(str, (self.way, self.before.replace(" ", "-"), self.labels, self.seed)))
+        return Arm(name, RECIPE, changes, ("accuracy",))
+
+
+def trials() -> Iterator[Trial]:
+    for labels in LABELS:
+        for seed in SEEDS:
+            for way in WAYS:
+                for before in (*OBJECTIVES, "nothing"):
+                    yield Trial(before, labels, seed, way)
+
+
+def subset(labels: int, seed: int) -> Path:
+    """A file with so many rows of SST-2's training file."""
+    file = (PLACE / f"sst2-{labels}-{seed}.tsv").resolve()
+    if not file.is_file():
+        header, *rows = find_file(Path(), "sst2/train.tsv").read_text(encoding="utf-8").splitlines()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join([header, *random.Random(seed).sample(rows, labels)]) + "\n", encoding="utf-8")
+    return file
+
+
+def accuracies(before: str, labels: int, way: str) -> list[float]:
+    """Of all seeds that are done."""
+    found: list[float] = []
+    for seed in SEEDS:
+        try:
+            folder = Trial(before, labels, seed, way).arm().folder()
+        except (OSError, RecipeError):  # its data, or what it begins with, is not there
+            continue
+        if done(folder):
+            found.append(100 * read_json(folder / "metrics.json")["accuracy"])
+    return found
+
+
+def cell(found: list[float]) -> str:
+    if not found:
+        return "missing"
+    spread = f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
+    return f"{statistics.mean(found):.1f}{spread}" + (f" ({len(found)} of {len(SEEDS)} seeds)" if len(found) < len(SEEDS) else "")
+
+
+def table() -> str:
+    columns = [(way, labels) for way in WAYS for labels in LABELS]
+    lines = ["| pre-trained by | " + " | ".join(f"{way}, {labels:,} labels" for way, labels in columns) + " |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for before in (*OBJECTIVES, "nothing"):
+        lines.append(f"| {before} | " + " | ".join(cell(accuracies(before, labels, way)) for way, labels in columns) + " |")
+    return "\n".join(lines)
+
+
+def draw(file: Path) -> None:
+    """Accuracy over the number of labels, tuned and probed."""
+    import matplotlib.pyplot as plt
+
+    figure, sides = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
+    for side, way in zip(sides, WAYS, strict=True):
+        for before in (*OBJECTIVES, "nothing"):
+            points = [(labels, found) for labels in LABELS if (found := accuracies(before, labels, way))]
+            means = [statistics.mean(found) for _, found in points]
+            spreads = [statistics.stdev(found) if len(found) > 1 else 0.0 for _, found in points]
+            style = "--" if before == "nothing" else "-"
+            side.errorbar([labels for labels, _ in points], means, spreads, label=before, marker="o", linestyle=style, capsize=3)
+        side.set(xscale="log", title=way, xlabel="labels", xticks=LABELS, xticklabels=[f"{n:,}" for n in LABELS])
+        side.minorticks_off()
+        side.grid(alpha=0.3)
+    sides[0].set_ylabel("accuracy on SST-2's development file, %")
+    sides[1].legend(title="pre-trained by", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", action="store_true", help="only show the table")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many minutes")
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/pretraining.png"))
+    chosen = parser.parse_args()
+    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+
+    def each(arms: Iterator[Arm]) -> None:
+        for arm in arms:
+            if time.monotonic() > end:
+                return
+            try:
+                failed.extend([] if done(arm.folder()) or run(arm) else [arm.name])
+            except (OSError, RecipeError) as missing:
+                print(f"== {arm.name}: {missing}", flush=True)
+
+    if not chosen.table:
+        each(pretraining(name) for name in OBJECTIVES)
+        each(trial.arm() for trial in trials())
+    print(table())
+    if any(accuracies("nothing", labels, "tuned") for labels in LABELS):
+        draw(chosen.picture)
+    raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
