@@ -16,6 +16,7 @@ COMMANDS = (
     ("the demo", ["weft", "demo", "--run", "runs/figures-dates-{now}"]),
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
     ("the recipes on real data", ["benchmarks.arms"]),
+    ("objectives to pre-train by", ["benchmarks.pretraining"]),
 )
 
 

@@ -5,9 +5,9 @@
     python -m benchmarks.pretraining --minutes 30    stop after that time; another call goes on
 
 Pre-training: Yelp's sentences (benchmarks/pretraining.yaml), the same rows in the same order and as many updates for each
-objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on what
-is frozen (probed). Figures are the accuracy on the development file after the last update. Files are looked for under WEFT_DATA;
-runs are kept under the hash of their recipe.
+objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on
+what is frozen (probed). Figures are the accuracy on the development file after the last update. Files are looked for under
+WEFT_DATA; runs are kept under the hash of their recipe.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ LABELS, SEEDS, WAYS = (200, 1000, 5000), (1, 2, 3), ("tuned", "probed")
 STEPS = {200: 150, 1000: 300, 5000: 600}
 _LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropout: 0.1}}"
 _PARTS = "dim: 192, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
-_ENCODER, _DECODER = (
-    f"{side}: {{type: transformer, layers: {n}, layer: {_LAYER}}}" for side, n in (("encoder", 4), ("decoder", 2))
-)
-_WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {{type: transformer, layers: 4, layer: {_LAYER}}}}}"
+_STACK = f"{{type: transformer, layers: 4, layer: {_LAYER}}}"
+_ENCODER, _DECODER = f"encoder: {_STACK}", f"decoder: {_STACK.replace('layers: 4', 'layers: 2')}"
+_WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {_STACK}}}"
 _BOTH = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "masked tokens": (),
     "replaced tokens": ("objective=replaced-token",),
     "next token": (_WRITER, "objective=next-token"),
     "random spans": (_BOTH, "objective={type: denoising, noise: random-spans}"),
-    "infilling": (_BOTH, "objective={type: denoising, noise: infilling}"),
+    "infilling": (_BOTH, "objective={type: denoising, noise: text-infilling}"),
 }
 """Changes of the recipe, by what is learned: BERT's, ELECTRA's, GPT's, T5's and BART's objective."""
 
@@ -63,9 +62,7 @@ class Trial:
         begun = pretraining(self.before if self.before in OBJECTIVES else "masked tokens").folder().resolve()
         weights = f"weights: {begun}" if self.before in OBJECTIVES else "weights: null"
         if self.before == "next token":
-            structure = (
-                f"type: language-model, {_PARTS}, decoder: {{type: transformer, layers: 4, layer: {_LAYER}}}, pooler: last"
-            )
+            structure = f"type: language-model, {_PARTS}, decoder: {_STACK}, pooler: last"
         else:
             structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
         files = f"train: {subset(self.labels, self.seed)}, valid: {find_file(Path(), 'sst2/dev.tsv')}, length: 64"
