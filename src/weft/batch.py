@@ -245,6 +245,11 @@ class Marked:
         return Marked(self.ids[part], {name: mark[part] for name, mark in self.marks.items()})
 
 
+def ids_of(text: np.ndarray | Marked) -> np.ndarray:
+    """The ids of a text, without its marks."""
+    return np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+
+
 def between(first: Sequence[int], ids: np.ndarray | Marked, last: Sequence[int]) -> np.ndarray | Marked:
     """A text with ids before and after it, such as the marks of its begin and end."""
     if isinstance(ids, Marked):

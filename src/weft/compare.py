@@ -80,8 +80,9 @@ class Comparison:
             ]
             console.print()
             print_table(console, ["figure (* best)", *self.runs], cells)
-        if groups := len(self.figures) - len(shown):
-            console.print(f"{groups} figures of single groups are left out here: see --json", markup=False)
+        if groups := [name for name in self.figures if name not in shown]:
+            some = ", ".join(groups[:3]) + (", ..." if len(groups) > 3 else "")
+            console.print(f"{len(groups)} figures of single groups ({some}) are left out here: see --json", markup=False)
         tested = [
             [f"{t['runs'][0]} - {t['runs'][1]}", name, f"{p:.4f}"]
             for t in self.significance
@@ -326,6 +327,8 @@ def _metrics(nodes: list[Any]) -> list[Any]:
 def _draw(names: list[str], runs: list[_Read], out: Path, notes: list[str]) -> Path | None:
     if out.is_dir():
         raise ValueError(f"{out} is a folder: name a PNG file for the curves")
+    if out.suffix.lower() != ".png":
+        raise ValueError(f"{out}: the curves are drawn as a PNG file: give a name that ends in .png")
     try:
         from weft.inspect.curves import curves
 

@@ -315,7 +315,8 @@ def _quoted(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
             return
         except csv.Error as error:
             unclosed = "end of data" in str(error) or "field limit" in str(error)
-            why = "a quotation mark is opened and never closed" if unclosed else str(error)
+            lines = f" (lines {first} to {cursor.line})" if cursor.line > first else ""
+            why = f"a quotation mark is opened and never closed{lines}" if unclosed else str(error)
             cells, problems = [], [*problems, f"not valid CSV: {why}"]
         yield first, cells, problems[0] if problems else ""
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft.asked import cells_of
-from weft.batch import Field, Hypothesis, Instance, Marked, collate
+from weft.batch import Field, Hypothesis, Instance, Marked, collate, ids_of
 from weft.data import example_of
 from weft.generate.front import Front
 from weft.inspect.attention import attention
@@ -113,7 +113,7 @@ def _read(model: Any, codec: Codec, text: str) -> Example:
     """A text that is only read, or several with tabs between them."""
     given = _read_fields(model, codec)[0]
     framed = _framed(model, codec, text)
-    ids = _ids(framed)
+    ids = ids_of(framed).tolist()
     tokens = _tokens(codec, given, ids)
     x = _batch(model, text=framed)["text"]
     with attention(model) as maps:
@@ -144,7 +144,7 @@ def _written(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[
     said = [*start[1:], *ids, *([target.special.eos] if finished else [])]
     read = [*start, *ids][: len(said)]
     written, seen = _tokens(codec, target, said), _tokens(codec, target, read)
-    memory, source, found = None, [] if alone else _ids(_framed(model, codec, text)), dict[str, Map]()
+    memory, source, found = None, [] if alone else ids_of(_framed(model, codec, text)).tolist(), dict[str, Map]()
     # One more place of padding tells a map over the input from one over the output where both are equally long.
     width = len(source) + (len(source) == len(read))
     tokens = written[: len(prompt)] if alone else _tokens(codec, given, source)
@@ -220,10 +220,6 @@ def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | Marked:
     if Decodes in model.provides():
         return fields[0].frame.around([example[fields[0].name]])
     return Given(codec.info)(example)
-
-
-def _ids(framed: np.ndarray | Marked) -> list[int]:
-    return (framed.ids if isinstance(framed, Marked) else framed).tolist()
 
 
 def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:

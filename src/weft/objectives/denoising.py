@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, ids_of
 from weft.catalog import Build, block
 from weft.choices import Share
 from weft.objectives.next_token import next_tokens
@@ -42,7 +42,7 @@ class Denoising(Objective):
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = example[self.text.name]
-        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+        ids = ids_of(text)
         if len(ids) < 2:
             return None
         made = self.noise.corrupt(ids, rng, self.text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
 from weft.blocks import Untied
 from weft.catalog import Build, block
 from weft.choices import Vocab
@@ -50,7 +50,7 @@ class EncoderLM(Objective):
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         text, special = example["text"], self.text.special
-        ids = np.append(np.asarray(text.ids if isinstance(text, Marked) else text, np.int64), special.eos)
+        ids = np.append(ids_of(text), special.eos)
         known = np.where(ids < self.vocab, ids, special.unk)
         return Instance(input=between([special.bos], text, []), picks=Picks("input", np.arange(len(ids)), known))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term, ids_of
 from weft.catalog import Build, block
 from weft.choices import Share
 from weft.keys import key
@@ -70,13 +70,13 @@ class MaskedLM(Objective):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         related = None
         if self.pairing is not None:
-            related = self.pairing.pair(_ids(example[self.field.name]), rng, pool, self.field.name)
+            related = self.pairing.pair(ids_of(example[self.field.name]), rng, pool, self.field.name)
             if related is None:
                 return None
             whole = self.field.frame.around([related.first, related.second])
         else:
             whole = self.given(example)
-        ids = _ids(whole)
+        ids = ids_of(whole)
         free = np.flatnonzero(~np.isin(ids, self.reserved))
         if not len(free):
             return None
@@ -124,7 +124,3 @@ class MaskedLM(Objective):
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))} if "loss" in means else {}
-
-
-def _ids(text: np.ndarray | Marked) -> np.ndarray:
-    return np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)

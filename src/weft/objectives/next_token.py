@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between
+from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between, ids_of
 from weft.catalog import block
 from weft.choices import Share
 from weft.objectives.given import Whole
@@ -17,7 +17,7 @@ from weft.slots import Continues, Decodes, Objective, Search, require
 
 def next_tokens(text: np.ndarray | Marked, field: Field) -> dict[str, Any]:
     """What a decoder is given of a text, and what it is to predict: begin text -> text end."""
-    ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+    ids = ids_of(text)
     to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, field.special.eos))
     return {"input": between([field.special.bos], text, []), "picks": to_predict}
 
@@ -61,7 +61,7 @@ class NextToken(Objective):
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         text = example[self.target.name] if self.whole is None else self.whole(example)
-        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+        ids = ids_of(text)
         if not len(ids) and not self.given:
             return None
         given = {f.name: f.frame.around([example[f.name]]) for f in self.given}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Marked
+from weft.batch import ids_of
 from weft.catalog import block
 from weft.choices import Share
 from weft.slots import Pairing, Related
@@ -40,7 +40,7 @@ class NextSentence(Pairing):
         first, second, belong = ids[:cut], ids[cut:], True
         if rng.random() < self.other and pool is not None and len(pool) > 1:
             stranger = pool[int(rng.integers(len(pool)))][name]
-            text = np.asarray(stranger.ids if isinstance(stranger, Marked) else stranger, np.int64)
+            text = ids_of(stranger)
             if len(text) < 2 or np.array_equal(text, ids):
                 return None
             start = int(rng.integers(1, len(text)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, between
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
 from weft.catalog import block
 from weft.choices import Share
 from weft.masks import Prefix
@@ -44,7 +44,7 @@ class PrefixLM(Objective):
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = example[self.text.name]
-        ids = np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+        ids = ids_of(text)
         if len(ids) < 2:
             return None
         prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, Term, ids_of
 from weft.blocks import GELU, Dense, LayerNorm, Linear, Transformer
 from weft.catalog import Build, block
 from weft.choices import Positive, Share, Width
@@ -78,7 +78,7 @@ class ReplacedToken(Objective):
         made = self.hide.prepare(example, rng, pool)
         if made is None:
             return None
-        ids = np.asarray(whole.ids if isinstance(whole, Marked) else whole, np.int64)
+        ids = ids_of(whole)
         free = np.flatnonzero(~np.isin(ids, self.hide.reserved))
         return Instance(**made, asked=Picks("text", free, ids[free]), seed=int(rng.integers(2**62)))
 

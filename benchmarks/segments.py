@@ -1,0 +1,90 @@
+"""What the two questions about segments ask for: next sentence is answered by a bag of words, sentence order is not.
+
+    python -m benchmarks.segments           train what is missing, then show the table
+    python -m benchmarks.segments --table   without training
+
+State of the Union addresses (files under WEFT_DATA), cut into rows of 96 tokens; a tenth of the speeches is held out, and all
+figures are of pairs made of those rows. The bag of words is a logistic regression on tf-idf: the cosine of the two segments, and
+the difference of their vectors. The Transformer (benchmarks/segments.yaml) learns to fill in hidden tokens at the same time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+import weft
+from benchmarks.arms import Arm, done, run
+from weft.batch import collate
+from weft.objectives.pairing import NextSentence, SentenceOrder
+from weft.slots import Pairing, Related
+
+PAIRINGS: dict[str, Pairing] = {"next-sentence": NextSentence(), "sentence-order": SentenceOrder()}
+PAIRS = {"train": 20_000, "valid": 2_000}
+
+
+def arm(name: str) -> Arm:
+    recipe = __file__.removesuffix(".py") + ".yaml"
+    return Arm(f"segments-{name}", recipe, (f"objective.pairing={name}",))
+
+
+def pairs(trained: weft.Run, pairing: Pairing, split: str) -> list[Related]:
+    """Pairs made of the rows of a split, as many as are wanted."""
+    _, rows = trained.rows(split)
+    rng = np.random.default_rng(7)
+    made = [pairing.pair(rows[int(rng.integers(len(rows)))]["text"], rng, rows, "text") for _ in range(PAIRS[split])]
+    return [pair for pair in made if pair is not None]
+
+
+def bag_of_words(train: Sequence[Related], valid: Sequence[Related]) -> dict[str, float]:
+    """The share of held-out pairs that a bag of words is right about."""
+
+    def texts(some: Sequence[Related], which: str) -> list[str]:
+        return [" ".join(f"w{i}" for i in getattr(pair, which)) for pair in some]
+
+    tfidf = TfidfVectorizer(sublinear_tf=True).fit(texts(train, "first"))
+
+    def features(some: Sequence[Related]) -> dict[str, np.ndarray]:
+        first, second = (tfidf.transform(texts(some, which)) for which in ("first", "second"))
+        return {"cosine": np.asarray(first.multiply(second).sum(1)), "difference": first - second}  # rows have length 1
+
+    right = [[pair.belong for pair in some] for some in (train, valid)]
+    learned, asked = features(train), features(valid)
+    return {name: LogisticRegression(max_iter=500).fit(learned[name], right[0]).score(asked[name], right[1]) for name in learned}
+
+
+@torch.inference_mode()
+def transformer(trained: weft.Run, some: Sequence[Related]) -> float:
+    """The share of pairs that the run is right about."""
+    objective, hits = next(iter(trained.objectives.values())), 0
+    frame = objective.field.frame
+    for start in range(0, len(some), 64):
+        group = some[start : start + 64]
+        batch = collate([{"text": frame.around([pair.first, pair.second])} for pair in group], range(len(group)))
+        said_B = trained.model.relation(trained.model.pooler(trained.model.encode(batch["text"]))).argmax(-1)
+        hits += sum(int(said) == pair.belong for said, pair in zip(said_B, group, strict=True))
+    return hits / len(some)
+
+
+def main() -> None:
+    print("| asked | pairs held out | bag of words, cosine | bag of words, difference | Transformer |\n|---|---|---|---|---|")
+    for name, pairing in PAIRINGS.items():
+        own = arm(name)
+        if "--table" not in sys.argv and not done(own.folder()):
+            run(own)
+        if not done(own.folder()):
+            print(f"| {name} | | missing | missing | missing |")
+            continue
+        trained = weft.load(own.folder())
+        train, valid = (pairs(trained, pairing, split) for split in PAIRS)
+        bag, learned = bag_of_words(train, valid), transformer(trained, valid)
+        print(f"| {name} | {len(valid):,} | {bag['cosine']:.1%} | {bag['difference']:.1%} | {learned:.1%} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
