@@ -140,7 +140,7 @@ def test_csv_that_is_wrong(tmp_path: Path) -> None:
         (3, ""),
         (4, "3 columns, but the header has 2 (text, label)"),
         (5, ""),
-        (6, "not valid CSV: a quotation mark is opened and never closed"),
+        (6, "not valid CSV: a quotation mark is opened and never closed (lines 6 to 7)"),
     ]
     assert found[1].cells == {"text": '5" pipe', "label": "1"} and not found[3].cells
 
