@@ -27,7 +27,6 @@ PLACE = Path("runs/arms")
 LSTM = (
     "structure.encoder={type: lstm, layers: 2, bidirectional: true, dropout: 0.3}",
     "structure.decoder=attention-lstm",
-    "learning.steps=3600",
 )
 FROZEN = ("learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0")
 """Published features as they are, with a linear head: what is trained is named by the arm."""
