@@ -295,10 +295,7 @@ def recipe_for(made: Guess, folder: Path) -> str:
         body = body.replace("entity-f1", "tag-accuracy")
     epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25, "questions": 10}.get(made.source, 8)
     steps = min(20_000, max(300, round(made.size / 5 * epochs / 2000 / 100) * 100))
-    data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
-    data += [f"  {name}: {value}" for name, value in made.options.items()]
-    if "valid" not in made.splits:
-        data.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+    data = _data(made, folder)
     data.append(_TOKENIZERS[made.source])
     return (
         f"# Guessed from {made.why}.\n"
@@ -319,17 +316,16 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         name: A published model's folder, a packaged one (minilm), or a hub's.
         steps: Updates; None = about three times through the data.
     """
-    from weft.catalog import options
+    from weft.catalog import name_of
     from weft.models import Published
 
     published = Published(name)
     kind = made.source if made.answer == "one" else made.answer
     tuning = _TUNED["fill" if kind == "plain-text" and published.task != "write" else kind]
     try:
-        parts = options(published.structure(tuning.task))
+        both = name_of(published.structure(tuning.task)) == "seq2seq"
     except ValueError as error:
         raise ValueError(f"the files are {made.source} ({made.why}), but {error}") from None
-    both = "encoder" in parts and "decoder" in parts
     if both != (made.source == "parallel-text"):
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
@@ -339,10 +335,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
     steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
     place = _places([name], folder) if Path(name).exists() else name
     mean = (published.path / POOLING).is_file() and tuning.task in ("classify", "choose")
-    data = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
-    data += [f"  {option}: {value}" for option, value in made.options.items()]
-    if "valid" not in made.splits:
-        data.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+    metrics = tuning.metrics.replace("entity-f1", "tag-accuracy") if made.options.get("scheme") == "null" else tuning.metrics
     return f"""# Guessed from {made.why}.
 # Goes on with a published model: the tokenizer belongs to its weights, and both are named. What is new begins at random.
 # Every choice can be exchanged: weft catalog lists what there is, weft check says what this recipe is.
@@ -350,7 +343,7 @@ seed: 1
 
 data:                              # what there is
   type: {made.source}
-{chr(10).join(data)}
+{chr(10).join(_data(made, folder))}
   tokenizer: {{type: published, from: {place}}}
   length: {most}                      # tokens of a text; longer ones are cut or split, and counted
 
@@ -370,7 +363,7 @@ learning:                          # how the weights move; to train the head alo
 
 evaluate:
   every: {max(1, steps // 3)}
-{f"  metrics: [{tuning.metrics}]{chr(10)}" if tuning.metrics else ""}"""
+{f"  metrics: [{metrics}]{chr(10)}" if metrics else ""}"""
 
 
 @dataclass(frozen=True)
@@ -396,6 +389,15 @@ _TUNED = {
     "fill": _Tuning("fill", "masked-lm", "5.0e-5", ""),
 }
 """By the kind of data. 5e-5 with a linear fall is in the range of Devlin et al. 2019, appendix A.3; T5 wants more."""
+
+
+def _data(made: Guess, folder: Path) -> list[str]:
+    """The lines of the data that both kinds of recipe have."""
+    lines = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
+    lines += [f"  {option}: {value}" for option, value in made.options.items()]
+    if "valid" not in made.splits:
+        lines.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+    return lines
 
 
 def _places(files: list[str], folder: Path) -> str:
