@@ -292,7 +292,6 @@ def test_points_of_stages_phases_and_rounds_between_rows() -> None:
 def test_picture_has_every_run_against_rounds_and_minutes(
     two: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
     figures: list[Any] = []
@@ -309,7 +308,6 @@ def test_picture_has_every_run_against_rounds_and_minutes(
 
 
 def test_odd_logs_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     zero = [{"event": "valid", "round": r, "valid": {"f1": 0.0}} for r in (1, 2)]
     wide = [{"event": "update", "round": r, "loss": 10.0**-r} for r in range(9)]
     many = [{"event": "valid", "round": 1, "valid": {f"f{i}": 1.0 for i in range(30)}}]

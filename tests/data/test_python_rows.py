@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_words_without_their_tags_are_refused(row, said):
 
 
 def test_missing_values_are_empty_cells():
-    pandas = pytest.importorskip("pandas")
+    pandas = import_module("pandas")
     frame = pandas.DataFrame({"text": ["a 1", "a 2", "a 3", None], "label": ["p", "q", float("nan"), "p"]})
     for some in (frame, frame.convert_dtypes()):
         corpus = LABELLED(train=rows(some)).open()
@@ -54,7 +55,7 @@ def test_json_has_no_nan(tmp_path):
 
 
 def test_classes_of_a_dataset_have_their_names():
-    datasets = pytest.importorskip("datasets")
+    datasets = import_module("datasets")
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
     dataset = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]}, features=features)
     assert LABELLED(train=rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")

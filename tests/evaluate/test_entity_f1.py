@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def expected(seqeval, right, predicted, **options):
 
 @pytest.mark.parametrize("letters", ["BI", "I", "BIES", "ES"])
 def test_equal_to_seqeval(letters):
-    seqeval = pytest.importorskip("seqeval.metrics")
+    seqeval = import_module("seqeval.metrics")
     rng = random.Random(0)
     for n in [1] * 15 + [30] * 15:
         right, predicted = drawn(rng, letters, n)
@@ -44,7 +45,7 @@ def test_equal_to_seqeval(letters):
     ("scheme", "letters", "name"), [("iob1", "BI", "IOB1"), ("iob2", "BI", "IOB2"), ("bioes", "BIES", "IOBES")]
 )
 def test_strict_equal_to_seqeval(scheme, letters, name):
-    seqeval, schemes = pytest.importorskip("seqeval.metrics"), pytest.importorskip("seqeval.scheme")
+    seqeval, schemes = import_module("seqeval.metrics"), import_module("seqeval.scheme")
     rng = random.Random(1)
     for _ in range(20):
         right, predicted = drawn(rng, letters)

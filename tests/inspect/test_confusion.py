@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from weft.inspect.confusion import _fewer, confusion, confusion_counts
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def cells(figure):
 
 
 def test_counts_equal_those_of_scikit_learn():
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = import_module("sklearn.metrics")
     rng = np.random.default_rng(0)
     right, guess = (np.array(list("cabd"))[rng.integers(0, 4, 90)] for _ in range(2))
     names, counts = confusion_counts(right.tolist(), guess.tolist(), order=["d", "c"])

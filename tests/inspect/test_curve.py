@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import sys
 
+import matplotlib.colors
+import matplotlib.image
 import numpy as np
 import pytest
 
 from weft.inspect import curve
 from weft.inspect.curve import _percent, _smooth
-
-matplotlib = pytest.importorskip("matplotlib")
-pytest.importorskip("matplotlib.image")
 
 
 def rows(updates=200):

@@ -280,7 +280,6 @@ def test_a_page_of_every_kind_of_model(name, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_picture_of_every_kind_of_model(name, tmp_path):
-    pytest.importorskip("matplotlib")
     run = run_of(name)
     if name == "plain lstm":
         with pytest.raises(ValueError, match="no attention and no classes to draw: write a page"):
@@ -291,7 +290,6 @@ def test_a_picture_of_every_kind_of_model(name, tmp_path):
 
 
 def test_the_picture_shows_the_maps(tmp_path, monkeypatch, recwarn):
-    pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
     figures, save = [], Figure.savefig

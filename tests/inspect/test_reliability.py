@@ -7,8 +7,6 @@ import pytest
 
 from weft.inspect.reliability import binned, calibration_error, reliability
 
-pytest.importorskip("matplotlib")
-
 
 @pytest.fixture
 def drawn(monkeypatch):
