@@ -112,7 +112,7 @@ def go_on(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
         raise FolderError(
             f"{folder.path} was begun with other choices:\n"
             + "\n".join(refused)
-            + "\nOn --resume, only steps (raised), logging and "
+            + "\nOn --resume, only steps (raised), logging, sync and "
             "evaluation may change. For anything else start a new run (without --resume)"
         )
     if differences:
