@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.arms import PLACE, Arm, done, run
 from weft.choices import find_file
-from weft.files import read_json
+from weft.files import read_json, write_text
 from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
@@ -72,7 +72,7 @@ class Trial:
             f"seed={self.seed}",
             f"data={{type: labelled-text, {files}, {tokenizer}}}",
             f"structure={{{structure}, {weights}}}",
-            "objective=classification",
+            f"objective={{type: classification, begin: {str(self.before == 'next token').lower()}}}",
             f"learning.steps={STEPS[self.labels]}",
             "learning.batch=1000",
             "learning.save_every=0",
@@ -97,9 +97,9 @@ def subset(labels: int, seed: int) -> Path:
     """A file with so many rows of SST-2's training file."""
     file = (PLACE / f"sst2-{labels}-{seed}.tsv").resolve()
     if not file.is_file():
-        header, *rows = find_file(Path(), "sst2/train.tsv").read_text(encoding="utf-8").splitlines()
+        header, *rows = find_file(Path(), "sst2/train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join([header, *random.Random(seed).sample(rows, labels)]) + "\n", encoding="utf-8")
+        write_text(file, "\n".join([header, *random.Random(seed).sample(rows, labels)]) + "\n")
     return file
 
 

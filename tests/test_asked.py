@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from weft.asked import cells_of
+from weft.asked import cells_of, read_apart
 from weft.batch import Field, Info
 from weft.inspect.look import inspect_run, look_at
+from weft.models import LanguageModel, Seq2Seq
 from weft.run import Run, read_run_text
 
-PAIR = Info({"first": Field("first", 9), "second": Field("second", 9), "label": Field("label", 2, kind="label")})
+PAIR = Info({"first": Field("first", 9), "second": Field("second", 9), "label": Field("label", 2, kind="label")}, "first")
 CHOICE = Info({"question": Field("question", 9), "choices": Field("choices", 9, kind="texts")})
 TAGS = Info({"text": Field("text", 9, words=True), "tags": Field("tags", 2, kind="tags")})
 
@@ -92,6 +93,14 @@ def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
     answers = list(tagger.predict_all(["fine film  was ", "", ["fine", "film"]]))
     assert [len(answer.value()) for answer in answers] == [3, 0, 2]
     assert [len(answer.text.split()) for answer in answers] == [3, 0, 2]
+
+
+def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
+    model = LanguageModel(PAIR, dim=8)
+    assert read_apart(model, PAIR) is None
+    both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")
+    found = read_apart(Seq2Seq(both, dim=8), both)
+    assert found is not None and found.name == "source"
 
 
 def test_one_text_alone_is_not_taken_letter_by_letter(pairs):

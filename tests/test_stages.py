@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.check import check
+from weft.convert import to_published
+from weft.data import Published
 from weft.files import read_json
 from weft.recipe import RecipeError
 from weft.run import load, read_run
@@ -69,6 +72,40 @@ def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, t
     run = read_run(recipe(tokenizer="{type: word, size: 49}"))
     with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' is described otherwise.*start"):
         run.train(tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()  # said before the first stage was trained
+    with pytest.raises(RecipeError, match="described otherwise"):
+        check(run)
+
+
+def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recipe, tmp_path):
+    file = recipe()
+    with (tmp_path / "reviews.tsv").open("a") as table:
+        table.write("a row without its label\n")
+    with pytest.raises(ValueError, match=r"reviews\.tsv:42: 1 columns, but the header has 2"):
+        read_run(file).train(tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
+    run = read_run(recipe(tokenizer="{type: word, size: 49}", start='{"encoder.*": "encoder.*"}'))
+    run.train(tmp_path / "run", quiet=True)
+    to_published(tmp_path / "run", tmp_path / "published")
+    own = tmp_path / "run" / "classify" / "tokenizer-text.json"
+    assert (tmp_path / "published" / "tokenizer.json").read_text() == own.read_text()
+    with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
+        Published(from_=str(tmp_path / "run")).encode("fine")
+
+
+def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
+    run, folder = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "run"
+    run.train(folder, quiet=True)
+    whole = read_json(folder / "usage.json")
+    shutil.rmtree(folder / "checkpoints" / "classify")
+    for name in ("model.safetensors", "metrics.json", "usage.json"):
+        (folder / name).unlink()
+    run.train(folder, resume=True, quiet=True)
+    again = read_json(folder / "usage.json")
+    assert again["tokens"] == whole["tokens"] and again["stages"].keys() == whole["stages"].keys()
 
 
 def test_another_tokenizer_is_fine_where_start_says_what_is_taken(recipe, tmp_path):
@@ -81,8 +118,6 @@ def test_a_stage_is_judged_by_its_own_metrics(recipe):
     """accuracy has no meaning for the texts of the first stage: only the second may name it."""
     file = recipe()
     file.write_text(file.read_text().replace("    evaluate: {metrics: [accuracy]}\n", "") + "evaluate: {metrics: [accuracy]}\n")
-    from weft.check import check
-
     with pytest.raises(RecipeError, match="accuracy"):
         check(read_run(file))
     assert len(check(read_run(recipe()))) == 2

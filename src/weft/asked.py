@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from weft.batch import Field, Info
+from weft.slots import Continues
 
 Asked = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """A row to be answered: its only text; all its texts in order, or one text with tabs between them; or the texts by field."""
@@ -14,6 +16,13 @@ def wanted(info: Info) -> list[Field]:
     """The fields that a row must have to be answered; one of several texts comes last."""
     fields = [f for f in info.tokenized() or info.images() if f.name != "target"]
     return sorted(fields, key=lambda f: f.kind == "texts")
+
+
+def read_apart(model: Any, info: Info) -> Field | None:
+    """The text that a model reads before it writes another; None = it goes on from the text itself."""
+    if Continues in model.provides():
+        return None
+    return next((f for f in info.texts() if f.name != info.target), None)
 
 
 def cells_of(info: Info, asked: Asked) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +35,10 @@ class Plan:
     start: dict[str, str]
     new_data: bool
 
+    def place(self, folder: Path) -> Path:
+        """Where in a run's folder the fields and tokenizers of its own data are kept."""
+        return folder if self.index == 0 else folder / self.name
+
 
 def plans(run: Run) -> list[Plan]:
     """The stages of a run in order. The first is the recipe itself, called ``main``."""
@@ -56,6 +61,26 @@ def plans(run: Run) -> list[Plan]:
             )
         )
     return found
+
+
+def with_data(stages: list[Plan]) -> list[Plan]:
+    """Those that have data of their own; the last of them is what the last stage has."""
+    return [plan for plan in stages if plan.new_data]
+
+
+def same_tokenizers(before: Plan, plan: Plan) -> list[str]:
+    """The id spaces whose tokenizer a stage describes in the same words as the data before. Raises ValueError where it has
+    another one, and takes over the weights that stand for its ids."""
+    old, new = before.data().tokenizers(), plan.data().tokenizers()
+    same = [space for space in new if space in old and new[space].described() == old[space].described()]
+    other = sorted(new.keys() & old.keys() - set(same))
+    if other and "*" in plan.start:
+        raise ValueError(
+            f"stage {plan.name}: the tokenizer of {', '.join(map(repr, other))} is described otherwise than before, "
+            "so that ids would mean something else to the weights that are taken over. Describe the same one "
+            "(tokenizer: ${data.tokenizer}), or say with start which weights are taken"
+        )
+    return same
 
 
 def build_network(

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from weft.batch import Batch, Clock, Info, Instance, collate
-from weft.build import Plan, build_network, check_evaluation, plans
+from weft.build import Plan, build_network, check_evaluation, plans, same_tokenizers, with_data
 from weft.cost import Unfilled, counting
 from weft.learning import Loop, Network
 from weft.learning.nonfinite import tensors_in
@@ -71,10 +71,13 @@ def check(run: Run) -> list[Report]:
             problems.extend(_located(part, error).problems)
         return None
 
-    for plan in plans(run):
+    stages = plans(run)
+    for plan in stages:
         evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
+        if info is not None and plan.new_data and plan.index and not problems:
+            attempt(same_tokenizers, plan.data, with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:
             attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
         with Unfilled():

@@ -52,11 +52,8 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         save(run.model, structure, new, kind=kind or was.get("model_type"), config=config)
         rest = {name: value for name, value in was.items() if name not in _OF_THE_FILE}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
-        for space in run.codec.tokenizers:
-            own = place / f"tokenizer-{space}.json"
-            name = "tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"
-            if own.is_file():
-                shutil.copyfile(own, new / name)
+        for space, tokenizer in run.codec.tokenizers.items():
+            tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
         _copy_pooling(place, new)
         write_text(new / "README.md", f"Written by weft from the run {place.name}.\n")
     return out

@@ -14,7 +14,8 @@ from weft.batch import pad
 from weft.blocks import First, Mean
 from weft.files import read_json
 from weft.folder import RunFolder
-from weft.slots import Classifies, Codec
+from weft.models import Seq2SeqClassifier
+from weft.slots import Codec
 
 BUDGET = 4096
 """Places of a batch, padding included."""
@@ -81,11 +82,12 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
 
     if RunFolder(name).is_run():
         run = load(name, device)
-        if Classifies not in run.model.provides() and not hasattr(run.model, "encode"):
+        if not hasattr(run.model, "encode"):
             raise ValueError(f"{name} encodes nothing that a vector could be made of")
         field = run.codec.info.given()[0] if run.codec else None
         assert run.codec is not None and field is not None
-        pooler = getattr(run.model, "pooler", None) or Mean(run.model.dim)
+        own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
+        pooler = own or Mean(run.model.dim)
         return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, field.length + 8))
     run = open_published(name, task="encode", device=device)
     assert run.codec is not None

@@ -20,7 +20,8 @@ from weft.recipe import to_yaml
 from weft.usage import total
 
 FORMAT = 1
-_BEGINNING = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?|(fields|tokenizer-.+)\.json(\.new)?")
+_BEGINNING = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
+_MEASURED = re.compile(r"(fields|tokenizer-.+)\.json(\.new)?")
 _TORN = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
@@ -93,7 +94,9 @@ class RunFolder:
     def _clear(self) -> None:
         self.recipe.unlink(missing_ok=True)  # first: without it the rest is a stub
         for path in filter(_is_beginning, self.path.iterdir()):
-            if path.name != ".lock":
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".lock":
                 path.unlink()
 
     def take_back(self) -> None:
@@ -172,12 +175,12 @@ class RunFolder:
         path = self.path / "usage.json"
         try:
             before = read_json(path)
-            sessions, stages = [*before["sessions"], session], {**before["stages"], **stages}
-            found = total(sessions, stages)
+            whole = {"stages": {**before["stages"], **stages}, "sessions": [*before["sessions"], session]}
+            found = total(whole["sessions"], whole["stages"])
         except (OSError, ValueError, KeyError, TypeError):  # not there yet; or damaged, and then nobody knows what was before
-            sessions = [session]
-            found = total(sessions, stages)
-        write_json(path, {"format": FORMAT, **found, "stages": stages, "sessions": sessions})
+            whole = {"stages": stages, "sessions": [session]}
+            found = total([session], stages)
+        write_json(path, {"format": FORMAT, **found, **whole})
         return found
 
     def read_log(self) -> list[dict[str, Any]]:
@@ -195,7 +198,10 @@ class RunFolder:
 
 
 def _is_beginning(path: Path) -> bool:
-    return bool(_BEGINNING.fullmatch(path.name)) and path.is_file()
+    """A file that a run begins with, or the folder of a stage that has only such files."""
+    if path.is_dir() and not path.is_symlink():
+        return all(inner.is_file() and _MEASURED.fullmatch(inner.name) for inner in path.iterdir())
+    return bool(_BEGINNING.fullmatch(path.name) or _MEASURED.fullmatch(path.name)) and path.is_file()
 
 
 def next_folder(recipe: str, parent: Path = Path("runs")) -> Path:

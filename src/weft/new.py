@@ -40,7 +40,6 @@ class Guess:
         splits: For each split its files.
         options: Further choices of the data, as YAML.
         why: What it was guessed from.
-        classes: How many classes there are, as far as rows were looked at.
         size: Bytes of the training files.
     """
 
@@ -48,7 +47,6 @@ class Guess:
     splits: dict[str, list[str]]
     options: dict[str, str] = field(default_factory=dict)
     why: str = ""
-    classes: int = 0
     size: int = 0
     answer: str = "one"
 
@@ -258,7 +256,6 @@ def _table(splits: dict[str, list[str]]) -> Guess:
             f"{'none of them holds texts' if not texts else 'none of the others looks like an answer (few different values)'}: "
             "write the recipe by hand (weft catalog data), or give a file of plain lines"
         )
-    made.classes = len({part.strip() for cell in label.cells for part in re.split(r"[|\t;,]", cell)})
     if made.answer != "several" and len(label.cells) < len(rows):
         made.options["on_bad_row"] = (
             f"skip                 # {len(rows) - len(label.cells)} of {len(rows)} rows have no {label.name}"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from weft.asked import read_apart
 from weft.batch import Batch, Picks, between, collate
 from weft.batch import Instance as Prepared
 from weft.keys import key
@@ -127,7 +128,7 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
     target = codec.info[codec.info.target]
     if target.special.bos < 0:
         raise ValueError("this model's tokenizer has no id that begins a text, so no prompt can be put to it")
-    given = next((f for f in codec.info.texts() if f.name != target.name), None)
+    given = read_apart(run.model, codec.info)
     rows = [_instance(codec, prompt, answer, target, given) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
     device = next(run.model.parameters()).device
@@ -139,7 +140,7 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
             try:
                 memory = run.model.memory(made) if given is not None else None
                 hidden = run.model.decode(made["input"], memory).hidden
-            except ValueError as error:  # the longest come first, so it is of the first batch
+            except ValueError as error:
                 hint = "take fewer demonstrations or a shorter template"
                 raise ValueError(f"the longest prompt does not fit into the model ({error}): {hint}") from None
             picks: Any = made["picks"]

@@ -15,9 +15,9 @@ import torch
 import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
-from weft.asked import Asked, cells_of
+from weft.asked import Asked, cells_of, read_apart
 from weft.batch import Batch, Clock, Hypothesis, Info, Instance, Several, between, collate
-from weft.build import build_network, choose_device, plans
+from weft.build import build_network, choose_device, plans, with_data
 from weft.catalog import Build
 from weft.choices import Natural
 from weft.data import example_of, load_codec
@@ -134,7 +134,7 @@ class Run:
         codec = self._ready()
         searcher: Any = self.judging().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
-        given = next((f for f in codec.info.texts() if f.name != target.name), None)
+        given = read_apart(self.model, codec.info)
         field = target if given is None else given
         encoded = (example_of(codec, {field.name: text})[field.name] for text in texts)
         examples = (between([target.special.bos], x, []) if given is None else given.frame.around([x]) for x in encoded)
@@ -412,7 +412,11 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     if not place.is_run():
         raise ValueError(f"{place.path} is not a run's folder (it has no recipe.yaml)")
     try:
-        run = read_run(place.recipe, changes, files=False)
+        run = read_run(place.recipe, files=False)
+        if changes:  # of the data that the last stage has
+            at = with_data(plans(run))[-1].index
+            own = [f"stages.{at - 1}.{change}" if at and change.startswith("data.") else change for change in changes]
+            run = read_run(place.recipe, own, files=False)
     except RecipeError as error:
         if plugins := place.plugins():
             raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(plugins)}") from None
@@ -420,8 +424,8 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     if not place.model.is_file():
         raise ValueError(f"{place.path} has no final weights yet: finish it with weft train {place.path} --resume")
     stages = plans(run)
-    at = max(p.index for p in stages if p.new_data)
-    codec = load_codec(stages[at].data(), place.path if at == 0 else place.path / stages[at].name)
+    source = with_data(stages)[-1]
+    codec = load_codec(source.data(), source.place(place.path))
     network = build_network(stages[-1], codec.info, run.seed, check=False)  # whoever made the folder has checked that
     network.load(read_weights(place.model))
     network.to(choose_device(device)).train(False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from weft.build import Plan, build_network, check_evaluation, choose_device, plans
+from weft.build import Plan, build_network, check_evaluation, choose_device, plans, same_tokenizers, with_data
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display, show_ledger
 from weft.evaluate import Judged
@@ -32,7 +32,7 @@ from weft.learning import (
     write_weights,
 )
 from weft.memory import keep_freed
-from weft.slots import Corpus, Data, Objective, Tokenizer
+from weft.slots import Corpus, Objective, Tokenizer
 from weft.track import TensorBoard
 from weft.usage import Meter, describe
 
@@ -128,6 +128,7 @@ class Training:
         self.device = self.processes.place(choose_device(run.device))
         self.plans = plans(run)
         self.stop_asked = self.began = False
+        self.corpora: dict[str, Corpus] = {}
         self.corpus: Corpus | None = None
         self.feeds: list[Feed] = []
         self.meter, self.used = Meter(), False
@@ -137,6 +138,8 @@ class Training:
     # ---------------------------------------------------------------------------------------------------------- stages
 
     def all_stages(self, resume: bool) -> Judged:
+        with self.processes.in_turn():  # what the first has prepared, the others find
+            self.open_data()
         with _asking(self):
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
@@ -153,9 +156,9 @@ class Training:
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
         if self.processes.ask_first(lambda: resume and not last and final.exists()):
+            self.spent[plan.name] = self.spent_before(plan)
             return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
-        with self.processes.in_turn():  # what the first has prepared, the others find
-            corpus = self.open_data(plan)
+        corpus = self.corpus = self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
         self.plan, self.learning, self.evaluation = plan, plan.learning(), plan.evaluate()
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
@@ -199,43 +202,37 @@ class Training:
         self.network.load(weights)
         return weights
 
-    def open_data(self, plan: Plan) -> Corpus:
-        """Data of a stage. What was measured once (vocabularies, labels) is in the folder and stays."""
-        if self.corpus is not None and not plan.new_data:
-            return self.corpus
-        *earlier, source = [p for p in self.plans[: plan.index + 1] if p.new_data]
-        place = self.place(source)
-        data = plan.data()
-        codec = load_codec(data, place) if (place / "fields.json").exists() else None
-        known = self.known(earlier[-1], source, data) if codec is None and earlier else {}
-        with self.display.waiting("reading the data") as tell:
-            corpus = self.corpus = data.open(codec, known=known, tell=tell)
-        if codec is None:
-            save_codec(corpus.codec, place)
-            for line in show_ledger(corpus.ledger):
-                self.display.say(line)
-        return corpus
+    def open_data(self) -> None:
+        """The data of all stages, so that a mistake in the last is said before the first is trained. What was measured once
+        (vocabularies, labels) is in the folder and stays."""
+        before: Plan | None = None
+        for plan in with_data(self.plans):
+            place, data = plan.place(self.folder.path), plan.data()
+            codec = load_codec(data, place) if (place / "fields.json").exists() else None
+            known = self.known(before, plan) if codec is None and before is not None else {}
+            with self.display.waiting("reading the data") as tell:
+                corpus = self.corpora[plan.name] = data.open(codec, known=known, tell=tell)
+            if codec is None:
+                save_codec(corpus.codec, place)
+                for line in show_ledger(corpus.ledger):
+                    self.display.say(line)
+            before = plan
 
-    def place(self, plan: Plan) -> Path:
-        """Where the fields and tokenizers of a stage's data are kept."""
-        return self.folder.path if plan.index == 0 else self.folder.path / plan.name
-
-    def known(self, before: Plan, plan: Plan, data: Data) -> dict[str, Tokenizer]:
+    def known(self, before: Plan, plan: Plan) -> dict[str, Tokenizer]:
         """Tokenizers of the data before that this stage describes in the same words: its ids mean what they meant."""
-        old, new = before.data().tokenizers(), data.tokenizers()
-        same = [space for space in new if space in old and new[space].described() == old[space].described()]
-        other = sorted(new.keys() & old.keys() - set(same))
-        if other and "*" in plan.start:
-            raise ValueError(
-                f"stage {plan.name}: the tokenizer of {', '.join(map(repr, other))} is described otherwise than before, "
-                "so that ids would mean something else to the weights that are taken over. Describe the same one "
-                "(tokenizer: ${data.tokenizer}), or say with start which weights are taken"
-            )
-        if not same:
-            return {}
-        self.display.say(f"stage {plan.name}: the same tokenizer as before ({', '.join(same)})")
-        trained = load_codec(before.data(), self.place(before)).tokenizers
-        return {space: trained[space] for space in same}
+        same = same_tokenizers(before, plan)
+        if same:
+            self.display.say(f"stage {plan.name}: the same tokenizer as before ({', '.join(same)})")
+        return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
+
+    def spent_before(self, plan: Plan) -> dict[str, Any]:
+        """What went into a stage that is done, as its last checkpoint has it."""
+        paths = sorted(self.folder.checkpoints(plan.name, False).glob("update-*[0-9]"))
+        try:
+            progress = Progress(**read_json(paths[-1] / "state.json")["progress"])
+            return {"tokens": progress.tokens, "spent": asdict(progress.spent)}
+        except (IndexError, OSError, ValueError, KeyError, TypeError):  # gone or damaged: it only helps to explain
+            return {"tokens": 0, "spent": {}}
 
     def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
         assert self.corpus is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from weft.data import LabelledText, PlainText, TaggedText, Word, rows
@@ -39,6 +40,7 @@ def test_words_without_their_tags_are_refused(row, said):
 
 def test_missing_values_are_empty_cells():
     pandas = import_module("pandas")
+    assert rows([("a", float("nan")), ("b", np.float32("nan")), ("c", [1.0, float("nan")])], ("text", "label"))
     frame = pandas.DataFrame({"text": ["a 1", "a 2", "a 3", None], "label": ["p", "q", float("nan"), "p"]})
     for some in (frame, frame.convert_dtypes()):
         corpus = LABELLED(train=rows(some)).open()
@@ -59,6 +61,17 @@ def test_classes_of_a_dataset_have_their_names():
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
     dataset = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]}, features=features)
     assert LABELLED(train=rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")
+
+
+def test_a_class_that_has_no_name_is_no_class():
+    datasets = import_module("datasets")
+    tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER"]))
+    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "tags": tags})
+    good = datasets.Dataset.from_dict({"tokens": [["John", "left"]] * 3, "tags": [[1, 0]] * 3}, features=features)
+    assert TaggedText(train=rows(good), hold_out=0).open().splits["train"].raw(0)["tags"] == "B-PER O"
+    bad = datasets.Dataset.from_dict({"tokens": [["John", "left"]] * 3, "tags": [[1, -1]] * 3}, features=features)
+    with pytest.raises(ValueError, match="a word or tag is empty"):
+        TaggedText(train=rows(bad), hold_out=0).open()
 
 
 def test_columns_must_be_named():

@@ -424,6 +424,14 @@ def test_hold_out_leaves_something_to_train_on(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------------ ledger
 
 
+def test_what_came_back_differently_is_shown_where_it_begins_to_differ(tmp_path: Path) -> None:
+    lost = "ABC " * 60 + "\u00e9"
+    file = write(tmp_path / "f", "abc " * 60 + "xyz\n" + f"{lost}\n")
+    data = PlainText(train=file, tokenizer=partial(Character, lowercase=True, size=14), length=500, hold_out=0)
+    (said,) = data.open().ledger["train"]["first rows decoded differently"]
+    assert "\u00e9" in said and said.startswith(f"{file}:2: '...") and "\ufffd" in said
+
+
 def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfabcdefghijkl\r\n\r\nb\xe4d\n  \nabcdefgh\nAbc\n\xff\n"
     file = write(tmp_path / "f", content)

@@ -438,6 +438,13 @@ def test_rates_are_factors_by_glob_and_the_first_that_fits_counts(tmp_path):
     assert seen == {0.25, 0.0, 3.0, 1.0}
 
 
+def test_rates_of_the_learning_hold_in_every_phase_that_trains_such_a_part(tmp_path):
+    phases = [partial(Phase, train=["decoder.*"]), partial(Phase, train=["encoder.*"])]
+    small_run(learning={"rates": {"encoder.*": 0.1}, "phases": phases}).train(tmp_path / "run", quiet=True)
+    with pytest.raises(ValueError, match="rates freezes all that it trains"):
+        small_run(learning={"rates": {"encoder.*": 0.0}, "phases": phases}).train(tmp_path / "none", quiet=True)
+
+
 def test_a_rate_for_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"rates has 'encodr\.\*', which matches no parameter that is trained"):
         small_run(learning={"rates": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True)

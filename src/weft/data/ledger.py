@@ -53,9 +53,13 @@ def _signs(text: str) -> str:
 
 def _around(one: str, other: str) -> tuple[str, str]:
     """Two texts, from a little before the place where they begin to differ."""
-    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a.casefold() != b.casefold()), 0)
-    first = same - _SHOWN // 2
-    return (one, other) if first <= 0 else ("..." + one[first:], "..." + other[first:])
+    signs = [[(place, sign) for place, sign in enumerate(text) if not sign.isspace()] for text in (one, other)]
+    pairs = zip(*signs, strict=False)
+    ends = (len(one), len(other))
+    places = next(((a, b) for (a, sign), (b, its) in pairs if sign.casefold() != its.casefold()), ends)
+    starts = [max(0, place - _SHOWN // 2) for place in places]
+    found = [("..." if start else "") + text[start:] for text, start in zip((one, other), starts, strict=True)]
+    return found[0], found[1]
 
 
 class Ledger:

@@ -60,7 +60,7 @@ class PlainText(Written):
         (cursor,) = cursors
         for file in cursor.each_file():
             if is_json_lines(file):
-                yield from table(cursor, {"text": Wanted("text")})
+                yield from table(cursor, {"text": Wanted("text", option=False)})
             else:
                 yield from self._lines(cursor) if self.unit == "line" else self._gathered(cursor)
 

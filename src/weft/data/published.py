@@ -142,6 +142,10 @@ class Published(VocabularyTokenizer):
         self._special, self._frame = Special(), Frame()
         self._silent: frozenset[int] = frozenset()
 
+    def described(self) -> Any:
+        """By what was chosen: whether texts are lower-cased may be found out later."""
+        return ["published", {"from_": str(self.from_), "lowercase": self._lowercase}]
+
     def bound(self) -> int:
         return self.vocab
 
@@ -210,9 +214,10 @@ class Published(VocabularyTokenizer):
         if not place.is_dir():
             return place
         found = next((place / name for name in FILES if (place / name).is_file()), None)
-        own = sorted(place.glob("tokenizer-*.json"))  # of a run
+        own = sorted([*place.glob("tokenizer-*.json"), *place.glob("*/tokenizer-*.json")])  # of a run, and of its stages
         if found is None and len(own) > 1:
-            raise ValueError(f"{place} has several tokenizers: name one of {', '.join(file.name for file in own)}")
+            names = ", ".join(str(file.relative_to(place)) for file in own)
+            raise ValueError(f"{place} has several tokenizers: name one of {names}")
         found = found or next(iter(own), None)
         if found is None:
             raise ValueError(f"{place} has no tokenizer: none of {', '.join(FILES)} is there")

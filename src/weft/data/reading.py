@@ -168,6 +168,8 @@ class Wanted(NamedTuple):
 
     name: str | None
     usual: Sequence[str] = ()
+    option: bool = True
+    """Whether the source has an option to name it."""
 
     def find(self, there: Sequence[str] | Mapping[str, str]) -> str | None:
         if self.name is not None:
@@ -176,7 +178,8 @@ class Wanted(NamedTuple):
 
     def missing(self, there: Sequence[str] | Mapping[str, str], option: str) -> str:
         name = repr(self.name) if self.name is not None else " or ".join(map(repr, self.usual))
-        return f"no column {name}; there is: {', '.join(there)}. Say which it is with the option {option}"
+        hint = f". Say which it is with the option {option}" if self.option else ""
+        return f"no column {name}; there is: {', '.join(there)}{hint}"
 
 
 class Record(NamedTuple):

@@ -70,6 +70,10 @@ def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
 
 def _there(value: Any) -> Any:
     """The value, or None where it is missing."""
+    if isinstance(value, list | tuple):
+        return [_there(inner) for inner in value]
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a number of numpy
+        value = value.item()
     missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
     return None if missing else value
 
@@ -84,8 +88,8 @@ def _by_name(cell: Any, feature: Any) -> Any:
     if not names or cell is None:
         return cell
     if isinstance(cell, list):
-        return [names[number] for number in cell]
-    return names[cell] if cell >= 0 else None  # -1: a row without a class
+        return [_by_name(number, feature) for number in cell]
+    return names[cell] if cell >= 0 else None  # -1: without a class
 
 
 def _plain(value: Any) -> Any:

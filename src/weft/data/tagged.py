@@ -16,7 +16,7 @@ from weft.slots import Tokenizer
 from weft.tags import to_bioes, to_iob1, to_iob2
 
 Files = File | list[File]
-WORDS, TAGS = Wanted(None, ("tokens", "words")), Wanted(None, ("tags", "ner_tags", "labels"))
+WORDS, TAGS = Wanted(None, ("tokens", "words"), False), Wanted(None, ("tags", "ner_tags", "labels"), False)
 _BLANKS = re.compile(r"[ \t]+")
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 
@@ -82,7 +82,7 @@ class TaggedText(Written):
                 continue
             words: list[str] = []
             tags: list[str] = []
-            first, wrong, width = 0, "", 0
+            first, wrong, width = 0, "", _width(file)
             for line, problem in cursor.lines():
                 cells = [cell for cell in _BLANKS.split(line) if cell]
                 if not cells:
@@ -95,7 +95,6 @@ class TaggedText(Written):
                     cursor.counts[COMMENTS] += 1
                 else:
                     first = first or cursor.line
-                    width = width or len(cells)
                     problem = problem or self._too_few(cells) or self._uneven(cells, width)
                     if problem:
                         wrong = wrong or f"line {cursor.line}: {problem}"
@@ -131,3 +130,12 @@ class TaggedText(Written):
             except ValueError as error:
                 wrong = f"{error} (for tags that are no entities set scheme: null)"
         return Row(file, first, {"text": " ".join(words), "tags": " ".join(tags)}, wrong)
+
+
+def _width(file: str) -> int:
+    """How many columns the first line of a sentence has."""
+    for line, _ in Cursor([file]).lines():
+        cells = [cell for cell in _BLANKS.split(line) if cell]
+        if cells and cells[0] != "-DOCSTART-" and cells[0] != "#":
+            return len(cells)
+    return 0

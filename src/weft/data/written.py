@@ -507,9 +507,8 @@ class Written(Data):
 
     def _compared(self, rows: Prepared) -> Sequence[str]:
         """The texts by which rows are compared."""
-        if len(self.compared) < 2:
-            return rows.cells[self.by]
-        return _Joined([rows.cells[name] for name in self.compared])
+        columns = [rows.cells[name] for name in self.compared or (self.by,)]
+        return columns[0] if len(columns) == 1 else _Joined(columns)
 
     def _duplicates(self, name: str, keys: dict[str, str], splits: dict[str, Prepared], tell: Tell) -> dict[str, Any]:
         """How many rows of a split are, but for a few words, rows of training too; found once, then kept."""

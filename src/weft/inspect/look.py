@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.asked import cells_of
+from weft.asked import cells_of, read_apart
 from weft.batch import Field, Hypothesis, Instance, Marked, collate, ids_of
 from weft.data import example_of
 from weft.generate.front import Front
@@ -22,7 +22,7 @@ from weft.inspect.attention import attention
 from weft.inspect.page import CROSS, Example, Map, Step, attention_page
 from weft.objectives.given import Given
 from weft.seq import Seq
-from weft.slots import Classifies, Codec, Decodes, Points, Tags
+from weft.slots import Classifies, Codec, Decodes, Objective, Points, Tags
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -77,13 +77,26 @@ def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
                 f"text {number} has {width} tokens, but at most {MOST_TOKENS} can be looked into: give a shorter one"
             )
     if Decodes not in model.provides():
-        seen = [look(model, codec, text, top=top) for text in texts]
-        answers = run.predict(texts) if {Classifies, Tags, Points} & set(model.provides()) else [""] * len(seen)
-        return [replace(example, output=answer) for example, answer in zip(seen, answers, strict=True)]
+        return _answered(run, texts, [look(model, codec, text, top=top) for text in texts])
     found = []
     for text, row in zip(texts, run.search_all(texts), strict=True):
         others = [(run.text_of(h), h.score) for h in row] if len(row) > 1 else []
         found.append(replace(look(model, codec, text, row[0], top=top), candidates=others))
+    return _answered(run, texts, found)
+
+
+def _answered(run: Run, texts: Sequence[str], examples: list[Example]) -> list[Example]:
+    """With what the run predicts of each text: its answer, unless it writes one, and the classes, likeliest first."""
+    provided, objective = set(run.model.provides()), next(iter(run.objectives.values()), None)
+    writes = Decodes in provided
+    if objective is None or not {Classifies, Tags, Points} & provided:
+        return examples
+    if writes and type(objective).probabilities is Objective.probabilities:  # it was trained to write, and has done so
+        return examples
+    found: list[Example] = []
+    for example, answer in zip(examples, run.predict_all(texts), strict=True):
+        classes = sorted(answer.probabilities.items(), key=lambda item: -item[1]) or example.classes
+        found.append(replace(example, output=example.output if writes else answer.text, classes=classes))
     return found
 
 
@@ -208,7 +221,7 @@ def _classes(model: Any, codec: Codec, text: str, *, named: bool) -> dict[str, A
 def _read_fields(model: Any, codec: Codec) -> list[Field]:
     """The fields that a text for this model belongs to."""
     if Decodes in model.provides():
-        return [next((f for f in codec.info.texts() if f.name != model.target.name), model.target)]
+        return [read_apart(model, codec.info) or model.target]
     return codec.info.given()
 
 

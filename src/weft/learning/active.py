@@ -40,6 +40,13 @@ class Active:
             if not picked(own, [glob]):
                 tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in own))
                 raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
+        self.rates = learning.rates if phase.rates is None else phase.rates
+        for glob in self.rates:
+            if not picked(own if phase.rates is None else names, [glob]):
+                raise ValueError(f"phase {name}: rates has {glob!r}, which matches no parameter that is trained")
+        names = [n for n in names if self.rate(n)]
+        if not names:
+            raise ValueError(f"phase {name}: rates freezes all that it trains")
         self.collects = type(objective).collect is not Objective.collect
         self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
         step: nn.Module = Step(network.model, objective)
@@ -52,10 +59,6 @@ class Active:
         self.parameters = {n: now[n] for n in names}
         self._optimizer = phase.optimizer or learning.optimizer
         self.schedule = (phase.schedule or learning.schedule)()
-        self.rates = learning.rates if phase.rates is None else phase.rates
-        for glob in self.rates:
-            if not picked(names, [glob]):
-                raise ValueError(f"phase {name}: rates has {glob!r}, which matches no parameter that is trained")
         self.clip = learning.clip if phase.clip is None else phase.clip
         self.accumulate = phase.accumulate or learning.accumulate
         self.start, self.every = (w["epochs"] * len(feed) if isinstance(w, dict) else w for w in (phase.start, phase.every))
@@ -64,13 +67,16 @@ class Active:
         if self.total == 0:
             raise ValueError(f"phase {name} never runs: it starts in round {self.start}, and there are {learning.steps}")
 
+    def rate(self, name: str) -> float:
+        """The factor of a parameter's learning rate: that of the first glob that fits."""
+        return next((factor for glob, factor in self.rates.items() if picked([name], [glob])), 1.0)
+
     @cached_property
     def optimizer(self) -> torch.optim.Optimizer:
         """Built when it is first asked for: who only looks at a phase need not wait for it."""
         groups: dict[float, list[nn.Parameter]] = {}
         for name, parameter in self.parameters.items():
-            factor = next((factor for glob, factor in self.rates.items() if picked([name], [glob])), 1.0)
-            groups.setdefault(factor, []).append(parameter)
+            groups.setdefault(self.rate(name), []).append(parameter)
         optimizer = self._optimizer([{"params": some} for some in groups.values()]).inner
         for group, factor in zip(optimizer.param_groups, groups, strict=True):
             group["peak"] = group["lr"] * factor
