@@ -30,7 +30,7 @@ LSTM = (
 )
 FROZEN = ("learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0")
 """Published features as they are, with a linear head: what is trained is named by the arm."""
-SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=3000")
+SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
 
 
 @dataclass(frozen=True)
