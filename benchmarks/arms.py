@@ -48,7 +48,8 @@ class Arm:
         return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def _only(head: str) -> str:
+def only(head: str) -> str:
+    """Train this head alone."""
     return f"learning.phases=[{{train: [{head}.*]}}]"
 
 
@@ -62,16 +63,16 @@ ARMS = (
     Arm("lm-shakespeare", "language-model", (), ("word_perplexity",)),
     Arm("lm-sotu", "language-model", SOTU, ("word_perplexity",)),
     Arm("minilm-classify", "classify-minilm", (), ("accuracy",)),
-    Arm("minilm-classify-frozen", "classify-minilm", (_only("classifier"), *FROZEN), ("accuracy",)),
+    Arm("minilm-classify-frozen", "classify-minilm", (only("classifier"), *FROZEN), ("accuracy",)),
     Arm("minilm-tag", "tag-minilm", (), ("entity_f1",)),
-    Arm("minilm-tag-frozen", "tag-minilm", (_only("tagger"), *FROZEN), ("entity_f1",)),
+    Arm("minilm-tag-frozen", "tag-minilm", (only("tagger"), *FROZEN), ("entity_f1",)),
     Arm("minilm-similar", "similar-minilm", (), ("spearman", "pearson")),
-    Arm("minilm-similar-frozen", "similar-minilm", (_only("classifier"), *FROZEN), ("spearman", "pearson")),
+    Arm("minilm-similar-frozen", "similar-minilm", (only("classifier"), *FROZEN), ("spearman", "pearson")),
     Arm("minilm-choose", "choose-minilm", (), ("accuracy",)),
-    Arm("minilm-choose-frozen", "choose-minilm", (_only("chooser"), *FROZEN), ("accuracy",)),
+    Arm("minilm-choose-frozen", "choose-minilm", (only("chooser"), *FROZEN), ("accuracy",)),
     Arm("minilm-choose-answers-alone", "choose-minilm", ("data.given=nothing",), ("accuracy",)),
     Arm("minilm-answer", "answer-minilm", (), ("answer_f1", "answer_exact_match")),
-    Arm("minilm-answer-frozen", "answer-minilm", (_only("pointer"), *FROZEN), ("answer_f1", "answer_exact_match")),
+    Arm("minilm-answer-frozen", "answer-minilm", (only("pointer"), *FROZEN), ("answer_f1", "answer_exact_match")),
     Arm("pretrain-classify", "pretrain-classify", (), ("accuracy",)),
 )
 

@@ -16,7 +16,9 @@ COMMANDS = (
     ("the demo", ["weft", "demo", "--run", "runs/figures-dates-{now}"]),
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
     ("the recipes on real data", ["benchmarks.arms"]),
+    ("paraphrases by cross-validation", ["benchmarks.paraphrases"]),
     ("objectives to pre-train by", ["benchmarks.pretraining"]),
+    ("two questions about segments", ["benchmarks.segments"]),
 )
 
 
