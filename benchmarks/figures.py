@@ -17,6 +17,7 @@ COMMANDS = (
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
     ("the recipes on real data", ["benchmarks.arms"]),
     ("paraphrases by cross-validation", ["benchmarks.paraphrases"]),
+    ("likeness of sentences before and after", ["benchmarks.similarity"]),
     ("objectives to pre-train by", ["benchmarks.pretraining"]),
     ("two questions about segments", ["benchmarks.segments"]),
 )

@@ -3,8 +3,8 @@
     python -m benchmarks.paraphrases           run what is missing, then show the table
     python -m benchmarks.paraphrases --table   only show what is there
 
-The training file (under WEFT_DATA) is cut into five parts by a seeded shuffle; each is once what the others are judged by. Accuracy
-and the F1 of the class of paraphrases are of the final weights, pooled over the five parts; nothing is chosen by them.
+The training file (under WEFT_DATA) is cut into five parts by a seeded shuffle; each is once what the others are judged by.
+Accuracy and the F1 of the class of paraphrases are of the final weights, pooled over the five parts; nothing is chosen by them.
 """
 
 from __future__ import annotations
