@@ -2,8 +2,9 @@
 
     python -m benchmarks.similarity
 
-Before: nothing is learned, the development file (under WEFT_DATA) is only looked at. After: what ``benchmarks.arms minilm-similar``
-has trained, tuned and frozen. Spearman's and Pearson's correlation with the scores that people gave.
+Before: nothing is learned, the development file (under WEFT_DATA) is only looked at. After: what
+``benchmarks.arms minilm-similar`` has trained, tuned and frozen. Spearman's and Pearson's correlation with
+the scores that people gave.
 """
 
 from __future__ import annotations
