@@ -139,7 +139,7 @@ def test_figures_side_by_side_with_the_best_marked(two: list[Path], capsys: Any)
         "test exact_match  0.5000   0.7500*",
         "valid loss        1.0000   1.0000",
     ]
-    assert "1 figures of single groups are left out here: see --json" in out
+    assert "1 figures of single groups (test exact_match/x) are left out here: see --json" in out
     assert json.loads(json.dumps(result.as_json()))["best"]["test exact_match"] == ["b"]
 
 

@@ -200,7 +200,8 @@ class RunFolder:
 def _is_beginning(path: Path) -> bool:
     """A file that a run begins with, or the folder of a stage that has only such files."""
     if path.is_dir() and not path.is_symlink():
-        return all(inner.is_file() and _MEASURED.fullmatch(inner.name) for inner in path.iterdir())
+        within = list(path.iterdir())
+        return bool(within) and all(inner.is_file() and _MEASURED.fullmatch(inner.name) for inner in within)
     return bool(_BEGINNING.fullmatch(path.name) or _MEASURED.fullmatch(path.name)) and path.is_file()
 
 

@@ -589,7 +589,7 @@ def _nothing(name: str, files: list[list[str]], ledger: Ledger) -> str:
     if counts["rows held out for validation"] or counts["rows left to training"]:
         return f"{names}: no row is left for {name}: give valid, or another hold_out"
     if not counts["rows read"]:
-        return f"{names}: there are no rows: no line, or none below the header (lines end with a newline, not with \\r alone)"
+        return f"{names}: no row has any text: there is no line, or none below a header (lines end with \\n, not with \\r alone)"
     return f"{names}: no row has any text ({counts['rows read']} rows are empty)"
 
 
