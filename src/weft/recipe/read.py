@@ -167,6 +167,8 @@ class Reader:
             return None
         tree = functools.partial(base_of(factory) or factory, **given)
         if is_composition(factory):
+            if any(inner.value is BROKEN for inner in value.values()):
+                return None  # that was said already
             try:
                 tree = tree()
             except ValueError as error:
