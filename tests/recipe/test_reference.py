@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.recipe.tree import MOST_DEPTH, MOST_NODES
+from weft.recipe.tree import MOST_DEPTH, MOST_NODES, RecipeError
+from weft.run import read_run_text
 
 
 def test_scalars_and_parts(read, small: str) -> None:
@@ -99,3 +100,11 @@ def test_too_deep(mistakes, inner: str) -> None:
     text = "".join(f"k{i}: {inner % (i + 1)}\n" for i in range(400)) + "k400: 1\n"
     lines = mistakes(text)
     assert any(f"{MOST_DEPTH}" in line for line in lines)
+
+
+def test_a_named_model_is_not_built_of_a_reference_to_nothing(tmp_path):
+    """What is broken is said once, where it stands: the composition around it must not stumble over it."""
+    rest = "objective: next-token\nlearning: {type: gradient, steps: 1}\n"
+    text = 'data: dates\nstructure: {type: pretrained, from: "${nothing}"}\n' + rest
+    with pytest.raises(RecipeError, match=r"r\.yaml:2: structure\.from: \$\{nothing\}: nothing is written at 'nothing'"):
+        read_run_text(text, "r.yaml", tmp_path)
