@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-KEPT = 2**24
+KEPT = 2**26
 """Up to this many logits are kept for the backward pass; more are made in chunks of this many and made again when needed."""
 
 

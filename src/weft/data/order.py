@@ -63,6 +63,8 @@ def permute(i: np.ndarray, n: int, key: int) -> np.ndarray:
 class Buckets:
     """Rows sorted once by cost into buckets of similar cost, and batches of them: K per epoch, the same number in each.
 
+    A bucket grows until it fills a batch, so that few rows make few batches and not one for each length.
+
     Batch i of epoch e is batch p(i) of all buckets' batches in a row, p a permutation of 0 .. K-1 that depends on the epoch;
     its rows are found by a second permutation inside the bucket. A bucket of n rows whose longest costs w is shared out
     evenly to ceil(n / s) batches, s = max(1, budget // w): none costs more than the budget, and none is a tiny rest.
@@ -73,7 +75,6 @@ class Buckets:
         cost: Tokens of each row.
         budget: Most tokens of a batch, counting each row as its longest. A row that costs more is a batch by itself.
         growth: How much wider each bucket is than the one before.
-        first: Rows up to this cost share the first bucket.
         beside: Length of one of a row's texts, when it has several.
 
     >>> order = Buckets(np.array([3, 9, 4, 8]), budget=16)
@@ -81,21 +82,25 @@ class Buckets:
     (3, [0, 1, 2, 3])
     """
 
-    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, first: int = 8, beside: np.ndarray | None = None):
+    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, beside: np.ndarray | None = None):
         cost = np.asarray(cost)
         if cost.ndim != 1 or not cost.size:
             raise ValueError(f"there are no rows to put in order (cost has shape {cost.shape})")
         if budget < 1:
             raise ValueError(f"a batch needs a budget of at least 1 token, not {budget}")
-        if growth <= 1 or first < 1:
-            raise ValueError(f"buckets need growth > 1 and first >= 1, not {growth} and {first}")
+        if growth <= 1:
+            raise ValueError(f"buckets need growth > 1, not {growth}")
         small = np.uint32 if cost.size <= 1 << 32 else np.int64
         self.order = np.argsort(cost, kind="stable").astype(small)
         ranked = cost[self.order]
-        edges = [first]
+        edges = [1]
         while edges[-1] < int(ranked[-1]):
             edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
-        cuts = np.unique(np.concatenate([[0], np.searchsorted(ranked, edges, side="right"), [cost.size]]))
+        cuts = [0]
+        for cut in np.searchsorted(ranked, edges, side="right").tolist():
+            if (cut - cuts[-1]) * int(ranked[cut - 1]) >= budget:
+                cuts.append(cut)
+        cuts = np.unique([*cuts, cost.size])
         if beside is not None:
             cuts = self._part(cuts, ranked, budget, np.asarray(beside))
             ranked = cost[self.order]
