@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from weft.batch import PLACES, Batch, Clock, Field, Info, collate
-from weft.blocks import Concat, First, Mean
+from weft.blocks import ClassifierHead, Concat, First, Mean
 from weft.build import Plan, build_network
 from weft.catalog import CATALOG, name_of
 from weft.check import check
@@ -108,6 +108,7 @@ def combinations() -> Iterator[Combination]:
         structures[f"span-reader {e}"] = partial(SpanReader, dim=DIM, encoder=encoder)
         structures[f"chooser {e}"] = partial(Chooser, dim=DIM, encoder=encoder)
         structures[f"text-encoder {e}"] = partial(TextEncoder, dim=DIM, encoder=encoder)
+        structures[f"text-encoder {e} + judge"] = partial(TextEncoder, dim=DIM, encoder=encoder, judge=ClassifierHead)
         structures[f"image-encoder {e}"] = partial(ImageEncoder, dim=DIM, encoder=encoder)
     objectives: dict[str, Any] = {
         "next-token": NextToken,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Stage", "block", "composition", "load", "slot", "tune"]
+__all__ = ["Run", "Stage", "block", "composition", "load", "models", "slot", "tune"]
 
 if TYPE_CHECKING:
+    from weft import models as models
     from weft.catalog import block, composition, slot
     from weft.run import Run, load, tune
     from weft.stage import Stage
@@ -25,8 +26,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `weft --help` must not wait for torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'weft' has no attribute {name!r}")
     import importlib
 
+    if name == "models":
+        return importlib.import_module("weft.models")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

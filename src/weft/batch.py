@@ -117,17 +117,28 @@ class Field:
         """All other ids."""
         return _ordinary(self)
 
+    def is_reserved(self) -> np.ndarray:
+        """For each id, whether it is reserved."""
+        found = np.zeros(self.vocab, bool)
+        found[self.reserved()] = True
+        return found
+
     def continues(self) -> np.ndarray:
         """For each id, whether it goes on with the word before it."""
-        if not self.pieces:
-            return np.zeros(self.vocab, bool)
-        found = np.unpackbits(np.frombuffer(base64.b64decode(self.pieces), np.uint8), count=None)[: self.vocab].astype(bool)
-        return np.concatenate([found, np.zeros(self.vocab - len(found), bool)])
+        return _continues(self.pieces, self.vocab)
 
 
 @cache
 def _ordinary(field: Field) -> np.ndarray:
-    return np.setdiff1d(np.arange(field.vocab), field.reserved())
+    return np.flatnonzero(~field.is_reserved())
+
+
+@cache
+def _continues(pieces: str, vocab: int) -> np.ndarray:
+    found = np.zeros(vocab, bool)
+    known = np.unpackbits(np.frombuffer(base64.b64decode(pieces), np.uint8))[:vocab]
+    found[: len(known)] = known
+    return found
 
 
 def pack_pieces(continues: Sequence[bool]) -> str:

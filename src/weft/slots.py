@@ -388,6 +388,16 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+class Judges:
+    """Can say of each token whether it was put in another's place: ``judge(encode(x))`` is one logit for each token."""
+
+    judge: Head | None
+
+
+REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
+"""What the head of a structure that judges says."""
+
+
 class Chooses:
     """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
 

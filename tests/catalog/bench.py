@@ -24,10 +24,11 @@ from torch import Tensor, nn
 import weft
 from weft import slots
 from weft.batch import PLACES, Batch, Clock, Field, Info, collate
-from weft.blocks import SharedToken
+from weft.blocks import ClassifierHead, SharedToken
 from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
 from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
+from weft.models import TextEncoder
 from weft.seq import Memory, Seq
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
@@ -566,6 +567,8 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if slots.Classifies not in provided and hasattr(module, "features") and getattr(module, "pooler", None) is not None:
             out.append(module.features(x))
             out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
+        if slots.Judges in provided:
+            out.append(module.judge(module.encode(x).data.flatten(0, 1)))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Chooses in provided:
@@ -615,7 +618,9 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
     from .toys import TOYS
 
     needs = getattr(objective, "needs", ())
-    candidates = [*TOYS, *(tiny(f, {}) for s, _, f in entries() if s is slots.Structure)]
+    found = [f for s, _, f in entries() if s is slots.Structure]
+    judging = functools.partial(TextEncoder, judge=ClassifierHead)  # none judges by default
+    candidates = [*TOYS, *(tiny(f, {}) for f in [*found, judging])]
     for factory in candidates:
         try:
             model = factory(info)
@@ -633,7 +638,7 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
     try:
         objective(model, objective_batch(objective, info), Clock())
     except ValueError as error:
-        if "cannot respect the mask" in str(error) or "token vectors of width" in str(error):
+        if "cannot respect the mask" in str(error) or "token vectors have a width" in str(error):
             return False
         raise
     return True

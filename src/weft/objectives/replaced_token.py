@@ -16,7 +16,7 @@ from weft.catalog import Build, block
 from weft.choices import Positive, Share, Width
 from weft.objectives.hiding import Tokens
 from weft.objectives.masked_lm import MaskedLM
-from weft.slots import Embeds, Encoder, Encodes, Hiding, Objective
+from weft.slots import Embeds, Encoder, Encodes, Hiding, Judges, Objective
 
 FINE = 2**40
 """So many random numbers are told apart."""
@@ -29,7 +29,8 @@ class ReplacedToken(Objective):
     loss = - sum_i log p_G(x_i | masked text) + weight sum_t BCE(D(x~)_t, [x~_t != x_t]),  x~_i ~ p_G at hidden places, else x_t.
     The first sum is counted by the hidden places, the second by all tokens that are no marks. No gradient goes through x~.
 
-    The generator reads the model's own token vectors, and its head is tied to them. It is left behind after training.
+    The generator reads the model's own token vectors, and its head is tied to them. It is left behind after training; D is the
+    model with its head ``judge``.
 
     Clark et al. 2020 (ELECTRA), https://arxiv.org/abs/2003.10555
 
@@ -39,6 +40,7 @@ class ReplacedToken(Objective):
         mask: Of the hidden tokens, how many become the mask; the others stay as they are.
         generator: The generator's encoder.
         width: Its width; None = a quarter of the model's, as published.
+        vectors: Width of the model's token vectors; None = the model's.
         weight: Of the second loss.
 
     Example:
@@ -49,7 +51,7 @@ class ReplacedToken(Objective):
         (3, 20)
     """
 
-    needs = (Encodes, Embeds)
+    needs = (Encodes, Judges, Embeds)
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class ReplacedToken(Objective):
         mask: Share = 0.85,
         generator: Build[Encoder] = partial(Transformer, layers=2),
         width: Width | None = None,
+        vectors: Width | None = None,
         weight: Positive = 50.0,
     ):
         super().__init__(info, dim)
@@ -69,9 +72,8 @@ class ReplacedToken(Objective):
         self.field, self.weight = self.hide.field, weight
         self.narrow = Linear(dim, narrow)
         self.generator = generator(narrow)
-        self.transform = Dense(narrow, dim, activation=GELU, norm=LayerNorm)
+        self.transform = Dense(narrow, vectors or dim, activation=GELU, norm=LayerNorm)
         self.bias = nn.Parameter(torch.zeros(self.field.vocab))
-        self.judge = nn.Sequential(Dense(dim, dim, activation=GELU), Linear(dim, 1))
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         whole = self.hide.given(example)
@@ -79,7 +81,7 @@ class ReplacedToken(Objective):
         if made is None:
             return None
         ids = ids_of(whole)
-        free = np.flatnonzero(~np.isin(ids, self.hide.reserved))
+        free = self.hide.free(ids)
         return Instance(**made, asked=Picks("text", free, ids[free]), seed=int(rng.integers(2**62)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -96,18 +98,19 @@ class ReplacedToken(Objective):
         guessed_N = sample(logits_NV.detach(), numbers(batch["seed"], picks.index_N, text.width))
         replaced = original.index_copy(0, picks.index_N, guessed_N)
         judged = model.encode(text.with_data(replaced.view_as(text.data)))
-        score_N = self.judge(asked.gather(judged)).squeeze(-1)
+        score_N = model.judge(asked.gather(judged)).squeeze(-1)
         wrong_N = (replaced != original)[asked.index_N]
         bce_N = F.binary_cross_entropy_with_logits(score_N.float(), wrong_N.float(), reduction="none")
         return Loss({"generator": Term(nll_N.sum(), len(picks)), "replaced": Term(bce_N.sum(), len(asked), weight=self.weight)})
 
     def logits(self, hidden_NG: Tensor, table_VE: Tensor) -> Tensor:
-        features_ND = self.transform(hidden_NG)
-        if table_VE.shape[1] != features_ND.shape[1]:
+        features_NE = self.transform(hidden_NG)
+        if table_VE.shape[1] != features_NE.shape[1]:
             raise ValueError(
-                f"token vectors of width {table_VE.shape[1]} in a structure of {features_ND.shape[1]}: give them one width"
+                f"the structure's token vectors have a width of {table_VE.shape[1]}, the generator's {features_NE.shape[1]}: "
+                f"give the objective vectors: {table_VE.shape[1]}"
             )
-        return F.linear(features_ND, table_VE, self.bias)
+        return F.linear(features_NE, table_VE, self.bias)
 
 
 def numbers(seed_B: Tensor, index_N: Tensor, width: int) -> Tensor:

@@ -1,0 +1,111 @@
+"""Whether preparing keeps up with training: tokens a second that each pre-training objective prepares on one core, beside those
+that a small Transformer (4 layers of 192, as in benchmarks/pretraining.yaml) learns from on all cores.
+
+``python -m benchmarks.preparing``; texts are made up: half of them are shorter than 20 tokens, some are very long.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.batch import Clock, Example, Field, Info
+from weft.blocks import ClassifierHead, First, Transformer, TransformerDecoder
+from weft.catalog import CATALOG
+from weft.data.feed import Feed
+from weft.models import LanguageModel, Seq2Seq, TextEncoder
+from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedToken
+from weft.slots import Hiding, Noise, Pairing
+
+VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
+INFO = Info({"text": Field("text", VOCAB, length=256, spare=100, stops=tuple(range(7, 7 + STOPS)))})
+ENCODER = partial(Transformer, layers=4)
+READER = partial(TextEncoder, dim=DIM, encoder=ENCODER, pooler=First, relation=ClassifierHead, judge=ClassifierHead)
+WRITER = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))
+BOTH = partial(Seq2Seq, dim=DIM, encoder=ENCODER, decoder=partial(TransformerDecoder, layers=2))
+PREPARE, TRAIN = 2.0, 6.0
+"""Seconds given to each."""
+
+
+class MadeUp:
+    """Rows of ids; one in a hundred of them ends a sentence."""
+
+    def __init__(self, rows: int = 20_000):
+        rng = np.random.default_rng(0)
+        length = np.clip(rng.lognormal(3.0, 0.7, rows), 3, 250).astype(np.int64)
+        ends = np.cumsum(length)
+        self.ids = rng.integers(7, VOCAB - 100, int(ends[-1]))
+        self.begin, self.end = ends - length, ends
+        self.lengths = {"text": length}
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def __getitem__(self, row: int) -> Example:
+        return {"text": self.ids[self.begin[row] : self.end[row]]}
+
+    def raw(self, row: int) -> dict[str, str]:
+        return {"text": ""}
+
+
+def objectives() -> dict[str, tuple[Any, Any]]:
+    """Structure and objective, by name."""
+    found: dict[str, tuple[Any, Any]] = {"next-token": (WRITER, NextToken), "prefix-lm": (WRITER, PrefixLM)}
+    for name, hiding in CATALOG[Hiding].items():
+        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, hiding=hiding))
+    for name, pairing in CATALOG[Pairing].items():
+        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, pairing=pairing))
+    found["replaced-token"] = (READER, ReplacedToken)
+    for name, noise in CATALOG[Noise].items():
+        if name != "chain":
+            found[f"denoising, {name}"] = (BOTH, partial(Denoising, noise=noise))
+    return found
+
+
+def tokens(feed: Feed, draws: int) -> int:
+    return sum(int(feed.costs()[feed.rows(draw)].sum()) for draw in range(draws))
+
+
+def prepared(feed: Feed) -> float:
+    """Tokens of the texts a second, on one core."""
+    draw, start = 0, time.process_time()
+    while time.process_time() - start < PREPARE:
+        feed.batch(draw)
+        draw += 1
+    return tokens(feed, draw) / (time.process_time() - start)
+
+
+def trained(feed: Feed, model: Any, objective: Any) -> float:
+    """The same of a step of training, without preparing."""
+    parameters = [*model.parameters(), *objective.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+    draw, spent = 0, 0.0
+    while spent < TRAIN:
+        batch = feed.batch(draw)
+        start = time.perf_counter()
+        assert batch is not None
+        objective(model, batch, Clock()).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        spent += time.perf_counter() - start
+        draw += 1
+    return tokens(feed, draw) / spent
+
+
+def main() -> None:
+    data = MadeUp()
+    print(f"{'objective':36} {'prepares':>12} {'learns from':>12}  tokens/s")
+    for name, (structure, make) in objectives().items():
+        torch.manual_seed(0)
+        model, objective = structure(INFO).train(), make(INFO, DIM)
+        feed = Feed(data, objective, key=1, budget=BUDGET)
+        ours, theirs = prepared(feed), trained(feed, model, objective)
+        print(f"{name:36} {ours:12,.0f} {theirs:12,.0f}  {ours / theirs:5.1f} times", flush=True)
+
+
+if __name__ == "__main__":
+    main()
