@@ -438,7 +438,7 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Chooses, Sees)
+PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Judges, Chooses, Sees)
 
 
 # --------------------------------------------------------------------------------------------------------------- data

@@ -618,9 +618,8 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
     from .toys import TOYS
 
     needs = getattr(objective, "needs", ())
-    found = [f for s, _, f in entries() if s is slots.Structure]
-    judging = functools.partial(TextEncoder, judge=ClassifierHead)  # none judges by default
-    candidates = [*TOYS, *(tiny(f, {}) for f in [*found, judging])]
+    judging = functools.partial(tiny(TextEncoder, {}), judge=ClassifierHead)  # none judges by default
+    candidates = [*TOYS, *(tiny(f, {}) for s, _, f in entries() if s is slots.Structure), judging]
     for factory in candidates:
         try:
             model = factory(info)
