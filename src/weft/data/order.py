@@ -19,6 +19,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ROUNDS = 6
 _ALIKE, _PARTS = 8, 16  # a bucket of rows with two texts is parted so far that 8 batches can still be drawn from each part
+_LEAST = 8  # shorter rows count as so many tokens: a batch of a thousand words would be one update for a thousand rows
 
 
 def mix(x: np.ndarray, key: int) -> np.ndarray:
@@ -67,7 +68,7 @@ class Buckets:
 
     Batch i of epoch e is batch p(i) of all buckets' batches in a row, p a permutation of 0 .. K-1 that depends on the epoch;
     its rows are found by a second permutation inside the bucket. A bucket of n rows whose longest costs w is shared out
-    evenly to ceil(n / s) batches, s = max(1, budget // w): none costs more than the budget, and none is a tiny rest.
+    evenly to ceil(n / s) batches, s = max(1, budget // max(8, w)): none costs more than the budget, and none is a tiny rest.
     Rows of several texts can cost the same and still differ (10 + 20 tokens, 20 + 10): buckets with many batches are parted
     once more by the length of one of the texts.
 
@@ -98,7 +99,7 @@ class Buckets:
             edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
         cuts = [0]
         for cut in np.searchsorted(ranked, edges, side="right").tolist():
-            if (cut - cuts[-1]) * int(ranked[cut - 1]) >= budget:
+            if (cut - cuts[-1]) * max(_LEAST, int(ranked[cut - 1])) >= budget:
                 cuts.append(cut)
         cuts = np.unique([*cuts, cost.size])
         if beside is not None:
@@ -106,7 +107,7 @@ class Buckets:
             ranked = cost[self.order]
         self.start, self.size = cuts[:-1], np.diff(cuts)
         widest = np.maximum.reduceat(ranked, self.start)
-        most = np.maximum(1, budget // np.maximum(1, widest.astype(np.int64)))
+        most = np.maximum(1, budget // np.maximum(_LEAST, widest.astype(np.int64)))
         self.batches = -(-self.size // most)
         self.ends = np.cumsum(self.batches)
 
@@ -116,7 +117,7 @@ class Buckets:
         for start, stop in pairwise(cuts):
             inside = self.order[start:stop]
             self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
-            batches = (stop - start) // max(1, budget // max(1, int(ranked[stop - 1])))
+            batches = (stop - start) // max(1, budget // max(_LEAST, int(ranked[stop - 1])))
             parts = min(max(1, int(batches) // _ALIKE), _PARTS)
             finer.append(start + np.arange(1, parts + 1) * (stop - start) // parts)
         return np.concatenate(finer)
