@@ -43,11 +43,17 @@ def main() -> None:
     known, asked = sentences(train), sentences(valid)
     words = {word for sentence in known for word in sentence}
     print(f"train {len(known):,} rows, {sum(map(len, known)):,} tokens, {len(words):,} different; valid {len(asked):,} rows")
+    tokens = sum(len(sentence) + 1 for sentence in asked)  # and the end of each
+    blanks = sum(len(valid.raw(row)["text"].split()) + 1 for row in range(len(valid)))
+
+    def show(name: str, perplexity: float) -> None:
+        """Per token, as the tokenizer cuts them, and per word with blanks around it."""
+        print(f"{name}: perplexity {perplexity:.2f} a token, {perplexity ** (tokens / blanks):.1f} a word")
+
     for order in (1, 3, 5):
-        model = KneserNey(known, order=order)
-        print(f"Kneser-Ney, order {order}: perplexity {model.perplexity(asked):.2f}")
+        show(f"Kneser-Ney, order {order}", KneserNey(known, order=order).perplexity(asked))
     print(f"({time.perf_counter() - started:.0f} s for counting and asking)")
-    print(f"{run.name}: perplexity {network_perplexity(run, valid):.2f}")
+    show(run.name, network_perplexity(run, valid))
 
 
 if __name__ == "__main__":
