@@ -328,6 +328,34 @@ def test_shards_are_read_as_one(tmp_path: Path) -> None:
     assert torch.equal(ours.embedder.parts[0].weight, theirs.bert.embeddings.word_embeddings.weight)
 
 
+def test_old_names_of_norms_are_read(tmp_path: Path) -> None:
+    written("bert-fill", 1, tmp_path)
+    expected = load(tmp_path).model.state_dict()
+    old = {
+        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for key, tensor in load_file(tmp_path / "model.safetensors").items()
+    }
+    assert any(key.endswith("gamma") for key in old)
+    save_file(old, tmp_path / "model.safetensors")
+    found = load(tmp_path)
+    assert not found.taken.new and not found.taken.unused
+    assert all(torch.equal(tensor, expected[key]) for key, tensor in found.model.state_dict().items())
+
+
+def test_classes_are_named_by_their_numbers(tmp_path: Path) -> None:
+    written("bert-classify", 1, tmp_path)
+    change(tmp_path, id2label={"1": "one", "2": "two", "0": "zero"})
+    assert load(tmp_path).info["label"].labels == ("zero", "one", "two")
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["id2label"], config["label2id"]
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_labels": 3}))
+    assert load(tmp_path).info["label"].labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    for wrong in ({"1": "a", "2": "b", "3": "c"}, {"0": "a", "x": "b"}, [1, 2]):
+        change(tmp_path, id2label=wrong)
+        with pytest.raises(ValueError, match=re.escape(f"config.json: id2label is {wrong!r}, but it must name the classes 0, 1")):
+            load(tmp_path)
+
+
 # -------------------------------------------------------------------------------------------------------------- bad input
 
 

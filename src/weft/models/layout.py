@@ -50,6 +50,13 @@ class Config(dict[str, Any]):
             raise ValueError(f"config.json: {key} is {name!r}, but known are: {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[name]
 
+    def labels(self) -> tuple[str, ...]:
+        """The classes' names, by their numbers."""
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
+        if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
+            raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
+        return tuple(str(named[str(i)]) for i in range(len(named)))
+
     def refuse(self, **wanted: Any) -> None:
         """Raise for choices of a family that weft does not have: each must be missing or have the value given here."""
         for key, value in wanted.items():

@@ -79,7 +79,7 @@ class Published:
         """The tensors' names, as a model with a head has them -> as they are in the file."""
         prefix = self.layout.prefix
         bare = bool(prefix) and not any(name.startswith(prefix) for name in self.places)
-        named = {prefix + name if bare else name: name for name in self.places}
+        named = {_renamed(prefix + name if bare else name): name for name in self.places}
         return {
             name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
         }
@@ -121,8 +121,8 @@ class Published:
         if name_of(structure) == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
-        labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-        label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
+        labels = self.config.labels()
+        label = Field("label", len(labels), "label", space="label", labels=labels)
         tags = replace(label, name="tags", kind="tags", space="text")
         choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
         if (task or self.task) == "choose":
@@ -153,6 +153,11 @@ class Published:
                     f"but {name} differs from them"
                 )
         return {name: tensor for name, tensor in tensors.items() if name not in copies}
+
+
+def _renamed(name: str) -> str:
+    """Files of the first years call a norm's weight and bias gamma and beta."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 def _is_table(name: str) -> bool:
