@@ -213,8 +213,8 @@ layout(
             "BartModel": "write",
             "BartForSequenceClassification": "classify",
         },
-        tied=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
-        ignored=(),
+        copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
+        zero=(("head.bias", "embedder.parts.0.weight"),),  # a BartModel has no head
         sizes=_sizes,
     )
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +23,7 @@ from weft.choices import Model
 from weft.files import read_json, write_json
 from weft.hub import find_model
 from weft.models.layout import LAYOUTS, Config, Layout, Task
-from weft.models.names import Rule, their_name, to_ours, to_theirs
+from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
 from weft.recipe.tree import nearest
 from weft.slots import Pooler, Structure
 
@@ -46,13 +48,22 @@ class Published:
         if not file.is_file():
             raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json")
         config = read_json(file)
-        kind = config.get("model_type") if isinstance(config, dict) else None
+        if not isinstance(config, dict):
+            raise ValueError(f"{file}: must be an object of JSON, with the model's sizes by their names")
+        self.config, kind = Config(config), str(config.get("model_type"))
         if kind not in LAYOUTS:
-            raise ValueError(
-                f"{file}: model_type {kind!r} is not known{nearest(str(kind), LAYOUTS)} (known: {', '.join(LAYOUTS)})"
-            )
-        self.config = Config(config)
+            raise ValueError(f"{file}: model_type {kind!r} is not known{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
+        with self._named():
+            self.config.check()
         self.layout: Layout = LAYOUTS[kind]
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What is refused inside says of which folder it is."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
 
     # ---------------------------------------------------------------------------------------------------------- files
 
@@ -61,7 +72,13 @@ class Published:
         """In which file each tensor is, by the name it has there."""
         index, whole = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
         if index.is_file():
-            parts = read_json(index).get("weight_map", {})
+            read = read_json(index)
+            parts = read.get("weight_map") if isinstance(read, dict) else None
+            if not isinstance(parts, dict):
+                raise ValueError(f"{index}: must be an object of JSON, with the tensors' files by their names in weight_map")
+            for name, file in parts.items():
+                if not isinstance(file, str) or Path(file).name != file:
+                    raise ValueError(f"{index}: weight_map has {file!r} for {name}, but only a file beside it is read")
             places = {name: self.path / file for name, file in parts.items()}
             if missing := sorted({str(p.name) for p in places.values() if not p.is_file()}):
                 raise ValueError(f"{index} names {', '.join(missing)}, but there is no such file beside it")
@@ -103,25 +120,35 @@ class Published:
     @property
     def task(self) -> str:
         """What it was published for."""
-        names = self.config.get("architectures") or [""]
-        return self.layout.tasks.get(names[0], next(iter(self.layout.tasks.values())))
+        names, known = self.config.get("architectures"), self.layout.tasks
+        if names and not self._tasks:
+            raise ValueError(
+                f"{self.path}: config.json: architectures is {names}, but known are: {', '.join(known)}; "
+                f"task says what else it shall be for: {', '.join(dict.fromkeys(known.values()))}"
+            )
+        return self._tasks[0] if names else next(iter(known.values()))
+
+    @property
+    def _tasks(self) -> list[str]:
+        """What its config.json says that it is for, as far as that is known."""
+        known = self.layout.tasks
+        return [known[name] for name in self.config.get("architectures") or [] if name in known]
 
     def structure(self, task: str | None = None) -> Build[Structure]:
         """Our structure for it; ``task`` is what it shall be for, by default what it was published for."""
-        try:
-            return self.layout.read(self.config, task or self.task, self.names)
-        except ValueError as error:
-            raise ValueError(f"{self.path}: {error}") from None
+        task = task or self.task
+        with self._named():
+            return self.layout.read(self.config, task, self.names)
 
     def info(self, structure: Build[Structure], task: str | None = None) -> Info:
         """The fields that the structure for this task is built for, as far as the config tells."""
-        read = self.layout.field(self.config)
+        with self._named():
+            read, labels = self.layout.field(self.config), self.config.labels()
         if name_of(structure) == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name_of(structure) == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
-        labels = self.config.labels()
         label = Field("label", len(labels), "label", space="label", labels=labels)
         tags = replace(label, name="tags", kind="tags", space="text")
         choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
@@ -133,16 +160,25 @@ class Published:
             fields = {"label": label}
         return Info({read.name: read, **fields}, read.name)
 
-    def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
-        """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
-        tensors, rules = self.tensors(), self.layout.rules(structure)
-        if name_of(structure) == "seq2seq-classifier" or _tied(options(structure).get("head")):
-            tensors = self._without_copies(tensors)
-        return to_ours(tensors, rules).tensors
+    def our_tensors(self, structure: Build[Structure]) -> Translated:
+        """Its tensors under the names that our structure has for them, and the names that no rule knows."""
+        found = to_ours(self._without_copies(self.tensors(), structure), self.layout.rules(structure))
+        table, said = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
+        if table is not None and said is not None and len(table) != said:
+            raise ValueError(f"{self.path}: config.json: vocab_size is {said}, but there are vectors of {len(table)} tokens")
+        return found
 
-    def _without_copies(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Old files repeat the tokens' vectors as the head's weights: they must be the same, and are left out."""
-        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)]
+    def give(self, model: nn.Module, structure: Build[Structure], found: Translated, *, whole: bool = False) -> Taken:
+        """Copy its weights, found for a structure, into a model that was built of it; see ``take``."""
+        own = model.state_dict()
+        zero = [ours for ours, beside in self.layout.zero if ours in own and beside in found.tensors]
+        source = {name: torch.zeros_like(own[name]) for name in zero} | found.tensors
+        return take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+
+    def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
+        """Old files repeat the tokens' vectors, also as the head's weights: they must be the same, and are left out."""
+        globs = [*self.layout.copies, *(self.layout.tied if _tied(options(structure).get("head")) else ())]
+        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
         table = next((t for name, t in tensors.items() if name not in copies and _is_table(name)), None)
         if table is None:
             return tensors
@@ -213,37 +249,74 @@ BY_ID = ("embedder.parts.0.weight", "head.bias", "head.out.weight", "head.out.bi
 """Tensors with a row for each id. Published ones may have rows for ids that no tokenizer gives: those are left out."""
 
 
-def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rules: list[Rule] | None = None) -> Taken:
-    """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or has another shape."""
+def take(
+    model: nn.Module,
+    source: Mapping[str, Tensor],
+    where: str | Path,
+    rules: Sequence[Rule] = (),
+    *,
+    unknown: Sequence[str] = (),
+    whole: bool = False,
+) -> Taken:
+    """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or does not fit.
+
+    Args:
+        model: The structure.
+        source: Tensors by our names.
+        where: Where they are from.
+        rules: Their names there.
+        unknown: Names there that no rule knows.
+        whole: Whether nothing of the body may be left over, no layer and no id.
+    """
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     kept = set(model.state_dict())
     own = {name: tensor for name, tensor in own.items() if name in kept}
 
     def shown(name: str) -> str:
-        theirs = their_name(name, rules or [])
+        theirs = their_name(name, rules)
         return name if theirs == name else f"{theirs} ({name})"
 
-    cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
-    source = {**source, **cut}
-    wrong = [
-        f"{shown(n)} has shape {tuple(source[n].shape)}, here it is {tuple(t.shape)}"
-        for n, t in own.items()
-        if n in source and source[n].shape != t.shape
-    ]
-    new = [n for n in own if n not in source]
+    if not whole:
+        cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
+        source = {**source, **cut}
+    taken, new = [n for n in own if n in source], [n for n in own if n not in source]
+    left = [n for n in source if n not in own]
+    wrong = [why for n in taken if (why := _unfit(shown(n), source[n], own[n]))]
     missing = [shown(n) for n in new if _needed(n)]
     if len(missing) == len([n for n in own if _needed(n)]):
         wrong.append("nothing of it has a place here")
     elif missing:
         wrong.append(f"missing: {_some(missing)}")
+    elif whole and (over := [their_name(n, rules) for n in left if n.startswith(BODY)] + _of_body(unknown, rules)):
+        has, said = _layers(source), _layers(own)
+        wrong += [f"config.json says {said} layers, the file has {has}"] if has != said else []
+        wrong.append(f"no place for: {_some(over)}")
     if wrong:
         more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         raise ValueError(f"{where}: its weights do not fit this structure: {'; '.join(wrong[:8])}{more}")
     with torch.no_grad():
-        for name, tensor in own.items():
-            if name in source:
-                tensor.copy_(source[name])
-    return Taken([n for n in own if n in source], new, [n for n in source if n not in own])
+        for name in taken:
+            own[name].copy_(source[name])
+    return Taken(taken, new, [*dict.fromkeys(their_name(n, rules) for n in left), *unknown])
+
+
+def _unfit(name: str, theirs: Tensor, ours: Tensor) -> str | None:
+    """Why a tensor cannot be taken."""
+    if theirs.shape != ours.shape:
+        return f"{name} has shape {tuple(theirs.shape)}, here it is {tuple(ours.shape)}"
+    if theirs.is_floating_point() != ours.is_floating_point():
+        return f"{name} holds {str(theirs.dtype).removeprefix('torch.')}, here it is {str(ours.dtype).removeprefix('torch.')}"
+    return None if theirs.isfinite().all() else f"{name} holds NaN or infinite numbers"
+
+
+def _of_body(unknown: Sequence[str], rules: Sequence[Rule]) -> list[str]:
+    """Those that stand where the body's tensors are: ``bert.`` or ``encoder.``."""
+    roots = {rule.theirs.split(".")[0] for rule in rules if rule.ours[0].startswith(BODY)}
+    return [name for name in unknown if name.split(".")[0] in roots]
+
+
+def _layers(names: Iterable[str]) -> int:
+    return len({found[0] for name in names if (found := re.match(r"\w+\.stack\.layers\.\d+\.", name))})
 
 
 def _longer(theirs: Tensor, ours: Tensor) -> bool:
@@ -266,7 +339,7 @@ def begin(model: nn.Module, structure: Build[Structure]) -> Taken | None:
 
         return take(model, read_weights(folder / "model.safetensors"), folder)
     published = Published(folder)
-    return take(model, published.our_tensors(structure), published.path, published.layout.rules(structure))
+    return published.give(model, structure, published.our_tensors(structure))
 
 
 # ---------------------------------------------------------------------------------------------------------- whole models
@@ -325,11 +398,11 @@ def load(name: str | Path, *, task: str | None = None) -> Loaded:
     published = Published(name)
     structure = published.structure(task)
     info = published.info(structure, task)
+    found = published.our_tensors(structure)
     model: Structure = structure(info)
-    rules = published.layout.rules(structure)
-    taken = take(model, published.our_tensors(structure), published.path, rules)
-    if taken.new and task in (None, published.task):
-        missing = [their_name(n, rules) for n in taken.new]
+    taken = published.give(model, structure, found, whole=True)
+    if taken.new and task in (None, *published._tasks):
+        missing = [their_name(n, published.layout.rules(structure)) for n in taken.new]
         raise ValueError(f"{published.path}: its weights do not fit its config.json: missing: {_some(missing)}")
     return Loaded(model.eval(), structure, info, published, taken)
 
