@@ -60,8 +60,11 @@ ELECTRA = {"small": Size(256, 12, 4, 1024), "base": BERT["base"], "large": BERT[
 """Clark et al. 2020, appendix B, table 6 (the discriminators)."""
 WIDTHS = {"small": 128, "base": 768, "large": 1024}
 """Of ELECTRA's token vectors."""
-SUMMARY: Build[Pooler] = partial(First, transform=partial(Dense, activation=GELU))
-"""What transformers' ELECTRA chooses by: a dense map and GELU of the first token's vector."""
+
+
+def summary(activation: Build[Activation] | None = GELU) -> Build[Pooler]:
+    """What transformers' ELECTRA chooses by: a dense map of the first token's vector, and GELU."""
+    return partial(First, transform=partial(Dense, activation=activation))
 
 
 def body(
@@ -284,7 +287,7 @@ def electra(
     narrow = width or (WIDTHS[size] if dim is None else sizes.dim)
     parts = body(sizes, length=length, width=None if narrow == sizes.dim else narrow, dropout=dropout)
     head = partial(ClassifierHead, hidden=sizes.dim, activation=GELU, dropout=dropout)
-    cls = SUMMARY if task == "choose" else None
+    cls = summary() if task == "choose" else None
     judge = partial(ClassifierHead, hidden=sizes.dim, activation=GELU)
     return partial(reader(task, parts, fill=fill_head(), judge=judge, cls=cls, head=head, pooler=pooler), weights=weights)
 
@@ -408,7 +411,11 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
     pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert")) or task == "choose"
-    cls = (SUMMARY if kind == "electra" else CLS) if pooled else None
+    cls = CLS if pooled else None
+    if kind == "electra" and task == "choose":
+        config.refuse(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)
+        named = Config({"summary_activation": "gelu"} | config)
+        cls = summary(named.activation("summary_activation") if named.get("summary_activation") else None)
     relation = any("seq_relationship" in name or "sop_classifier" in name for name in names)
     judge = partial(ClassifierHead, hidden=size.dim, activation=activation)
     return reader(task, parts, fill=fill, relation=relation and task == "fill", judge=judge, cls=cls, head=head)
@@ -437,6 +444,9 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         config |= {"pad_token_id": offset - 1}
     if kind in ("albert", "electra"):
         config |= {"embedding_size": at(embedder, "width") or dim}
+    if kind == "electra" and name_of(tree) == "chooser":
+        activation = at(tree, "pooler.transform.activation")
+        config |= {"summary_activation": None if activation is None else activation_name(activation)}
     if kind == "albert":
         config |= {"num_hidden_groups": at(encoder, "groups"), "inner_group_num": 1}
     return config

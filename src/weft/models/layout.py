@@ -54,8 +54,9 @@ _KINDS: dict[Any, str] = {
     Dropout: "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout classifier_dropout_prob resid_pdrop attn_pdrop "
     "embd_pdrop summary_first_dropout dropout attention_dropout activation_dropout dropout_rate",
     bool: "tie_word_embeddings scale_embedding scale_decoder_outputs",
-    str: "hidden_act activation_function feed_forward_proj afn summary_activation problem_type",
+    str: "hidden_act activation_function feed_forward_proj afn summary_activation",
     list[str]: "architectures",
+    Literal["regression", "single_label_classification", "multi_label_classification"]: "problem_type",
 }
 KINDS = {key: (kind, TypeAdapter(kind)) for kind, keys in _KINDS.items() for key in keys.split()}
 """What the values of a config.json must be, of all families, with what checks it."""
@@ -94,6 +95,18 @@ class Config(dict[str, Any]):
         if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
             raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
         return tuple(str(named[str(i)]) for i in range(len(named)))
+
+    def label(self) -> Field:
+        """The class that is said of a text; or several, or a number, as transformers takes problem_type."""
+        names, problem = self.labels(), self.get("problem_type")
+        if problem is None and len(names) == 1:
+            problem = "regression"
+        if problem == "regression":
+            if len(names) > 1:
+                raise ValueError(f"config.json: problem_type is 'regression' with {len(names)} labels, but only 1 is supported")
+            return Field("label", 1, "number", space="label")
+        kind = "labels" if problem == "multi_label_classification" else "label"
+        return Field("label", len(names), kind, space="label", labels=names)
 
     def refuse(self, **wanted: Any) -> None:
         """Raise for choices of a family that weft does not have: each must be missing or have the value given here."""

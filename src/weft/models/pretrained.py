@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,12 +21,13 @@ from torch import Tensor, nn
 from weft.batch import PLACES, Field, Info
 from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
+from weft.data.published import Published as PublishedTokenizer
 from weft.files import read_json, write_json
 from weft.hub import find_model
 from weft.models.layout import LAYOUTS, Config, Layout, Task
 from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
 from weft.recipe.tree import nearest
-from weft.slots import Pooler, Structure
+from weft.slots import Pooler, Structure, Tokenizer
 
 CONVERT = (
     "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
@@ -142,23 +144,28 @@ class Published:
 
     def info(self, structure: Build[Structure], task: str | None = None) -> Info:
         """The fields that the structure for this task is built for, as far as the config tells."""
+        task = task or self.task
         with self._named():
-            read, labels = self.layout.field(self.config), self.config.labels()
-        if name_of(structure) == "seq2seq":
+            return self._info(name_of(structure), task)
+
+    def _info(self, name: str, task: str) -> Info:
+        read = self.layout.field(self.config)
+        if name == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
-        if name_of(structure) == "span-reader":
+        if name == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
-        label = Field("label", len(labels), "label", space="label", labels=labels)
-        tags = replace(label, name="tags", kind="tags", space="text")
-        choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
-        if (task or self.task) == "choose":
-            return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
-        kinds = {"classifier": {"label": label}, "seq2seq-classifier": {"label": label}, "tagger": {"tags": tags}}
-        fields = kinds.get(name_of(structure), {})
-        if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
-            fields = {"label": label}
-        return Info({read.name: read, **fields}, read.name)
+        if task == "choose":
+            choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
+            right = Field("label", len(PLACES), "label", space="label", labels=PLACES)
+            return Info({**choices, "label": right}, "question")
+        fields = {read.name: read}
+        if task == "classify":
+            fields["label"] = self.config.label()
+        if task == "tag":
+            labels = self.config.labels()
+            fields["tags"] = Field("tags", len(labels), "tags", labels=labels)
+        return Info(fields, read.name)
 
     def our_tensors(self, structure: Build[Structure]) -> Translated:
         """Its tensors under the names that our structure has for them, and the names that no rule knows."""
@@ -387,6 +394,56 @@ class Loaded:
     published: Published
     taken: Taken
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The one beside it. Raises ValueError where there is none, or where it gives ids that the model does not have."""
+        place, texts = self.published.path, self.info.tokenized()
+        if not texts:
+            raise ValueError(f"{place} reads images: it has no tokenizer")
+        found = PublishedTokenizer(from_=str(place))
+        if found.vocab > texts[0].vocab:
+            raise ValueError(f"{place}: its tokenizer has {found.vocab} ids, but config.json: vocab_size is {texts[0].vocab}")
+        return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model as it is now in the layout it came from, with all that was said of it and stood beside it.
+
+        That is the rest of its config.json (special ids, the classes' names), its tokenizer, how it generates, how its vectors
+        are pooled: the package transformers loads the folder and uses it.
+
+        Args:
+            folder: Another folder than the one it came from.
+        """
+        old, new = self.published.path, Path(folder)
+        if new.resolve() == old.resolve():
+            raise ValueError(f"{new} is where the model came from: choose another folder")
+        save(self.model, self.structure, new, kind=self.published.layout.type)
+        rest = {key: value for key, value in self.published.config.items() if key not in OF_THE_FILE}
+        answers = [f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != PLACES]
+        named = _labels(answers[0].labels or self.published.config.labels()) if answers else {}
+        write_json(new / "config.json", {**rest, **read_json(new / "config.json"), **named})
+        copy_beside(old, new)
+        return new
+
+
+OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
+"""What a config.json says of the file beside it, and not of the model."""
+BESIDE = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.safetensors")
+"""What stands beside a published model's weights: its tokenizer, how it generates, the modules of sentence-transformers."""
+
+
+def copy_beside(old: Path, new: Path) -> None:
+    """Copy all that stands beside a published model's config and weights."""
+    for file in (file for glob in BESIDE for file in old.glob(glob)):
+        place = file.relative_to(old)
+        if str(place) != "config.json" and not place.name.endswith(".index.json"):
+            (new / place).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, new / place)
+
+
+def _labels(names: Sequence[str]) -> dict[str, Any]:
+    return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
 
 def load(name: str | Path, *, task: str | None = None) -> Loaded:
     """A published model: ``weft.models.load("minilm")``.
@@ -410,7 +467,7 @@ def load(name: str | Path, *, task: str | None = None) -> Loaded:
 def save(
     model: nn.Module, structure: Build[Structure], folder: str | Path, *, kind: str | None = None, config: Mapping[str, Any] = {}
 ) -> Path:
-    """Write a structure in the Hugging Face layout, so that the package transformers reads it.
+    """Write a structure in the Hugging Face layout, so that the package transformers reads it; ``Loaded.save`` writes all of one.
 
     Args:
         model: The structure.
@@ -424,14 +481,19 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     theirs = to_theirs(tensors, found.rules(structure))
-    if theirs.unknown:
-        raise ValueError(f"a {found.type} has no place for: {_some(theirs.unknown)}")
+    zero = [name for name, _ in found.zero if name in tensors and not tensors[name].any()]
+    if unknown := [name for name in theirs.unknown if name not in zero]:
+        raise ValueError(f"a {found.type} has no place for: {_some(unknown)}")
+    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tagger.out.weight") if name in tensors]
+    if task == "choose" and classes:
+        task = "classify"  # the same choices of a language model
     title = next(title for title, of in found.tasks.items() if of == task)
     if task == "fill" and options(structure).get("relation") is not None:
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
     bare = title.endswith("Model") and found.prefix and not title.endswith(("LMHeadModel", "DoubleHeadsModel"))
     out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
-    sizes = found.sizes(tensors)
+    labels = _labels([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
+    sizes = {**found.sizes(tensors), **labels}
     content = {"model_type": found.type, "architectures": [title], **sizes, **found.write(structure), **config}
     write_json(folder / "config.json", content)
     save_file(out, str(folder / "model.safetensors"), metadata={"format": "pt"})
