@@ -135,7 +135,7 @@ def test_a_class_said_without_a_bias(tmp_path: Path) -> None:
     ids = torch.randint(5, VOCAB, (2, 7), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = theirs(ids).logits
-        assert torch.equal(again(ids).logits, expected)
+        assert torch.allclose(again(ids).logits, expected, atol=1e-6)
         assert torch.allclose(loaded.model.classifier(loaded.model.features(Seq(ids))), expected, atol=1e-5)
 
 

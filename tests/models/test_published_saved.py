@@ -79,7 +79,7 @@ def test_what_was_loaded_goes_back_whole(name: str, tmp_path: Path) -> None:
         if name in ("gpt2", "t5", "bart"):
             assert torch.equal(*(m.generate(ids, max_new_tokens=9, do_sample=False) for m in (theirs, again)))
         else:
-            assert torch.equal(theirs(ids).logits, again(ids).logits)
+            assert torch.allclose(theirs(ids).logits, again(ids).logits, atol=1e-5)
     with pytest.raises(ValueError, match="is where the model came from: choose another folder"):
         loaded.save(tmp_path / "theirs")
 

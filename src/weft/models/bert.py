@@ -105,10 +105,12 @@ def body(
     }
 
 
-def fill_head(*, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True) -> Build[Head]:
-    """The head that says hidden tokens: dense, activation, norm, then the tokens' own vectors with a bias."""
+def fill_head(
+    *, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True, width: int | None = None
+) -> Build[Head]:
+    """The head that says hidden tokens: dense, activation, norm, then the tokens' own vectors (or others as wide) with a bias."""
     transform = partial(Dense, activation=activation, norm=partial(LayerNorm, eps=eps))
-    return partial(Tied, scale=1.0, transform=transform) if tied else partial(Untied, transform=transform)
+    return partial(Tied, scale=1.0, transform=transform) if tied else partial(Untied, transform=transform, width=width)
 
 
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None, hidden: int | None) -> Size:
@@ -390,13 +392,14 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     size = Size(*(config[k] for k in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")))
     activation, eps, dropout = config.activation("hidden_act"), config["layer_norm_eps"], config["hidden_dropout_prob"]
     offset = config["pad_token_id"] + 1 if kind == "roberta" else 0
-    width = config.get("embedding_size", size.dim)
+    width = config.get("embedding_size") or size.dim
+    narrow = None if width == size.dim else width
     parts = body(
         size,
         length=config["max_position_embeddings"] - offset,
         offset=offset,
         segments=config["type_vocab_size"],
-        width=None if width == size.dim else width,
+        width=narrow,
         project=kind == "albert",
         groups=config["num_hidden_groups"] if kind == "albert" else None,
         activation=activation,
@@ -405,7 +408,7 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
         attention_dropout=config["attention_probs_dropout_prob"],
     )
     fill_activation = GELU if kind in ("roberta", "electra") else activation  # theirs is not the config's
-    fill = fill_head(activation=fill_activation, eps=eps, tied=config.get("tie_word_embeddings", True))
+    fill = fill_head(activation=fill_activation, eps=eps, tied=config.get("tie_word_embeddings", True), width=narrow)
     rate = config.get("classifier_dropout", config.get("classifier_dropout_prob"))
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
