@@ -39,7 +39,8 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
         model.target = codec.info[model.target.name]  # it was built before its ids were known
-    objective, source, file = next((found for need, *found in _GOALS if need in model.provides()), (MaskedLM, PlainText, "txt"))
+    goals = [(goal, source, file) for need, goal, source, file in _GOALS if need in model.provides()]
+    objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
     if objective is MaskedLM and tokenizer.special.mask < 0:
