@@ -13,7 +13,7 @@ from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Que
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Choice, Classification, MaskedLM, NextToken, SpanAnswer, Tagging
+from weft.objectives import Choice, Classification, MaskedLM, MultiLabel, NextToken, Regression, SpanAnswer, Tagging
 from weft.run import Run
 from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
 
@@ -34,15 +34,17 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     loaded = load(name, task=task)
     if not loaded.info.texts():
         raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
-    tokenizer = PublishedTokenizer(from_=str(loaded.published.path))
+    tokenizer: Any = loaded.tokenizer
     codec = Codec(_told(loaded.info, loaded.published, tokenizer), {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
         model.target = codec.info[model.target.name]  # it was built before its ids were known
-    objective: Any = next((goal for need, goal, _, _ in _GOALS if need in model.provides()), MaskedLM)
+    goals = [(goal, source, file) for need, goal, source, file in _GOALS if need in model.provides()]
+    objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
+    if objective is Classification:
+        objective, source = _BY_KIND[codec.info["label"].kind]
     if objective is MaskedLM and tokenizer.special.mask < 0:
         objective = partial(MaskedLM, mask=0.0)
-    source, file = next(((source, file) for need, _, source, file in _GOALS if need in model.provides()), (PlainText, "txt"))
     if "source" in codec.info:
         source, file = ParallelText, "tsv"
     data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
@@ -62,6 +64,12 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
     (Fills, MaskedLM, PlainText, "txt"),
 ]
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
+_BY_KIND: dict[str, tuple[Any, Any]] = {
+    "label": (Classification, LabelledText),
+    "labels": (MultiLabel, partial(LabelledText, answer="several")),
+    "number": (Regression, partial(LabelledText, answer="number")),
+}
+"""What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
 
 def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from weft.batch import Field
-from weft.blocks import ClassifierHead, Sinusoidal, Tied, Token, Untied
+from weft.blocks import ClassifierHead, Dense, Sinusoidal, Tied, Token, Untied
 from weft.blocks import nll as nll_module
 
 FIELD = Field("text", 13)
@@ -128,6 +128,14 @@ def test_tied_head_needs_a_fitting_table():
         Tied(4, FIELD, Sinusoidal(4, FIELD))
     with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to a table of 9 x 4; use untied"):
         Tied(4, FIELD, Token(4, Field("text", 9)))
+
+
+def test_an_untied_head_may_be_narrower_than_the_state():
+    head, x = Untied(4, FIELD, None, transform=Dense, width=2), torch.randn(3, 4)
+    torch.testing.assert_close(head(x), head.out(head.transform(x)))
+    assert head.out.weight.shape == (FIELD.vocab, 2)
+    with pytest.raises(ValueError, match="a width of 2 is what a transform of the 4 wide state gives, and there is none"):
+        Untied(4, FIELD, None, width=2)
 
 
 def test_classifier_head_drops_in_training_only_and_has_a_hidden_layer():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from weft.batch import Clock, Frame, Info, Several, collate
 from weft.catalog import name_of
 from weft.models import Chooser, albert, bert, electra, load, roberta, save
 from weft.objectives import Choice
+from weft.seq import Seq
 
 VOCAB, ROWS, NUMBER = 50, 2, 3
 BODY = {
@@ -33,6 +35,7 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "roberta": lambda: hf.RobertaForMultipleChoice(hf.RobertaConfig(**BODY, type_vocab_size=1)),
     "albert": lambda: hf.AlbertForMultipleChoice(hf.AlbertConfig(**BODY, embedding_size=8)),
     "electra": lambda: hf.ElectraForMultipleChoice(hf.ElectraConfig(**BODY, embedding_size=8)),
+    "electra-tanh": lambda: hf.ElectraForMultipleChoice(hf.ElectraConfig(**BODY, embedding_size=8, summary_activation="tanh")),
 }
 FRAME = Frame((2,), (3,), (3,), segments=True)
 
@@ -119,6 +122,24 @@ def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, 
         {key: tuple(p.shape) for key, p in model.named_parameters()} for model in (structure(loaded.info), loaded.model)
     )
     assert name_of(structure) == "chooser" and ours == theirs
+
+
+def test_another_summary_of_an_electra_is_refused_or_none(tmp_path: Path) -> None:
+    theirs = written("electra", tmp_path)
+    whole = json.loads((tmp_path / "config.json").read_text())
+    for key, value in {"summary_type": "mean", "summary_use_proj": False, "summary_activation": "mish"}.items():
+        (tmp_path / "config.json").write_text(json.dumps(whole | {key: value}))
+        with pytest.raises(ValueError, match=f"config.json: {key} is {value!r}, but"):
+            load(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(whole | {"summary_activation": None}))
+    linear = load(tmp_path)
+    theirs.sequence_summary.activation = torch.nn.Identity()
+    ids = torch.randint(5, VOCAB, (1, 3, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours = linear.model.chooser(linear.model.features(Seq(ids[0], marks={"segment": torch.zeros_like(ids[0])}))).squeeze(-1)
+        assert torch.allclose(ours, theirs(ids).logits[0], atol=1e-5)
+    save(linear.model, linear.structure, tmp_path / "ours")
+    assert json.loads((tmp_path / "ours/config.json").read_text())["summary_activation"] is None
 
 
 def test_a_published_encoder_chooses_with_a_new_head(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from weft.batch import Clock, Several, collate
 from weft.models import LanguageModel, gpt, gpt2, load, save
 from weft.objectives import Choice, NextToken, Weighted
+from weft.seq import Seq
 
 VOCAB, ROWS, NUMBER = 50, 3, 4
 BODY: dict[str, Any] = {"vocab_size": VOCAB, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_positions": 30}
@@ -118,8 +119,24 @@ def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
 def test_a_class_of_a_text_has_no_place_in_their_layout(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
     loaded = load(tmp_path, task="classify")
+    torch.nn.init.ones_(loaded.model.classifier.out.bias)
     with pytest.raises(ValueError, match=r"a gpt2 has no place for: classifier.out.bias"):
         save(loaded.model, loaded.structure, tmp_path / "out")
+
+
+def test_a_class_said_without_a_bias(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    theirs = hf.GPT2ForSequenceClassification(hf.GPT2Config(**BODY, num_labels=3, pad_token_id=1)).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = load(tmp_path / "theirs")
+    assert not loaded.taken.new and not loaded.taken.unused
+    loaded.save(tmp_path / "ours")
+    again = hf.GPT2ForSequenceClassification.from_pretrained(tmp_path / "ours").eval()
+    ids = torch.randint(5, VOCAB, (2, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = theirs(ids).logits
+        assert torch.allclose(again(ids).logits, expected, atol=1e-6)
+        assert torch.allclose(loaded.model.classifier(loaded.model.features(Seq(ids))), expected, atol=1e-5)
 
 
 def test_another_summary_is_refused(tmp_path: Path) -> None:

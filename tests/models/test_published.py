@@ -65,6 +65,8 @@ READERS: dict[str, Callable[[], Any]] = {
     ),
     "albert-classify": lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(**BODY, embedding_size=48)),
     "electra-fill": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**BODY, embedding_size=8)),
+    "albert-untied": lambda: hf.AlbertForMaskedLM(hf.AlbertConfig(**BODY, embedding_size=8, tie_word_embeddings=False)),
+    "electra-untied": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**BODY, embedding_size=8, tie_word_embeddings=False)),
     "electra-classify": lambda: hf.ElectraForSequenceClassification(hf.ElectraConfig(**BODY, embedding_size=48)),
     "electra-judge": lambda: hf.ElectraForPreTraining(hf.ElectraConfig(**BODY, embedding_size=8, hidden_act="relu")),
     "electra-tag": lambda: hf.ElectraForTokenClassification(hf.ElectraConfig(**BODY, embedding_size=8)),
@@ -266,7 +268,9 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     kept = {k: v for k, v in loaded.published.config.items() if k.endswith("_token_id") or k in ("id2label", "label2id")}
     save(loaded.model, loaded.structure, tmp_path / "ours", config=kept)
     first, second = load_file(tmp_path / "theirs/model.safetensors"), load_file(tmp_path / "ours/model.safetensors")
-    unread = {key for key in first if key.endswith(("predictions.bias", "lm_head.bias")) and name.endswith("untied")}
+    unread = {
+        key for key in first if key in ("cls.predictions.bias", "predictions.bias", "lm_head.bias") and name.endswith("untied")
+    }
     assert set(first) - unread == set(second)
     for key, tensor in second.items():
         assert torch.equal(first[key], tensor), key
@@ -328,6 +332,69 @@ def test_shards_are_read_as_one(tmp_path: Path) -> None:
     assert torch.equal(ours.embedder.parts[0].weight, theirs.bert.embeddings.word_embeddings.weight)
 
 
+def test_old_names_of_norms_are_read(tmp_path: Path) -> None:
+    written("bert-fill", 1, tmp_path)
+    expected = load(tmp_path).model.state_dict()
+    old = {
+        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for key, tensor in load_file(tmp_path / "model.safetensors").items()
+    }
+    assert any(key.endswith("gamma") for key in old)
+    save_file(old, tmp_path / "model.safetensors")
+    found = load(tmp_path)
+    assert not found.taken.new and not found.taken.unused
+    assert all(torch.equal(tensor, expected[key]) for key, tensor in found.model.state_dict().items())
+
+
+def test_classes_are_named_by_their_numbers(tmp_path: Path) -> None:
+    written("bert-classify", 1, tmp_path)
+    change(tmp_path, id2label={"1": "one", "2": "two", "0": "zero"})
+    assert load(tmp_path).info["label"].labels == ("zero", "one", "two")
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["id2label"], config["label2id"]
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_labels": 3}))
+    assert load(tmp_path).info["label"].labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    for wrong in ({"1": "a", "2": "b", "3": "c"}, {"0": "a", "x": "b"}, [1, 2]):
+        change(tmp_path, id2label=wrong)
+        with pytest.raises(ValueError, match=re.escape(f"config.json: id2label is {wrong!r}, but it must name the classes 0, 1")):
+            load(tmp_path)
+
+
+def test_a_bare_bart_writes_as_theirs_does(tmp_path: Path) -> None:
+    theirs = made("bart", 1)
+    theirs.final_logits_bias.zero_()
+    theirs.model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BartModel"]
+    ours = load(tmp_path).model
+    ids, real = rows(1)
+    with torch.no_grad():
+        hidden = ours.decode(Seq(ids, real), ours.memory(Batch({"source": Seq(ids, real)}, 3))).hidden
+        expected = theirs(ids, attention_mask=real.long(), decoder_input_ids=ids, decoder_attention_mask=real.long()).logits
+    close(ours.head(hidden.data)[real], expected[real])
+
+
+def test_copies_of_the_tokens_beside_a_head_of_its_own_are_left_out(tmp_path: Path) -> None:
+    written("t5-v1.1", 1, tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    table = tensors["shared.weight"]
+    copies = {f"{side}.embed_tokens.weight": table.clone() for side in ("encoder", "decoder")}
+    save_file(tensors | copies | {"lm_head.weight": table + 1}, tmp_path / "model.safetensors")
+    change(tmp_path, tie_word_embeddings=False)
+    found = load(tmp_path)
+    assert found.taken.unused == [] and torch.equal(found.model.head.out.weight, table + 1)
+
+
+def test_what_has_no_place_is_listed(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors | {"adapter.weight": torch.ones(2), "qa_outputs.bias": torch.ones(2)}, folder / "model.safetensors")
+    taken = load(folder).taken
+    assert taken.unused == ["adapter.weight", "qa_outputs.bias"] and "not used: adapter.weight, qa_outputs.bias" in str(taken)
+    assert load(folder, task="answer").taken.unused[-1] == "adapter.weight"
+    save_file(tensors | {"bert.encoder.layer.0.adapter.weight": torch.ones(2)}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"do not fit this structure: no place for: bert.encoder.layer.0.adapter.weight$"):
+        load(folder)
+
+
 # -------------------------------------------------------------------------------------------------------------- bad input
 
 
@@ -374,6 +441,102 @@ def test_choices_that_weft_does_not_have_are_refused(folder: Path) -> None:
         load(folder)
     change(folder, hidden_act="gelu", position_embedding_type="relative_key")
     with pytest.raises(ValueError, match="position_embedding_type is 'relative_key', but only 'absolute' is supported"):
+        load(folder)
+
+
+WRONG: dict[str, list[tuple[str, Any, str]]] = {
+    "bert-fill": [
+        ("hidden_size", "48", "must be a whole number from 1"),
+        ("num_attention_heads", 0, "must be a whole number from 1"),
+        ("num_hidden_layers", 0, "must be a whole number from 1"),
+        ("num_hidden_layers", -1, "must be a whole number from 1"),
+        ("vocab_size", -5, "must be a whole number from 1"),
+        ("vocab_size", 10**12, "must be a whole number from 1"),
+        ("vocab_size", 10**8, "there are vectors of 50 tokens"),
+        ("vocab_size", 40, "there are vectors of 50 tokens"),
+        ("intermediate_size", 2.5, "must be a whole number from 1"),
+        ("layer_norm_eps", "1e-5", "must be a number from 0"),
+        ("layer_norm_eps", -1e-5, "must be a number from 0"),
+        ("layer_norm_eps", float("nan"), "must be a number from 0"),
+        ("hidden_act", ["gelu"], "must be text"),
+        ("architectures", "BertModel", "must be a list of texts"),
+        ("tie_word_embeddings", "false", "must be true or false"),
+        ("quantization_config", {"bits": 4}, "only None is supported"),
+        ("pruned_heads", {"0": [1]}, "only {} is supported"),
+    ],
+    "gpt2": [
+        ("n_embd", 48.0, "must be a whole number from 1"),
+        ("n_head", True, "must be a whole number from 1"),
+        ("attn_pdrop", "a", "must be a number from 0 to below 1"),
+        ("activation_function", ["gelu"], "must be text"),
+        ("rotary", True, "only False is supported"),
+    ],
+    "roberta-fill": [("pad_token_id", "1", "must be a whole number from -1")],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_values_of_another_kind_are_refused(name: str, tmp_path: Path) -> None:
+    written(name, 1, tmp_path)
+    whole = (tmp_path / "config.json").read_text()
+    for key, value, message in WRONG[name]:
+        change(tmp_path, **{key: value})
+        with pytest.raises(ValueError, match=re.escape(f"{tmp_path}: config.json: {key} is {value!r}, but ") + f".*{message}"):
+            load(tmp_path)
+        (tmp_path / "config.json").write_text(whole)
+    load(tmp_path)
+
+
+def test_null_is_nothing_said(folder: Path) -> None:
+    change(folder, classifier_dropout=None, pruned_heads={}, quantization_config=None)
+    load(folder, task="classify")
+    change(folder, max_position_embeddings=None)
+    with pytest.raises(ValueError, match=r"config.json has no 'max_position_embeddings', which a bert needs"):
+        load(folder)
+
+
+def test_a_config_that_is_no_object_of_a_family(folder: Path) -> None:
+    change(folder, model_type=["bert"])
+    with pytest.raises(ValueError, match="is not known"):
+        load(folder)
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"config.json: must be an object of JSON"):
+        load(folder)
+
+
+def test_layers_that_the_config_does_not_have_are_refused(folder: Path) -> None:
+    change(folder, num_hidden_layers=2)
+    with pytest.raises(ValueError, match=r"config.json says 2 layers, the file has 3; no place for: bert.encoder.layer.2.att"):
+        load(folder)
+
+
+def test_numbers_that_are_no_weights_are_refused(folder: Path) -> None:
+    tensors, name = load_file(folder / "model.safetensors"), "bert.encoder.layer.1.output.dense.bias"
+    save_file(tensors | {name: tensors[name].long()}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=rf"{name} \(.*\) holds int64, here it is float32"):
+        load(folder)
+    tensors[name][3] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=rf"{name} \(.*\) holds NaN or infinite numbers"):
+        load(folder)
+
+
+def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:
+    change(folder, architectures=["BertForNextSentencePrediction"])
+    message = r"architectures is \['BertForNextSentencePrediction'\], but known are: BertModel, .*; task says .*: encode, fill"
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+    assert load(folder, task="fill").taken.new == []
+    change(folder, architectures=[])
+    assert load(folder).model.head is None
+    change(folder, architectures=["Mine", "BertForMaskedLM"])
+    assert load(folder).model.head is not None
+
+
+@pytest.mark.parametrize("index", [[], {"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": "../x.safetensors"}}])
+def test_an_index_that_names_no_files_beside_it(index: Any, folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"index.json: .*weight_map"):
         load(folder)
 
 

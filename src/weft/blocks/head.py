@@ -87,6 +87,7 @@ class Untied(Head):
     Args:
         bias: Whether each symbol has a number of its own, b.
         transform: A map of the hidden state before it; None = none.
+        width: Width of what the transform gives; None = that of the hidden state.
 
     Example:
         >>> import torch
@@ -102,11 +103,14 @@ class Untied(Head):
         *,
         bias: bool = True,
         transform: Build[Transform] | None = None,
+        width: Width | None = None,
     ):
         super().__init__(dim, field, embedder)
+        if transform is None and width not in (None, dim):
+            raise ValueError(f"a width of {width} is what a transform of the {dim} wide state gives, and there is none; give one")
         self.vocab = field.vocab
-        self.transform = None if transform is None else transform(dim, dim)
-        self.out = Linear(dim, field.vocab, bias)
+        self.transform = None if transform is None else transform(dim, width or dim)
+        self.out = Linear(width or dim, field.vocab, bias)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.out(self._features(x_ND))

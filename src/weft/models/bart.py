@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal, NamedTuple
-
-from torch import Tensor
 
 from weft.blocks import (
     GELU,
@@ -26,7 +24,7 @@ from weft.blocks import (
 )
 from weft.catalog import Build, composition, name_of
 from weft.choices import Count, Dropout, Heads, Layers, Place, Width
-from weft.models.layout import Config, Layout, activation_name, at, layout, vocab_size
+from weft.models.layout import Config, Layout, activation_name, at, layout
 from weft.models.names import Rule, rules
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
@@ -195,12 +193,6 @@ def _write(tree: Any) -> dict[str, Any]:
     return config
 
 
-def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Also how many classes there are: where nothing is said, a BART of transformers has three."""
-    names = [f"LABEL_{i}" for i in range(len(tensors.get("classifier.out.bias", ())))]
-    return vocab_size(tensors) | ({"id2label": {str(i): name for i, name in enumerate(names)}} if names else {})
-
-
 layout(
     Layout(
         type="bart",
@@ -213,8 +205,7 @@ layout(
             "BartModel": "write",
             "BartForSequenceClassification": "classify",
         },
-        tied=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
-        ignored=(),
-        sizes=_sizes,
+        copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
+        zero=(("head.bias", "embedder.parts.0.weight"),),  # a BartModel has no head
     )
 )

@@ -60,8 +60,11 @@ ELECTRA = {"small": Size(256, 12, 4, 1024), "base": BERT["base"], "large": BERT[
 """Clark et al. 2020, appendix B, table 6 (the discriminators)."""
 WIDTHS = {"small": 128, "base": 768, "large": 1024}
 """Of ELECTRA's token vectors."""
-SUMMARY: Build[Pooler] = partial(First, transform=partial(Dense, activation=GELU))
-"""What transformers' ELECTRA chooses by: a dense map and GELU of the first token's vector."""
+
+
+def summary(activation: Build[Activation] | None = GELU) -> Build[Pooler]:
+    """What transformers' ELECTRA chooses by: a dense map of the first token's vector, and GELU."""
+    return partial(First, transform=partial(Dense, activation=activation))
 
 
 def body(
@@ -102,10 +105,12 @@ def body(
     }
 
 
-def fill_head(*, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True) -> Build[Head]:
-    """The head that says hidden tokens: dense, activation, norm, then the tokens' own vectors with a bias."""
+def fill_head(
+    *, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True, width: int | None = None
+) -> Build[Head]:
+    """The head that says hidden tokens: dense, activation, norm, then the tokens' own vectors (or others as wide) with a bias."""
     transform = partial(Dense, activation=activation, norm=partial(LayerNorm, eps=eps))
-    return partial(Tied, scale=1.0, transform=transform) if tied else partial(Untied, transform=transform)
+    return partial(Tied, scale=1.0, transform=transform) if tied else partial(Untied, transform=transform, width=width)
 
 
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None, hidden: int | None) -> Size:
@@ -284,7 +289,7 @@ def electra(
     narrow = width or (WIDTHS[size] if dim is None else sizes.dim)
     parts = body(sizes, length=length, width=None if narrow == sizes.dim else narrow, dropout=dropout)
     head = partial(ClassifierHead, hidden=sizes.dim, activation=GELU, dropout=dropout)
-    cls = SUMMARY if task == "choose" else None
+    cls = summary() if task == "choose" else None
     judge = partial(ClassifierHead, hidden=sizes.dim, activation=GELU)
     return partial(reader(task, parts, fill=fill_head(), judge=judge, cls=cls, head=head, pooler=pooler), weights=weights)
 
@@ -387,13 +392,14 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     size = Size(*(config[k] for k in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")))
     activation, eps, dropout = config.activation("hidden_act"), config["layer_norm_eps"], config["hidden_dropout_prob"]
     offset = config["pad_token_id"] + 1 if kind == "roberta" else 0
-    width = config.get("embedding_size", size.dim)
+    width = config.get("embedding_size") or size.dim
+    narrow = None if width == size.dim else width
     parts = body(
         size,
         length=config["max_position_embeddings"] - offset,
         offset=offset,
         segments=config["type_vocab_size"],
-        width=None if width == size.dim else width,
+        width=narrow,
         project=kind == "albert",
         groups=config["num_hidden_groups"] if kind == "albert" else None,
         activation=activation,
@@ -402,13 +408,17 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
         attention_dropout=config["attention_probs_dropout_prob"],
     )
     fill_activation = GELU if kind in ("roberta", "electra") else activation  # theirs is not the config's
-    fill = fill_head(activation=fill_activation, eps=eps, tied=config.get("tie_word_embeddings", True))
+    fill = fill_head(activation=fill_activation, eps=eps, tied=config.get("tie_word_embeddings", True), width=narrow)
     rate = config.get("classifier_dropout", config.get("classifier_dropout_prob"))
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
     pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert")) or task == "choose"
-    cls = (SUMMARY if kind == "electra" else CLS) if pooled else None
+    cls = CLS if pooled else None
+    if kind == "electra" and task == "choose":
+        config.refuse(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)
+        named = Config({"summary_activation": "gelu"} | config)
+        cls = summary(named.activation("summary_activation") if named.get("summary_activation") else None)
     relation = any("seq_relationship" in name or "sop_classifier" in name for name in names)
     judge = partial(ClassifierHead, hidden=size.dim, activation=activation)
     return reader(task, parts, fill=fill, relation=relation and task == "fill", judge=judge, cls=cls, head=head)
@@ -437,6 +447,9 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         config |= {"pad_token_id": offset - 1}
     if kind in ("albert", "electra"):
         config |= {"embedding_size": at(embedder, "width") or dim}
+    if kind == "electra" and name_of(tree) == "chooser":
+        activation = at(tree, "pooler.transform.activation")
+        config |= {"summary_activation": None if activation is None else activation_name(activation)}
     if kind == "albert":
         config |= {"num_hidden_groups": at(encoder, "groups"), "inner_group_num": 1}
     return config

@@ -217,7 +217,7 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
         "transformer.ln_f.*": "decoder.stack.norm.*",
         # where they are tied, some files have the tokens' vectors under the head's name alone
         "lm_head.weight": "embedder.parts.0.weight" if name_of(at(structure, "head")) == "tied" else "head.out.weight",
-        "score.weight": "classifier.out.weight",  # theirs has no bias
+        "score.weight": "classifier.out.weight",
         "multiple_choice_head.summary.*": "chooser.out.*",
     }
     turned = {
@@ -289,8 +289,14 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
             read=_read,
             write=partial(_write, kind=kind),
             rules=partial(_rules, tokens=tokens, positions=positions),
-            tasks={f"{title}LMHeadModel": "write", f"{title}Model": "write", f"{title}DoubleHeadsModel": "choose"},
+            tasks={
+                f"{title}LMHeadModel": "write",
+                f"{title}Model": "write",
+                f"{title}DoubleHeadsModel": "choose",
+                f"{title}ForSequenceClassification": "classify",
+            },
             tied=("lm_head.weight",),
+            zero=(("classifier.out.bias", "classifier.out.weight"),),  # theirs has none
             ignored=("*.attn.bias", "*.attn.masked_bias", "*position_ids"),
         )
     )

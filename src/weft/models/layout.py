@@ -5,18 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from weft.batch import Field
 from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
 from weft.catalog import Build, name_of, options
+from weft.choices import Dropout, Heads, Layers, NonNegative, Width
 from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
 from weft.models.span_reader import SpanReader
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
+from weft.recipe.words import allowed
 from weft.slots import Activation, Head, Pooler, Structure
 
 Task = Literal["encode", "fill", "judge", "classify", "tag", "choose", "answer", "write"]
@@ -38,8 +42,43 @@ CLS: Build[Pooler] = functools.partial(First, transform=functools.partial(Dense,
 """BERT's pooler: a dense map and tanh of the first token's vector."""
 
 
+_KINDS: dict[Any, str] = {
+    Width: "hidden_size intermediate_size embedding_size n_embd n_inner d_model d_ff d_kv encoder_ffn_dim decoder_ffn_dim "
+    "max_position_embeddings n_positions type_vocab_size relative_attention_num_buckets relative_attention_max_distance "
+    "patch_size num_channels pooler_output_size num_labels",
+    Layers: "num_hidden_layers num_hidden_groups n_layer num_layers num_decoder_layers encoder_layers decoder_layers",
+    Heads: "num_attention_heads n_head num_heads encoder_attention_heads decoder_attention_heads",
+    Annotated[int, Ge(1), Le(10**8)]: "vocab_size",
+    Annotated[int, Ge(-1), Le(10**8)]: "pad_token_id decoder_start_token_id",
+    NonNegative: "layer_norm_eps layer_norm_epsilon",
+    Dropout: "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout classifier_dropout_prob resid_pdrop attn_pdrop "
+    "embd_pdrop summary_first_dropout dropout attention_dropout activation_dropout dropout_rate",
+    bool: "tie_word_embeddings scale_embedding scale_decoder_outputs",
+    str: "hidden_act activation_function feed_forward_proj afn summary_activation",
+    list[str]: "architectures",
+    Literal["regression", "single_label_classification", "multi_label_classification"]: "problem_type",
+}
+KINDS = {key: (kind, TypeAdapter(kind)) for kind, keys in _KINDS.items() for key in keys.split()}
+"""What the values of a config.json must be, of all families, with what checks it."""
+
+
 class Config(dict[str, Any]):
-    """A config.json: asking for what is not there says so."""
+    """A config.json: asking for what is not there, or is null, says so."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return self.__missing__(key) if value is None else value
+
+    def check(self) -> None:
+        """Raise for values of another kind than their keys have, and for what no family here has."""
+        for key, value in self.items():
+            if value is not None and key in KINDS:
+                kind, checks = KINDS[key]
+                try:
+                    checks.validate_python(value, strict=True)
+                except ValidationError:
+                    raise ValueError(f"config.json: {key} is {str(repr(value))[:100]}, but it must be {allowed(kind)}") from None
+        self.refuse(quantization_config=None, pruned_heads={}, rotary=False)
 
     def __missing__(self, key: str) -> Any:
         raise ValueError(f"config.json has no {key!r}, which a {self.get('model_type', 'model')} needs")
@@ -50,16 +89,35 @@ class Config(dict[str, Any]):
             raise ValueError(f"config.json: {key} is {name!r}, but known are: {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[name]
 
+    def labels(self) -> tuple[str, ...]:
+        """The classes' names, by their numbers."""
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
+        if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
+            raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
+        return tuple(str(named[str(i)]) for i in range(len(named)))
+
+    def label(self) -> Field:
+        """The class that is said of a text; or several, or a number, as transformers takes problem_type."""
+        names, problem = self.labels(), self.get("problem_type")
+        if problem is None and len(names) == 1:
+            problem = "regression"
+        if problem == "regression":
+            if len(names) > 1:
+                raise ValueError(f"config.json: problem_type is 'regression' with {len(names)} labels, but only 1 is supported")
+            return Field("label", 1, "number", space="label")
+        kind = "labels" if problem == "multi_label_classification" else "label"
+        return Field("label", len(names), kind, space="label", labels=names)
+
     def refuse(self, **wanted: Any) -> None:
         """Raise for choices of a family that weft does not have: each must be missing or have the value given here."""
         for key, value in wanted.items():
-            if self.get(key, value) != value:
-                raise ValueError(f"config.json: {key} is {self[key]!r}, but only {value!r} is supported")
+            if (said := self.get(key, value)) != value:
+                raise ValueError(f"config.json: {key} is {said!r}, but only {value!r} is supported")
 
 
 def text_field(config: Config) -> Field:
     """The text that a model reads, as far as its config.json tells."""
-    length = next((config[k] for k in ("max_position_embeddings", "n_positions") if k in config), 512)
+    length = next((config[k] for k in ("max_position_embeddings", "n_positions") if config.get(k)), 512)
     return Field("text", config["vocab_size"], length=length)
 
 
@@ -79,7 +137,9 @@ class Layout:
         write: Our structure's choices -> config.json (without the sizes that the data says).
         rules: Our structure -> the rules of its tensors' names.
         tasks: Names of transformers' classes (``architectures``) with what they are for.
-        tied: Names of theirs that repeat another tensor when weights are tied.
+        tied: Names of theirs that repeat the tokens' vectors when the head is tied to them.
+        copies: Those that always do.
+        zero: Pairs of names of ours: the first is 0 where a file has the second alone.
         ignored: Patterns of theirs that are no weights, or constants.
         field: config.json -> the field that is read.
         sizes: Our tensors -> what config.json says of the data: of a text, the size of its vocabulary.
@@ -92,6 +152,8 @@ class Layout:
     rules: Any
     tasks: Mapping[str, str]
     tied: Sequence[str] = ()
+    copies: Sequence[str] = ()
+    zero: Sequence[tuple[str, str]] = ()
     ignored: Sequence[str] = ()
     field: Callable[[Config], Field] = text_field
     sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size

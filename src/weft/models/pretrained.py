@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Mapping
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,12 +21,13 @@ from torch import Tensor, nn
 from weft.batch import PLACES, Field, Info
 from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
+from weft.data.published import Published as PublishedTokenizer
 from weft.files import read_json, write_json
 from weft.hub import find_model
 from weft.models.layout import LAYOUTS, Config, Layout, Task
-from weft.models.names import Rule, their_name, to_ours, to_theirs
+from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
 from weft.recipe.tree import nearest
-from weft.slots import Pooler, Structure
+from weft.slots import Pooler, Structure, Tokenizer
 
 CONVERT = (
     "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
@@ -46,13 +50,22 @@ class Published:
         if not file.is_file():
             raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json")
         config = read_json(file)
-        kind = config.get("model_type") if isinstance(config, dict) else None
+        if not isinstance(config, dict):
+            raise ValueError(f"{file}: must be an object of JSON, with the model's sizes by their names")
+        self.config, kind = Config(config), str(config.get("model_type"))
         if kind not in LAYOUTS:
-            raise ValueError(
-                f"{file}: model_type {kind!r} is not known{nearest(str(kind), LAYOUTS)} (known: {', '.join(LAYOUTS)})"
-            )
-        self.config = Config(config)
+            raise ValueError(f"{file}: model_type {kind!r} is not known{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
+        with self._named():
+            self.config.check()
         self.layout: Layout = LAYOUTS[kind]
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What is refused inside says of which folder it is."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
 
     # ---------------------------------------------------------------------------------------------------------- files
 
@@ -61,7 +74,13 @@ class Published:
         """In which file each tensor is, by the name it has there."""
         index, whole = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
         if index.is_file():
-            parts = read_json(index).get("weight_map", {})
+            read = read_json(index)
+            parts = read.get("weight_map") if isinstance(read, dict) else None
+            if not isinstance(parts, dict):
+                raise ValueError(f"{index}: must be an object of JSON, with the tensors' files by their names in weight_map")
+            for name, file in parts.items():
+                if not isinstance(file, str) or Path(file).name != file:
+                    raise ValueError(f"{index}: weight_map has {file!r} for {name}, but only a file beside it is read")
             places = {name: self.path / file for name, file in parts.items()}
             if missing := sorted({str(p.name) for p in places.values() if not p.is_file()}):
                 raise ValueError(f"{index} names {', '.join(missing)}, but there is no such file beside it")
@@ -79,7 +98,7 @@ class Published:
         """The tensors' names, as a model with a head has them -> as they are in the file."""
         prefix = self.layout.prefix
         bare = bool(prefix) and not any(name.startswith(prefix) for name in self.places)
-        named = {prefix + name if bare else name: name for name in self.places}
+        named = {_renamed(prefix + name if bare else name): name for name in self.places}
         return {
             name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
         }
@@ -103,46 +122,70 @@ class Published:
     @property
     def task(self) -> str:
         """What it was published for."""
-        names = self.config.get("architectures") or [""]
-        return self.layout.tasks.get(names[0], next(iter(self.layout.tasks.values())))
+        names, known = self.config.get("architectures"), self.layout.tasks
+        if names and not self._tasks:
+            raise ValueError(
+                f"{self.path}: config.json: architectures is {names}, but known are: {', '.join(known)}; "
+                f"task says what else it shall be for: {', '.join(dict.fromkeys(known.values()))}"
+            )
+        return self._tasks[0] if names else next(iter(known.values()))
+
+    @property
+    def _tasks(self) -> list[str]:
+        """What its config.json says that it is for, as far as that is known."""
+        known = self.layout.tasks
+        return [known[name] for name in self.config.get("architectures") or [] if name in known]
 
     def structure(self, task: str | None = None) -> Build[Structure]:
         """Our structure for it; ``task`` is what it shall be for, by default what it was published for."""
-        try:
-            return self.layout.read(self.config, task or self.task, self.names)
-        except ValueError as error:
-            raise ValueError(f"{self.path}: {error}") from None
+        task = task or self.task
+        with self._named():
+            return self.layout.read(self.config, task, self.names)
 
     def info(self, structure: Build[Structure], task: str | None = None) -> Info:
         """The fields that the structure for this task is built for, as far as the config tells."""
+        task = task or self.task
+        with self._named():
+            return self._info(name_of(structure), task)
+
+    def _info(self, name: str, task: str) -> Info:
         read = self.layout.field(self.config)
-        if name_of(structure) == "seq2seq":
+        if name == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
-        if name_of(structure) == "span-reader":
+        if name == "span-reader":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
-        labels = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-        label = Field("label", len(labels), "label", space="label", labels=tuple(labels.values()))
-        tags = replace(label, name="tags", kind="tags", space="text")
-        choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
-        if (task or self.task) == "choose":
-            return Info({**choices, "label": replace(label, vocab=len(PLACES), labels=PLACES)}, "question")
-        kinds = {"classifier": {"label": label}, "seq2seq-classifier": {"label": label}, "tagger": {"tags": tags}}
-        fields = kinds.get(name_of(structure), {})
-        if options(structure).get("pooler") is not None and name_of(structure) == "language-model":
-            fields = {"label": label}
-        return Info({read.name: read, **fields}, read.name)
+        if task == "choose":
+            choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
+            right = Field("label", len(PLACES), "label", space="label", labels=PLACES)
+            return Info({**choices, "label": right}, "question")
+        fields = {read.name: read}
+        if task == "classify":
+            fields["label"] = self.config.label()
+        if task == "tag":
+            labels = self.config.labels()
+            fields["tags"] = Field("tags", len(labels), "tags", labels=labels)
+        return Info(fields, read.name)
 
-    def our_tensors(self, structure: Build[Structure]) -> dict[str, Tensor]:
-        """Its tensors under the names that our structure has for them. Raises ValueError for tensors that no rule knows."""
-        tensors, rules = self.tensors(), self.layout.rules(structure)
-        if name_of(structure) == "seq2seq-classifier" or _tied(options(structure).get("head")):
-            tensors = self._without_copies(tensors)
-        return to_ours(tensors, rules).tensors
+    def our_tensors(self, structure: Build[Structure]) -> Translated:
+        """Its tensors under the names that our structure has for them, and the names that no rule knows."""
+        found = to_ours(self._without_copies(self.tensors(), structure), self.layout.rules(structure))
+        table, said = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
+        if table is not None and said is not None and len(table) != said:
+            raise ValueError(f"{self.path}: config.json: vocab_size is {said}, but there are vectors of {len(table)} tokens")
+        return found
 
-    def _without_copies(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Old files repeat the tokens' vectors as the head's weights: they must be the same, and are left out."""
-        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)]
+    def give(self, model: nn.Module, structure: Build[Structure], found: Translated, *, whole: bool = False) -> Taken:
+        """Copy its weights, found for a structure, into a model that was built of it; see ``take``."""
+        own = model.state_dict()
+        zero = [ours for ours, beside in self.layout.zero if ours in own and beside in found.tensors]
+        source = {name: torch.zeros_like(own[name]) for name in zero} | found.tensors
+        return take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+
+    def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
+        """Old files repeat the tokens' vectors, also as the head's weights: they must be the same, and are left out."""
+        globs = [*self.layout.copies, *(self.layout.tied if _tied(options(structure).get("head")) else ())]
+        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
         table = next((t for name, t in tensors.items() if name not in copies and _is_table(name)), None)
         if table is None:
             return tensors
@@ -153,6 +196,11 @@ class Published:
                     f"but {name} differs from them"
                 )
         return {name: tensor for name, tensor in tensors.items() if name not in copies}
+
+
+def _renamed(name: str) -> str:
+    """Files of the first years call a norm's weight and bias gamma and beta."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 def _is_table(name: str) -> bool:
@@ -208,37 +256,74 @@ BY_ID = ("embedder.parts.0.weight", "head.bias", "head.out.weight", "head.out.bi
 """Tensors with a row for each id. Published ones may have rows for ids that no tokenizer gives: those are left out."""
 
 
-def take(model: nn.Module, source: Mapping[str, Tensor], where: str | Path, rules: list[Rule] | None = None) -> Taken:
-    """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or has another shape."""
+def take(
+    model: nn.Module,
+    source: Mapping[str, Tensor],
+    where: str | Path,
+    rules: Sequence[Rule] = (),
+    *,
+    unknown: Sequence[str] = (),
+    whole: bool = False,
+) -> Taken:
+    """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or does not fit.
+
+    Args:
+        model: The structure.
+        source: Tensors by our names.
+        where: Where they are from.
+        rules: Their names there.
+        unknown: Names there that no rule knows.
+        whole: Whether nothing of the body may be left over, no layer and no id.
+    """
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     kept = set(model.state_dict())
     own = {name: tensor for name, tensor in own.items() if name in kept}
 
     def shown(name: str) -> str:
-        theirs = their_name(name, rules or [])
+        theirs = their_name(name, rules)
         return name if theirs == name else f"{theirs} ({name})"
 
-    cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
-    source = {**source, **cut}
-    wrong = [
-        f"{shown(n)} has shape {tuple(source[n].shape)}, here it is {tuple(t.shape)}"
-        for n, t in own.items()
-        if n in source and source[n].shape != t.shape
-    ]
-    new = [n for n in own if n not in source]
+    if not whole:
+        cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
+        source = {**source, **cut}
+    taken, new = [n for n in own if n in source], [n for n in own if n not in source]
+    left = [n for n in source if n not in own]
+    wrong = [why for n in taken if (why := _unfit(shown(n), source[n], own[n]))]
     missing = [shown(n) for n in new if _needed(n)]
     if len(missing) == len([n for n in own if _needed(n)]):
         wrong.append("nothing of it has a place here")
     elif missing:
         wrong.append(f"missing: {_some(missing)}")
+    elif whole and (over := [their_name(n, rules) for n in left if n.startswith(BODY)] + _of_body(unknown, rules)):
+        has, said = _layers(source), _layers(own)
+        wrong += [f"config.json says {said} layers, the file has {has}"] if has != said else []
+        wrong.append(f"no place for: {_some(over)}")
     if wrong:
         more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         raise ValueError(f"{where}: its weights do not fit this structure: {'; '.join(wrong[:8])}{more}")
     with torch.no_grad():
-        for name, tensor in own.items():
-            if name in source:
-                tensor.copy_(source[name])
-    return Taken([n for n in own if n in source], new, [n for n in source if n not in own])
+        for name in taken:
+            own[name].copy_(source[name])
+    return Taken(taken, new, [*dict.fromkeys(their_name(n, rules) for n in left), *unknown])
+
+
+def _unfit(name: str, theirs: Tensor, ours: Tensor) -> str | None:
+    """Why a tensor cannot be taken."""
+    if theirs.shape != ours.shape:
+        return f"{name} has shape {tuple(theirs.shape)}, here it is {tuple(ours.shape)}"
+    if theirs.is_floating_point() != ours.is_floating_point():
+        return f"{name} holds {str(theirs.dtype).removeprefix('torch.')}, here it is {str(ours.dtype).removeprefix('torch.')}"
+    return None if theirs.isfinite().all() else f"{name} holds NaN or infinite numbers"
+
+
+def _of_body(unknown: Sequence[str], rules: Sequence[Rule]) -> list[str]:
+    """Those that stand where the body's tensors are: ``bert.`` or ``encoder.``."""
+    roots = {rule.theirs.split(".")[0] for rule in rules if rule.ours[0].startswith(BODY)}
+    return [name for name in unknown if name.split(".")[0] in roots]
+
+
+def _layers(names: Iterable[str]) -> int:
+    return len({found[0] for name in names if (found := re.match(r"\w+\.stack\.layers\.\d+\.", name))})
 
 
 def _longer(theirs: Tensor, ours: Tensor) -> bool:
@@ -261,7 +346,7 @@ def begin(model: nn.Module, structure: Build[Structure]) -> Taken | None:
 
         return take(model, read_weights(folder / "model.safetensors"), folder)
     published = Published(folder)
-    return take(model, published.our_tensors(structure), published.path, published.layout.rules(structure))
+    return published.give(model, structure, published.our_tensors(structure))
 
 
 # ---------------------------------------------------------------------------------------------------------- whole models
@@ -309,6 +394,56 @@ class Loaded:
     published: Published
     taken: Taken
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The one beside it. Raises ValueError where there is none, or where it gives ids that the model does not have."""
+        place, texts = self.published.path, self.info.tokenized()
+        if not texts:
+            raise ValueError(f"{place} reads images: it has no tokenizer")
+        found = PublishedTokenizer(from_=str(place))
+        if found.vocab > texts[0].vocab:
+            raise ValueError(f"{place}: its tokenizer has {found.vocab} ids, but config.json: vocab_size is {texts[0].vocab}")
+        return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model as it is now in the layout it came from, with all that was said of it and stood beside it.
+
+        That is the rest of its config.json (special ids, the classes' names), its tokenizer, how it generates, how its vectors
+        are pooled: the package transformers loads the folder and uses it.
+
+        Args:
+            folder: Another folder than the one it came from.
+        """
+        old, new = self.published.path, Path(folder)
+        if new.resolve() == old.resolve():
+            raise ValueError(f"{new} is where the model came from: choose another folder")
+        save(self.model, self.structure, new, kind=self.published.layout.type)
+        rest = {key: value for key, value in self.published.config.items() if key not in OF_THE_FILE}
+        answers = [f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != PLACES]
+        named = _labels(answers[0].labels or self.published.config.labels()) if answers else {}
+        write_json(new / "config.json", {**rest, **read_json(new / "config.json"), **named})
+        copy_beside(old, new)
+        return new
+
+
+OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
+"""What a config.json says of the file beside it, and not of the model."""
+BESIDE = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.safetensors")
+"""What stands beside a published model's weights: its tokenizer, how it generates, the modules of sentence-transformers."""
+
+
+def copy_beside(old: Path, new: Path) -> None:
+    """Copy all that stands beside a published model's config and weights."""
+    for file in (file for glob in BESIDE for file in old.glob(glob)):
+        place = file.relative_to(old)
+        if str(place) != "config.json" and not place.name.endswith(".index.json"):
+            (new / place).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, new / place)
+
+
+def _labels(names: Sequence[str]) -> dict[str, Any]:
+    return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
 
 def load(name: str | Path, *, task: str | None = None) -> Loaded:
     """A published model: ``weft.models.load("minilm")``.
@@ -320,11 +455,11 @@ def load(name: str | Path, *, task: str | None = None) -> Loaded:
     published = Published(name)
     structure = published.structure(task)
     info = published.info(structure, task)
+    found = published.our_tensors(structure)
     model: Structure = structure(info)
-    rules = published.layout.rules(structure)
-    taken = take(model, published.our_tensors(structure), published.path, rules)
-    if taken.new and task in (None, published.task):
-        missing = [their_name(n, rules) for n in taken.new]
+    taken = published.give(model, structure, found, whole=True)
+    if taken.new and task in (None, *published._tasks):
+        missing = [their_name(n, published.layout.rules(structure)) for n in taken.new]
         raise ValueError(f"{published.path}: its weights do not fit its config.json: missing: {_some(missing)}")
     return Loaded(model.eval(), structure, info, published, taken)
 
@@ -332,7 +467,7 @@ def load(name: str | Path, *, task: str | None = None) -> Loaded:
 def save(
     model: nn.Module, structure: Build[Structure], folder: str | Path, *, kind: str | None = None, config: Mapping[str, Any] = {}
 ) -> Path:
-    """Write a structure in the Hugging Face layout, so that the package transformers reads it.
+    """Write a structure in the Hugging Face layout, so that the package transformers reads it; ``Loaded.save`` writes all of one.
 
     Args:
         model: The structure.
@@ -346,14 +481,19 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     theirs = to_theirs(tensors, found.rules(structure))
-    if theirs.unknown:
-        raise ValueError(f"a {found.type} has no place for: {_some(theirs.unknown)}")
+    zero = [name for name, _ in found.zero if name in tensors and not tensors[name].any()]
+    if unknown := [name for name in theirs.unknown if name not in zero]:
+        raise ValueError(f"a {found.type} has no place for: {_some(unknown)}")
+    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tagger.out.weight") if name in tensors]
+    if task == "choose" and classes:
+        task = "classify"  # the same choices of a language model
     title = next(title for title, of in found.tasks.items() if of == task)
     if task == "fill" and options(structure).get("relation") is not None:
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
     bare = title.endswith("Model") and found.prefix and not title.endswith(("LMHeadModel", "DoubleHeadsModel"))
     out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
-    sizes = found.sizes(tensors)
+    labels = _labels([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
+    sizes = {**found.sizes(tensors), **labels}
     content = {"model_type": found.type, "architectures": [title], **sizes, **found.write(structure), **config}
     write_json(folder / "config.json", content)
     save_file(out, str(folder / "model.safetensors"), metadata={"format": "pt"})

@@ -328,7 +328,8 @@ def _family(kind: str, title: str) -> None:
             write=partial(_write, kind=kind),
             rules=_rules,
             tasks={f"{title}ForConditionalGeneration": "write", f"{title}Model": "write"},
-            tied=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"),
+            tied=("lm_head.weight",),
+            copies=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
             ignored=("decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight",),
         )
     )

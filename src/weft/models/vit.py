@@ -179,8 +179,8 @@ def _write(tree: Any) -> dict[str, Any]:
 
 def _field(config: Config) -> Field:
     side = config["image_size"]
-    if not isinstance(side, int):
-        raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number")
+    if type(side) is not int or side < 1:
+        raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number from 1")
     return Field("image", config.get("num_channels", 3), kind="image", length=side, space="image")
 
 
