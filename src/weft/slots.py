@@ -634,6 +634,9 @@ class Noise:
     def __init__(self):
         pass
 
+    def check(self, field: Field) -> None:
+        """Raise ValueError where the vocabulary has not the ids that are needed."""
+
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         raise TypeError(f"{type(self).__name__} has no corrupt")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term, ids_of
 from weft.catalog import Build, block
@@ -31,7 +32,8 @@ class MaskedLM(Objective):
         hiding: Which: tokens, words or spans.
         mask: Of the hidden groups, how many become the mask.
         other: Of the hidden groups, how many become other tokens, drawn evenly.
-        static: Whether a text is hidden in the same way each time; otherwise it is in a new way in each epoch.
+        static: Whether a text is hidden in the same way each time, which depends on the seed; otherwise it is in a new way in
+            each epoch.
         pairing: How two segments are made of a text, and what is asked about them; None = nothing is.
 
     Example:
@@ -63,6 +65,7 @@ class MaskedLM(Objective):
         if not share and pairing is None:
             raise ValueError("share 0 without a pairing leaves nothing to learn")
         self.share, self.mask, self.other, self.static = share, mask, other, static
+        self.seed = torch.initial_seed()  # a run builds its network from its own seed
         self.hiding, self.pairing = hiding(), None if pairing is None else pairing()
         self.needs = (*((Fills,) if share else ()), *((Relates,) if pairing is not None else ()))
         self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary()
@@ -81,7 +84,7 @@ class MaskedLM(Objective):
         if not len(free):
             return None
         if self.static:
-            rng = np.random.default_rng(key("static", ids.tobytes().hex()))
+            rng = np.random.default_rng(key("static", self.seed, ids.tobytes().hex()))
         hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Picks("text", free[:0], free[:0]))
         made = Instance(text=Marked(hidden, whole.marks) if isinstance(whole, Marked) else hidden, picks=picks)
         if related is not None:
