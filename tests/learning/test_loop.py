@@ -340,9 +340,7 @@ def test_rows_without_anything_to_learn_are_counted_when_there_is_no_update():
 
     loop = loop_over(rows([4]), steps=3)
     loop.phases[0].feed = Empty(rows([4]))
-    with pytest.raises(
-        ValueError, match=r"0 rows are left out; 12 times the objective had nothing to learn from a row: too short"
-    ):
+    with pytest.raises(ValueError, match="left out; 12 times the objective had nothing to learn from a row: too short"):
         loop.run(resume=False)
 
 

@@ -190,7 +190,7 @@ def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
 
 @pytest.mark.parametrize("noise", [RandomSpans, ReplaceSpans])
 def test_a_noise_with_sentinels_needs_spare_ids(noise: Any) -> None:
-    with pytest.raises(ValueError, match="the vocabulary of 'text' has 0 spare ids for sentinels.*with-sentinels"):
+    with pytest.raises(ValueError, match=r"the vocabulary of 'text' has 0 spare ids for sentinels.*with-sentinels"):
         Denoising(Info({"text": Field("text", 50)}), 8, noise=noise)
 
 

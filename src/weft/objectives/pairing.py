@@ -19,9 +19,9 @@ DRAWS = 20
 class NextSentence(Pairing):
     """Whether the second segment follows the first, or comes from another text.
 
-    The text is cut at a random place; in a share of the cases what follows the cut is replaced by the end of another text, equally
-    long. That other text is drawn in all cases, and where it is short the cut is moved to fit, so that neither lengths nor what is
-    left out tell the cases apart. Without another text there is no pair.
+    The text is cut at a random place; in a share of the cases what follows the cut is replaced by the end of another text, as
+    long. That other text is drawn in all cases, and where it is short the cut is moved to fit, so that neither the lengths nor
+    what is left out tell the cases apart. Without another text there is no pair.
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
