@@ -165,6 +165,7 @@ class Run:
         search = self.judging().search
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
+        done = 0
         for group in _batched((cells_of(codec.info, text) for text in texts), batch):
             examples = [example_of(codec, row) for row in group]
             prepared = [
@@ -175,10 +176,12 @@ class Run:
             found: Iterator[tuple[Any, list[float]]] = iter(())
             if kept:
                 rows = self._batch(kept)
-                with torch.inference_mode():
+                rows = replace(rows, rows=tuple(done + n for n, instance in enumerate(prepared, 1) if instance is not None))
+                with torch.inference_mode(), rows.naming("those asked", 1):
                     predictions = objective.predict(self.model, rows, search)
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
+            done += len(group)
             labels = codec.info["label"].labels if "label" in codec.info else ()
             kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
             for row, instance, example in zip(group, prepared, examples, strict=True):

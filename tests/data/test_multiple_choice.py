@@ -272,3 +272,10 @@ def test_weft_new_guesses_it(tmp_path: Path) -> None:
     assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"count_from": "1"}
     (tmp_path / "c.tsv").write_text("text\tlabel\n" + "a good film indeed\tyes\na bad film indeed\tno\n" * 10)
     assert guess([str(tmp_path / "c.tsv")]).source == "labelled-text"
+
+
+def test_weft_new_skips_rows_with_an_empty_choice(tmp_path: Path) -> None:
+    rows = [{"question": f"{n}?", "choices": ["yes", "no" if n else " "], "answer": "A"} for n in range(8)]
+    made = guess([written(tmp_path / "a.jsonl", *rows)])
+    assert made.source == "multiple-choice" and "1 of 8 rows have an empty choice" in made.options["on_bad_row"]
+    assert "on_bad_row: skip" in recipe_for(made, tmp_path)

@@ -90,7 +90,8 @@ def paired(
 
         p = (1 + samples with |difference| >= |difference on the rows themselves|) / (1 + samples)
 
-    A system against itself gives 1; where a figure of a system is not defined (nan), neither is p. A metric without ``statistics`` is computed again for every sample, at most 200 times.
+    A system against itself gives 1; where a figure of a system is not defined (nan), neither is p. A metric without
+    ``statistics`` is computed again for every sample, at most 200 times.
 
     Args:
         metric: What gives the figures.

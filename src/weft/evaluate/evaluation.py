@@ -94,7 +94,9 @@ class Evaluation:
             batches = evaluation_batches(dataset, objective, self.batch, (0,))
             for batch in batches:
                 moved = batch.to(device)
-                for name, term in objective(model, moved, Clock()).items():
+                with batch.naming("the rows"):
+                    loss = objective(model, moved, Clock())
+                for name, term in loss.items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
                     weights[name] = term.weight

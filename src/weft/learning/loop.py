@@ -201,7 +201,7 @@ class Loop:
         for i, micro in enumerate(micros):
             self.reseed(phase, repeat, again, i)
             with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.hold():
-                with spent.on("forward"), self.autocast():
+                with spent.on("forward"), self.autocast(), micro.batch.naming(phase.phase.data):
                     terms = phase.step(micro.batch, clock)
                 value = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
                 if not value.requires_grad:
