@@ -424,7 +424,7 @@ class Batch:
 
     @contextmanager
     def naming(self, of: str, first: int = 0) -> Iterator[None]:
-        """A ValueError inside names the row of the dataset with most tokens in a sequence: texts may be too long for a network."""
+        """A ValueError inside names the row with most tokens in a sequence: a text may be too long for a network."""
         try:
             yield
         except ValueError as error:
