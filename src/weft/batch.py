@@ -332,6 +332,19 @@ class Passage:
     score: float = 0.0
 
 
+@dataclass(frozen=True)
+class Filled:
+    """What was found to stand at the masks of a text.
+
+    Args:
+        of: The name of the text's field.
+        ids: An id for each mask.
+    """
+
+    of: str
+    ids: tuple[int, ...]
+
+
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
