@@ -11,12 +11,14 @@ import pytest
 import torch
 from tests.commands import weft
 
-from weft.batch import Field, Filled, Info, collate
+from weft.batch import Batch, Field, Filled, Info, collate
 from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, Word, WordPiece
 from weft.data.masking import Masking
+from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
 from weft.run import read_run_text
+from weft.slots import Objective
 
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
@@ -66,16 +68,20 @@ def filler() -> Any:
     return bert(dim=16, layers=1, heads=2, hidden=16, length=32, task="fill")(INFO).eval()
 
 
+def asked(objective: Objective, *texts: Any) -> Batch:
+    instances = [objective.ask({"text": np.array(text)}) for text in texts]
+    return collate([instance for instance in instances if instance is not None])
+
+
 def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
     model, objective = filler(), MaskedLM(INFO, 16)
     texts = [np.array([8, 4, 9, 4]), np.array([4, 10, 11, 12, 13])]
-    found = objective.predict(model, collate([objective.ask({"text": text}) for text in texts]), None)  # pyright: ignore
+    found = objective.predict(model, asked(objective, *texts), Greedy())
     assert [len(one.ids) for one in found] == [2, 1]
     for text, one in zip(texts, found, strict=True):
         assert isinstance(one, Filled) and one.of == "text"
-        asked = collate([objective.ask({"text": text})])
         with torch.no_grad():
-            logits_TV = model.head(model.encode(asked["text"]).data[0])
+            logits_TV = model.head(model.encode(asked(objective, text)["text"]).data[0])
         logits_TV[:, INFO["text"].reserved()] = -torch.inf
         assert list(one.ids) == logits_TV.argmax(-1)[np.flatnonzero(text == 4)].tolist()
 
@@ -84,19 +90,19 @@ def test_the_first_part_of_several_is_asked() -> None:
     model = filler()
     objective = Weighted(INFO, 16, parts={"fill": MaskedLM, "other": NextToken})
     assert objective.fills and not Weighted(INFO, 16, parts={"other": NextToken, "fill": MaskedLM}).fills
-    asked = collate([objective.ask({"text": np.array([8, 4, 9])})])
     alone = MaskedLM(INFO, 16)
-    (wanted,) = alone.predict(model, collate([alone.ask({"text": np.array([8, 4, 9])})]), None)  # pyright: ignore
-    assert objective.predict(model, asked, None) == [wanted]  # pyright: ignore
+    (wanted,) = alone.predict(model, asked(alone, [8, 4, 9]), Greedy())
+    assert objective.predict(model, asked(objective, [8, 4, 9]), Greedy()) == [wanted]
 
 
 def test_what_cannot_be_filled_is_refused() -> None:
     objective, example = MaskedLM(INFO, 16), {"text": np.arange(8, 20)}
     with pytest.raises(ValueError, match=r"there is no mask in it: write <mask> or \[MASK\]"):
         objective.ask(example)
-    hidden = collate([objective.prepare(example, np.random.default_rng(0), None)])
+    hidden = objective.prepare(example, np.random.default_rng(0), None)
+    assert hidden is not None
     with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
-        objective.predict(filler(), hidden, None)  # pyright: ignore
+        objective.predict(filler(), collate([hidden]), Greedy())
     assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
 
 
@@ -116,5 +122,5 @@ learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.
     with pytest.raises(ValueError, match="row 2 of those asked: there is no mask in it"):
         run.predict(["the <mask>", "the cat"])
     Path("asked.txt").write_text("the dog <mask> on the rug [MASK]\n")
-    assert weft("predict", "run", "asked.txt").stdout == "sat | .\n"
-    assert '"answer": ["sat", "."]' in weft("predict", "run", "asked.txt", "--json").stdout
+    assert weft("predict", "run", "asked.txt").out == "sat | .\n"
+    assert '"answer": ["sat", "."]' in weft("predict", "run", "asked.txt", "--json").out

@@ -127,7 +127,7 @@ class MaskedLM(Objective):
             loss["relation"] = Term(nll_B.sum(), len(batch))
         return loss
 
-    def ask(self, example: Example) -> Instance | None:
+    def ask(self, example: Example) -> Instance:
         """The text as it is: the masks that stand in it are asked about."""
         whole = self.given(example)
         ids = ids_of(whole)
