@@ -124,3 +124,20 @@ def test_a_number_is_answered_as_a_number(home):
     assert isinstance(answer.value(), float)
     (example,) = look_at(run, ["a 1 b\ta 2 b"])
     assert float(example.output) == pytest.approx(answer.value())
+
+
+def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
+    recipe = (
+        "data: {type: labelled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
+        "structure: {type: bert, task: classify, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
+        "learning: {type: gradient, steps: 1, batch: 2000}\n"
+    )
+    with pytest.raises(ValueError, match=r"12 learned positions.*row 8 of train, counted from 0: 31 tokens"):
+        read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)
+    run = read_run_text(recipe % 40, "r.yaml", tmp_path)
+    run.train(tmp_path / "two", quiet=True)
+    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of those asked, counted from 1: 51 tokens"):
+        run.predict(["a", "b", "a " * 50, "a"])
+    with pytest.raises(ValueError, match=r"row 3 of those asked"):
+        run.predict(["a", "b", "a " * 50, "a"], batch=2)

@@ -18,6 +18,7 @@ from weft.batch import Clock
 from weft.build import build_network, plans
 from weft.check import Report, check, imagine_batch
 from weft.cost import Unfilled, counting
+from weft.recipe import RecipeError
 from weft.run import Run, read_run, read_run_text
 
 LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
@@ -161,3 +162,27 @@ def test_the_compiler_is_not_loaded() -> None:
     code = "import sys; from weft.check import check; from weft.run import read_run; check(read_run('dates'))"
     code += "; sys.exit('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  type: denoising\nstructure: t5\n" + LEARNING
+
+
+@pytest.mark.parametrize(
+    "tokenizer, message",
+    [("byte", "has 0 spare ids for sentinels"), ("{type: with-sentinels, number: 2}", "spans need .* 2 spare ids")],
+)
+def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
+    run = read_run_text(SPANS % tokenizer, "r.yaml", tmp_path)
+    with pytest.raises(RecipeError, match=message) as found:
+        check(run)
+    (problem,) = found.value.problems
+    assert problem.path == "objective"
+
+
+def test_a_pairing_is_checked_with_other_texts(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
+    text = "data: {type: plain-text, train: t.txt}\nobjective: {type: masked-lm, pairing: next-sentence}\n" + LEARNING
+    run = read_run_text(text + "structure: {type: bert, dim: 16, layers: 1, heads: 2, hidden: 16}\n", "r.yaml", tmp_path)
+    (report,) = check(run)
+    assert "relation" in report.terms

@@ -72,3 +72,18 @@ def test_imagined_rows_have_different_numbers_of_texts_and_a_label_among_them() 
         "choices": sum(map(len, examples[0]["choices"].parts)),
         "choices/sizes": len(examples[0]["choices"]),
     }
+
+
+def test_what_goes_wrong_with_a_batch_names_its_longest_row() -> None:
+    parts = [Several(tuple(np.array(part) for part in row)) for row in ROWS]
+    made = collate([Instance(choices=part, text=np.arange(1, 3)) for part in parts], [30, 31, 32])
+    for batch in (made, collate([Instance(inner=Instance(choices=part)) for part in parts], [30, 31, 32])):
+        with (
+            pytest.raises(ValueError, match=r"long \(the longest row here is row 31 of train.* 0: 4 tokens"),
+            batch.naming("train"),
+        ):
+            raise ValueError("too long")
+    with pytest.raises(ValueError, match=r"^too long$"), collate([Instance(text=np.arange(3))]).naming("train"):
+        raise ValueError("too long")
+    with pytest.raises(KeyError), made.naming("train"):
+        raise KeyError("x")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Any
@@ -331,6 +332,19 @@ class Passage:
     score: float = 0.0
 
 
+@dataclass(frozen=True)
+class Filled:
+    """What was found to stand at the masks of a text.
+
+    Args:
+        of: The name of the text's field.
+        ids: An id for each mask.
+    """
+
+    of: str
+    ids: tuple[int, ...]
+
+
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
@@ -420,6 +434,32 @@ class Batch:
     def tokens(self) -> int:
         """Real tokens in its sequences; an image counts as its side, as it does where a batch is filled."""
         return sum(_tokens(s) for s in self.sequences())
+
+    @contextmanager
+    def naming(self, of: str, first: int = 0) -> Iterator[None]:
+        """A ValueError inside names the row with most tokens in a sequence: a text may be too long for a network."""
+        try:
+            yield
+        except ValueError as error:
+            lengths = list(self._lengths())
+            if not lengths or len(self.rows) != len(self) or type(error) is not ValueError:
+                raise
+            longest_B = torch.stack(lengths).amax(0)
+            row, tokens = self.rows[int(longest_B.argmax())], int(longest_B.max())
+            raise ValueError(
+                f"{error} (the longest row here is row {row} of {of}, counted from {first}: {tokens} tokens)"
+            ) from None
+
+    def _lengths(self) -> Iterator[Tensor]:
+        """B: the tokens of each row, of every field that has some; of several sequences, those of the longest."""
+        for value in self.fields.values():
+            if isinstance(value, Seq) and value.data.ndim == 2:
+                yield value.lengths()
+            elif isinstance(value, Ragged) and value.seq.data.ndim == 2:
+                blank_B = value.owner_N.new_zeros(value.rows)
+                yield blank_B.scatter_reduce(0, value.owner_N, value.seq.lengths(), "amax")
+            elif isinstance(value, Batch):
+                yield from value._lengths()
 
     def sequences(self) -> Iterator[Seq]:
         for value in self.fields.values():

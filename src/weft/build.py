@@ -99,7 +99,7 @@ def build_network(
     with torch.device(device):
         model = plan.structure(info)
         factories = plan.objective if isinstance(plan.objective, dict) else {"": plan.objective}
-        objectives: dict[str, Objective] = {name: build(info, model.dim) for name, build in factories.items()}
+        objectives = {name: _objective(build, info, model.dim) for name, build in factories.items()}
     if tell is not None:
         try:
             taken = begin(model, plan.structure)
@@ -111,6 +111,16 @@ def build_network(
         for name, objective in objectives.items():
             _check_fit(model, objective, plan.structure, factories[name])
     return Network(model, objectives)
+
+
+def _objective(build: Any, info: Info, dim: int) -> Objective:
+    """Raises RecipeError where it stands, in place of a ValueError: it is not the structure that is wrong."""
+    try:
+        return build(info, dim)
+    except RecipeError:
+        raise
+    except ValueError as error:
+        raise _refuse(build, str(error)) from None
 
 
 def _check_fit(model: Any, objective: Objective, structure: Any, factory: Any) -> None:

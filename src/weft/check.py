@@ -116,7 +116,7 @@ def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:
 def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
     learning.compile = False  # what is only looked at need not be compiled
     loop, device = _loop(plan, learning, network, "meta"), "meta"
-    batches = [imagine_batch(info, phase.objective, learning.batch) for phase in loop.phases]
+    batches = [_imagine(plan, network, info, phase.objective, learning.batch) for phase in loop.phases]
     number = sum(p.numel() for p in network.parameters().values())
     if number <= _FEW_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _FEW_OPERATIONS:
         device = "cpu"
@@ -149,15 +149,26 @@ def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
     return Report(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
 
 
+def _imagine(plan: Plan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
+    """What an objective refuses in the data is said of the objective."""
+    try:
+        return imagine_batch(info, objective, budget)
+    except ValueError as error:
+        name = next(name for name, one in network.objectives.items() if one is objective)
+        part = plan.objective[name] if isinstance(plan.objective, dict) else plan.objective
+        raise _located(part, error) from error
+
+
 def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
     lengths = {name: np.array([length]) for name, length in info.lengths(info.imagine(rng)).items()}
     lengths |= {f.name: np.array([f.length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
+    others = [info.imagine(rng) for _ in range(8)]
     instances: list[Instance] = []
     for _ in range(max(1, min(4096, budget // max(1, cost)))):
-        instance = objective.prepare(info.imagine(rng), rng, None)
+        instance = objective.prepare(info.imagine(rng), rng, others)
         if instance is not None:
             instances.append(instance)
     if not instances:

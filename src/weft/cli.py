@@ -250,13 +250,14 @@ def predict(
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say the class, tags, number, right choice or answer of each line, as they come, in order. Texts of a row have tabs between
+    """Say the class, tags, number, right choice or answer of each line, or the tokens at its masks (<mask>), as they come, in
+    order. Texts of a row have tabs between
     them: two texts; a question and its context; a question and each of its choices."""
     _plugins(imports)
     from weft.run import load
 
     trained = load(run)
-    if not {"Classifies", "Tags", "Chooses", "Points"} & {p.__name__ for p in trained.model.provides()}:
+    if not {"Classifies", "Tags", "Chooses", "Points", "Fills"} & {p.__name__ for p in trained.model.provides()}:
         raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
     assert trained.codec is not None
     info = trained.codec.info

@@ -28,6 +28,7 @@ _SPLITS = {"train": "train", "training": "train", "valid": "valid", "validation"
 }
 _TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 _TAG = re.compile(r"O|[BIESLU]-\S+")
+_EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -200,18 +201,22 @@ class _Column:
 
 
 def _choosing(splits: dict[str, list[str]]) -> Guess | None:
-    """Whether nearly all rows are questions with choices."""
+    """Whether nearly all rows are questions with choices; those of which a choice is empty can be told, and are skipped."""
     file = list_files(splits["train"][0])[0]
     counts: tuple[Literal[0, 1] | None, ...] = (None, 1)
-    found: dict[Literal[0, 1] | None, tuple[int, int]] = {}
+    found: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
     for count_from in counts:
         rows = list(islice(MultipleChoice(train=file, count_from=count_from).rows([Cursor([file])]), _LOOK))
-        found[count_from] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows)
+        empty = sum(bool(_EMPTY_CHOICE.fullmatch(row.problem or "")) for row in rows)
+        found[count_from] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
     best = max(counts, key=lambda count_from: found[count_from][0])
-    good, there = found[best]
-    if not good or good <= 0.95 * there:
+    good, there, empty = found[best]
+    if not good or good + empty <= 0.95 * there:
         return None
-    return Guess("multiple-choice", splits, {} if best is None else {"count_from": str(best)}, "questions with several choices")
+    options = {} if best is None else {"count_from": str(best)}
+    if empty:
+        options["on_bad_row"] = f"skip                 # {empty} of {there} rows have an empty choice"
+    return Guess("multiple-choice", splits, options, "questions with several choices")
 
 
 def _table(splits: dict[str, list[str]]) -> Guess:

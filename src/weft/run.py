@@ -16,11 +16,11 @@ import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
 from weft.asked import Asked, cells_of, read_apart
-from weft.batch import Batch, Clock, Hypothesis, Info, Instance, Several, between, collate
+from weft.batch import Batch, Clock, Example, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
 from weft.catalog import Build
 from weft.choices import Natural
-from weft.data import example_of, load_codec
+from weft.data import example_of, load_codec, with_masks
 from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
 from weft.folder import RunFolder, next_folder
@@ -154,7 +154,8 @@ class Run:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
     def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
-        """The answer to each text as the data writes it: a class, tags, a number, an excerpt. Rows of several texts are tuples,
+        """The answer to each text as the data writes it: a class, tags, a number, an excerpt; of a run that was trained by
+        ``masked-lm``, the best token at each <mask> of the text, with tabs between them. Rows of several texts are tuples,
         or dicts by field, with a list where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An
         image is said by its file's name."""
         return [answer.text for answer in self.predict_all(texts, batch)]
@@ -165,27 +166,31 @@ class Run:
         search = self.judging().search
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
+        done, reading = 0, with_masks(codec) if objective.fills else codec
         for group in _batched((cells_of(codec.info, text) for text in texts), batch):
-            examples = [example_of(codec, row) for row in group]
+            examples = [example_of(reading, row) for row in group]
             prepared = [
-                objective.prepare(example, np.random.default_rng(0), None) if _has_words(codec.info, row) else None
-                for row, example in zip(group, examples, strict=True)
+                _ask(objective, example, number) if _has_words(codec.info, row) else None
+                for number, (row, example) in enumerate(zip(group, examples, strict=True), done + 1)
             ]
             kept = [instance for instance in prepared if instance is not None]
             found: Iterator[tuple[Any, list[float]]] = iter(())
             if kept:
                 rows = self._batch(kept)
-                with torch.inference_mode():
+                rows = replace(rows, rows=tuple(done + n for n, instance in enumerate(prepared, 1) if instance is not None))
+                with torch.inference_mode(), rows.naming("those asked", 1):
                     predictions = objective.predict(self.model, rows, search)
                     shares = objective.probabilities(self.model, rows)
                 found = zip(predictions, shares.tolist() if shares is not None else [[]] * len(kept), strict=True)
+            done += len(group)
             labels = codec.info["label"].labels if "label" in codec.info else ()
             kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
             for row, instance, example in zip(group, prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
                 text = "" if prediction is None else readable(prediction, codec, row)
                 number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
-                yield Answer(text, dict(zip(labels[:number], share[:number], strict=True)) if share else {}, kind)
+                shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
+                yield Answer(text, shares, "labels" if isinstance(prediction, Filled) else kind)
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
@@ -271,6 +276,13 @@ class Error:
     loss: float
     prediction: str
     reference: dict[str, str]
+
+
+def _ask(objective: Objective, example: Example, number: int) -> Instance | None:
+    try:
+        return objective.ask(example)
+    except ValueError as error:
+        raise ValueError(f"row {number} of those asked: {error}") from None
 
 
 def _has_words(info: Info, row: Mapping[str, str]) -> bool:

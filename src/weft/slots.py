@@ -634,6 +634,9 @@ class Noise:
     def __init__(self):
         pass
 
+    def check(self, field: Field) -> None:
+        """Raise ValueError where the vocabulary has not the ids that are needed."""
+
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         raise TypeError(f"{type(self).__name__} has no corrupt")
 
@@ -668,6 +671,8 @@ class Objective(nn.Module):
 
     needs: tuple[type, ...] = ()
     """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, ..."""
+    fills: bool = False
+    """True where masks may stand in a text that is asked about, to be filled."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
 
@@ -703,8 +708,13 @@ class Objective(nn.Module):
         """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
         return {}
 
+    def ask(self, example: Example) -> Instance | None:
+        """What is asked of a row without its answer, for ``predict``; None = nothing can be."""
+        return self.prepare(example, np.random.default_rng(0), None)
+
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``Passage`` of a text."""
+        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``Passage`` of a text, what stands
+        at its masks (``Filled``)."""
         raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor | None:

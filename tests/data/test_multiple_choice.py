@@ -164,6 +164,15 @@ def test_without_the_question_the_same_rows_are_held_out(tmp_path: Path) -> None
     assert list(both[1].codec.info.fields) == ["choices", "label"] and set(both[1].splits["train"][0]) == {"choices", "label"}
 
 
+def test_rows_are_the_same_only_if_question_and_choices_are(tmp_path: Path) -> None:
+    rows = [{"question": "Which is right?", "choices": [f"{n}", f"not {n}"], "answer": "A"} for n in range(40)]
+    turned = [{**row, "choices": row["choices"][::-1], "answer": "B"} for row in rows]
+    corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows, *turned), tokenizer=Word, hold_out=0.2).open()
+    sides = {split: [frozenset(r.raw(n)["choices"].split("\t")) for n in range(len(r))] for split, r in corpus.splits.items()}
+    assert len(sides["valid"]) == 16 and len(sides["train"]) == 64
+    assert not set(sides["valid"]) & set(sides["train"])
+
+
 # ---------------------------------------------------------------------------------------------------------------- bad input
 
 
@@ -263,3 +272,10 @@ def test_weft_new_guesses_it(tmp_path: Path) -> None:
     assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"count_from": "1"}
     (tmp_path / "c.tsv").write_text("text\tlabel\n" + "a good film indeed\tyes\na bad film indeed\tno\n" * 10)
     assert guess([str(tmp_path / "c.tsv")]).source == "labelled-text"
+
+
+def test_weft_new_skips_rows_with_an_empty_choice(tmp_path: Path) -> None:
+    rows = [{"question": f"{n}?", "choices": ["yes", "no" if n else " "], "answer": "A"} for n in range(8)]
+    made = guess([written(tmp_path / "a.jsonl", *rows)])
+    assert made.source == "multiple-choice" and "1 of 8 rows have an empty choice" in made.options["on_bad_row"]
+    assert "on_bad_row: skip" in recipe_for(made, tmp_path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from importlib import import_module
 
 import numpy as np
@@ -122,6 +123,13 @@ def test_intervals_without_statistics():
         assert slow[name] == pytest.approx((low, high), abs=0.25 * (high - low))
     found = bootstrap(Correlation(), *data(Correlation(), 50), samples=50)
     assert set(found) == {"pearson", "spearman"} and all(-1 <= low < high <= 1 for low, high in found.values())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_figure_that_is_not_defined_has_no_interval_and_is_not_compared():
+    rows = [{"label": "4"}] * 6
+    assert bootstrap(Correlation(), list("123456"), rows) == {}
+    assert all(map(math.isnan, paired(Correlation(), list("123456"), list("654321"), rows).values()))
 
 
 def test_groups_that_are_missing_from_some_samples():

@@ -331,6 +331,19 @@ def test_training_that_could_make_no_update_says_so():
             loop_over(rows([5, 2, 3]), Always, steps=3, on_nonfinite=policy).run(resume=False)
 
 
+def test_rows_without_anything_to_learn_are_counted_when_there_is_no_update():
+    class Empty(Fixed):
+        skipped = 0
+
+        def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+            self.skipped += 4
+
+    loop = loop_over(rows([4]), steps=3)
+    loop.phases[0].feed = Empty(rows([4]))
+    with pytest.raises(ValueError, match="left out; 12 times the objective had nothing to learn from a row: too short"):
+        loop.run(resume=False)
+
+
 def test_a_figure_that_is_not_a_number_is_never_the_best():
     class Odd(Quiet):
         figures = iter([float("nan"), 0.1, float("nan")])

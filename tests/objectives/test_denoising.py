@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,6 +159,41 @@ def test_infilling_has_poisson_spans_and_some_of_no_token() -> None:
     assert 2.4 < np.mean(lengths) < 3.2
 
 
+def test_infilling_with_short_spans_does_not_blow_a_text_up() -> None:
+    ids = np.arange(7, 67)
+    for seed in range(5):
+        source = TextInfilling(mean=0.001).corrupt(ids, rng(seed), FIELD).source
+        assert (source != MASK).sum() == 42 and (source == MASK).sum() <= 60 + 18
+
+
+def test_special_ids_in_a_text_are_not_masked() -> None:
+    ids = np.array([30, Special.sep, 31, 32, Special.unk, 33, VOCAB - 1, 34, 35, 36])
+    special = np.isin(ids, FIELD.reserved())
+    hidden = np.zeros(len(ids), bool)
+    for seed in range(100):
+        source = TokenMasking(share=0.4, other=0.3).corrupt(ids, rng(seed), FIELD).source
+        assert (source[special] == ids[special]).all() and (source == MASK).sum() <= 3
+        hidden |= source != ids
+    assert (hidden == ~special).all()
+    only = np.array([Special.sep, Special.unk, 30])
+    assert TokenMasking().corrupt(only[:2], rng(), FIELD).source.tolist() == only[:2].tolist()
+
+
+@pytest.mark.parametrize("noise", [TokenMasking, TextInfilling, Chained, partial(Chained, parts=[TokenDeletion, TokenMasking])])
+def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
+    bare = Info({"text": Field("text", 50, special=Special(mask=-1))})
+    with pytest.raises(ValueError, match="the vocabulary of 'text' has no id for a mask"):
+        Denoising(bare, 8, noise=noise)
+    Denoising(bare, 8, noise=partial(TokenMasking, other=1.0))
+    Denoising(bare, 8, noise=TokenDeletion)
+
+
+@pytest.mark.parametrize("noise", [RandomSpans, ReplaceSpans])
+def test_a_noise_with_sentinels_needs_spare_ids(noise: Any) -> None:
+    with pytest.raises(ValueError, match=r"the vocabulary of 'text' has 0 spare ids for sentinels.*with-sentinels"):
+        Denoising(Info({"text": Field("text", 50)}), 8, noise=noise)
+
+
 def test_sentences_stay_whole() -> None:
     ids = np.array([31, 32, 20, 33, 20, 34, 35, 36])
     seen = {tuple(SentencePermutation().corrupt(ids, rng(seed), FIELD).source.tolist()) for seed in range(200)}
@@ -243,6 +279,14 @@ def test_dynamic_differs_between_draws_and_static_does_not() -> None:
     assert masked(ids[:-1], 1, static=True)["picks"].at.tolist() != first["picks"].at.tolist()
 
 
+def test_static_places_depend_on_the_seed() -> None:
+    ids, found = np.arange(7, 107), []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        found.append(masked(ids, static=True)["picks"].at.tolist())
+    assert found[0] == found[2] != found[1]
+
+
 def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
     from weft.batch import pack_pieces
@@ -295,14 +339,43 @@ def test_next_sentences_are_the_texts_own_or_anothers() -> None:
     belonging = 0
     for seed in range(400):
         found = NextSentence().pair(POOL[0]["text"], rng(seed), POOL, "text")
-        if found is None:
-            continue
+        assert found is not None
         if found.belong:
             belonging += 1
             assert [*found.first, *found.second] == POOL[0]["text"].tolist()
         else:
             assert found.second.min() >= 57 and len(found.second)
     assert 160 < belonging < 240
+
+
+def test_lengths_and_ends_do_not_tell_whether_a_next_sentence_belongs() -> None:
+    """Texts of very different lengths; each ends with an id of its own that no other place has."""
+    sizes = [2, 3, 4, 5, 8, 13, 21, 60]
+    pool = Pool({"text": np.append(np.full(n - 1, 10 + i), 100 + i)} for i, n in enumerate(sizes))
+    lengths: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+    for seed in range(4000):
+        ids = pool[seed % len(pool)]["text"]
+        found = NextSentence().pair(ids, rng(seed), pool, "text")
+        assert found is not None
+        assert len(found.first) + len(found.second) == len(ids) and len(found.first) and len(found.second)
+        assert found.second[-1] >= 100  # either way it ends where its text ends
+        assert found.belong == (found.second[-1] == ids[-1])
+        lengths[found.belong].append((len(found.first), len(found.second)))
+    share = len(lengths[True]) / 4000
+    assert abs(share - 0.5) < 0.03
+    for part in (0, 1):
+        of = {belong: np.array([pair[part] for pair in pairs]) for belong, pairs in lengths.items()}
+        assert abs(of[True].mean() - of[False].mean()) < 0.15 * of[True].std()
+    best = max(np.mean([p[1] > n for p in lengths[True]]) - np.mean([p[1] > n for p in lengths[False]]) for n in range(60))
+    assert best < 0.05  # no length of the second segment separates them
+
+
+def test_without_another_text_there_is_no_pair() -> None:
+    ids = POOL[0]["text"]
+    for pool in (None, POOL[:1], [{"text": ids}, {"text": ids.copy()}], [{"text": ids}, {"text": np.array([99])}]):
+        assert all(NextSentence().pair(ids, rng(seed), pool, "text") is None for seed in range(20))
+    alone = NextSentence(other=0.0).pair(ids, rng(), None, "text")
+    assert alone is not None and alone.belong
 
 
 def test_sentence_order_swaps_half() -> None:

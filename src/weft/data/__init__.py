@@ -12,6 +12,7 @@ from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.image import read_image
 from weft.data.labelled import LabelledText
 from weft.data.labelled_images import LabelledImages
+from weft.data.masking import with_masks
 from weft.data.multiple_choice import MultipleChoice
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
@@ -62,4 +63,5 @@ __all__ = [
     "rows",
     "save_codec",
     "survives",
+    "with_masks",
 ]

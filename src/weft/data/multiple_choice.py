@@ -59,6 +59,7 @@ class MultipleChoice(Written):
     """
 
     by = "question"
+    compared = ("question", "choices")
     several = ("choices",)
 
     def __init__(
@@ -93,6 +94,9 @@ class MultipleChoice(Written):
 
     def texts(self) -> dict[str, str]:
         return {"question": "text", "choices": "text"} if self.given == "question" else {"choices": "text"}
+
+    def same(self, cells: Mapping[str, str]) -> str:
+        return "\t".join([cells["question"], *sorted(cells["choices"].split("\t"))])
 
     def answers(self) -> dict[str, Answer]:
         return {"label": Answer("label", PLACES)}

@@ -91,7 +91,7 @@ class Written(Data):
     words = False
     """Whether the texts are given as words with spaces between them."""
     by = "text"
-    """Rows that have the same text in this field stay together when some are held out."""
+    """Rows that have the same text in this field stay together when some are held out (see ``same``)."""
     compared: tuple[str, ...] = ()
     """The fields by which rows are compared with training; none = ``by`` alone."""
     generated = "text"
@@ -122,6 +122,10 @@ class Written(Data):
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         """The rows from where the cursors stand; a bad one has its problem, an empty one no cells."""
         raise TypeError(f"{type(self).__name__} has no rows")
+
+    def same(self, cells: Mapping[str, str]) -> str:
+        """What rows have in common that stay together when some are held out."""
+        return cells[self.by]
 
     def files(self, place: Any) -> list[list[str]]:
         """The files of a split, a list for each cursor."""
@@ -205,7 +209,7 @@ class Written(Data):
         """Everything that the rows depend on, apart from the content of the files and what tokenizers have learned."""
         left_out = {*SPLITS, *without}
         chosen = {name: fingerprints.of_option(getattr(self, name)) for name in choices(type(self)) if name not in left_out}
-        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen]
+        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.compared]
 
     def _there(self, name: str) -> list[list[str]]:
         """The files of a split; they must exist."""
@@ -266,7 +270,7 @@ class Written(Data):
         number = -1
         with (sample or Path(os.devnull)).open("w", encoding="utf-8") as stream:
             for number, row in enumerate(self._good(cursors, ledger)):
-                where = _hash(row.cells[self.by])
+                where = _hash(self.same(row.cells))
                 if holds_out and number <= EXACT:
                     hashes.append(where)
                 for name, answer in answers.items():
@@ -359,10 +363,10 @@ class Written(Data):
         try:
             tell(f"preparing {name}", noted, total)
             for number, row in enumerate(self._good(cursors, ledger), 1):
-                text = row.cells[self.by]
-                if keep is None or keep(text):
+                same = self.same(row.cells)
+                if keep is None or keep(same):
                     waiting.append(row)
-                    signs += len(text)
+                    signs += len(same)
                 else:
                     ledger.counts[other] += 1
                 if number % _ROWS and signs < _SIGNS:

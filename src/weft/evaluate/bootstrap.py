@@ -5,6 +5,7 @@ Shape suffixes: S samples, N rows, K statistics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -37,7 +38,7 @@ def bootstrap(
 
     The rows are drawn again with replacement, ``samples`` times; the interval leaves out (1 - level) / 2 of the figures at
     each end. A metric with ``statistics`` gives intervals for what its ``from_statistics`` gives (no groups). One without is
-    computed again for every sample, at most 200 times.
+    computed again for every sample, at most 200 times. A figure that is not defined (nan) has none.
 
     Efron 1979; for BLEU, Koehn 2004 (Statistical significance tests for machine translation evaluation).
 
@@ -66,8 +67,9 @@ def bootstrap(
         draws = (rng.integers(0, len(references), len(references)).tolist() for _ in range(samples))
         found = [metric.compute([predictions[i] for i in rows], [references[i] for i in rows]) for rows in draws]
     ends = [50 * (1 - level), 50 * (1 + level)]
-    # A group may be missing from some samples.
-    bounds = {name: np.nanpercentile([figures.get(name, np.nan) for figures in found], ends) for name in names}
+    # A group may be missing from some samples, and a figure not be defined for them.
+    values = {name: np.array([figures.get(name, np.nan) for figures in found]) for name in names}
+    bounds = {name: np.nanpercentile(of, ends) for name, of in values.items() if not np.isnan(of).all()}
     return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
 
 
@@ -88,7 +90,8 @@ def paired(
 
         p = (1 + samples with |difference| >= |difference on the rows themselves|) / (1 + samples)
 
-    A system against itself gives 1. A metric without ``statistics`` is computed again for every sample, at most 200 times.
+    A system against itself gives 1; where a figure of a system is not defined (nan), neither is p. A metric without
+    ``statistics`` is computed again for every sample, at most 200 times.
 
     Args:
         metric: What gives the figures.
@@ -118,10 +121,13 @@ def paired(
     p_values: dict[str, float] = {}
     for name, difference in observed.items():
         differences = np.array([figures.get(name, np.nan) for figures in found])
+        if np.isnan(difference):
+            p_values[name] = math.nan
+            continue
         if method == "bootstrap":
             differences -= np.nanmean(differences)
-        # Sums of the same numbers in another order may differ in the last digits.
-        extreme = np.abs(differences) >= abs(difference) - 1e-9 * max(1.0, abs(difference))
+        # Sums of the same numbers in another order may differ in the last digits. What is not defined may be anything.
+        extreme = np.isnan(differences) | (np.abs(differences) >= abs(difference) - 1e-9 * max(1.0, abs(difference)))
         p_values[name] = float((1 + extreme.sum()) / (1 + samples))
     return p_values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ class Correlation(Metric):
     pearson = sum_i (x_i - x')(y_i - y') / sqrt(sum_i (x_i - x')^2 sum_i (y_i - y')^2), x' and y' the means;
     spearman = the same of the ranks, equal numbers sharing the mean of theirs
 
-    Where all numbers of a side are equal, correlation is not defined, and 0 is given.
+    Where all numbers of a side are equal, correlation is not defined, and the figures are no numbers (nan).
 
     Args:
         field: Column of the raw row with the number.
@@ -43,7 +44,7 @@ class Correlation(Metric):
 
 def _pearson(x: np.ndarray, y: np.ndarray) -> float:
     if (x == x[0]).all() or (y == y[0]).all():
-        return 0.0
+        return math.nan
     x, y = x - x.mean(), y - y.mean()
     # The largest number becomes 1: squares of large ones would overflow, of small ones vanish.
     x, y = x / np.abs(x).max(), y / np.abs(y).max()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Field, Hypothesis, Passage
+from weft.batch import Clock, Field, Filled, Hypothesis, Passage
 from weft.catalog import Build, block, name_of, slot
 from weft.choices import Count, Natural
 from weft.data import evaluation_batches
@@ -94,7 +94,9 @@ class Evaluation:
             batches = evaluation_batches(dataset, objective, self.batch, (0,))
             for batch in batches:
                 moved = batch.to(device)
-                for name, term in objective(model, moved, Clock()).items():
+                with batch.naming("the rows"):
+                    loss = objective(model, moved, Clock())
+                for name, term in loss.items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
                     weights[name] = term.weight
@@ -147,10 +149,12 @@ def _figures_of(metric: Metric) -> list[str] | None:
 
 def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:
     """A prediction about a row as the data writes it: the best text found, a class, several with a tab between them, tags, a
-    number, a passage of one of the row's texts."""
+    number, a passage of one of the row's texts, the tokens at its masks with a tab between them."""
     info = codec.info
     if isinstance(prediction, Passage):
         return codec.excerpt(prediction, row[prediction.of])
+    if isinstance(prediction, Filled):
+        return "\t".join(codec.tokenizers[info[prediction.of].space].tokens([i])[0].strip("▁Ġ") for i in prediction.ids)
     if isinstance(prediction, float):
         return f"{prediction:.6g}"
     if isinstance(prediction, int):

@@ -136,9 +136,11 @@ class Loop:
                 raise Interrupted
         if not any(self.progress.updates.values()):
             left_out = sum(map(len, self.progress.left_out.values()))
+            empty = sum(getattr(phase.feed, "skipped", 0) for phase in self.phases)
+            why = f"; {empty:,} times the objective had nothing to learn from a row: too short, or too few?" if empty else ""
             raise ValueError(
                 f"nothing was learnt: in {self.progress.round} rounds not one update could be made "
-                f"({self.progress.skips} were not finite, {left_out} rows are left out)"
+                f"({self.progress.skips} were not finite, {left_out} rows are left out{why})"
             )
 
     def run_phase(self, phase: Active) -> dict[str, Any]:
@@ -199,7 +201,7 @@ class Loop:
         for i, micro in enumerate(micros):
             self.reseed(phase, repeat, again, i)
             with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.hold():
-                with spent.on("forward"), self.autocast():
+                with spent.on("forward"), self.autocast(), micro.batch.naming(phase.phase.data):
                     terms = phase.step(micro.batch, clock)
                 value = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
                 if not value.requires_grad:

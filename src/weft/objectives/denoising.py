@@ -39,6 +39,7 @@ class Denoising(Objective):
         super().__init__(info, dim)
         self.text = info["text"] if "text" in info else info[info.target]
         self.noise, self.smoothing = noise(), label_smoothing
+        self.noise.check(self.text)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = example[self.text.name]

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Picks, Term, ids_of
+from weft.batch import Batch, Clock, Example, Filled, Info, Instance, Loss, Marked, Picks, Term, ids_of
 from weft.catalog import Build, block
 from weft.choices import Share
 from weft.keys import key
 from weft.objectives.given import Given
 from weft.objectives.hiding import Tokens
-from weft.slots import Fills, Hiding, Objective, Pairing, Relates, require
+from weft.slots import Fills, Hiding, Objective, Pairing, Relates, Search, require
 
 
 @block("masked-lm")
@@ -31,7 +32,8 @@ class MaskedLM(Objective):
         hiding: Which: tokens, words or spans.
         mask: Of the hidden groups, how many become the mask.
         other: Of the hidden groups, how many become other tokens, drawn evenly.
-        static: Whether a text is hidden in the same way each time; otherwise it is in a new way in each epoch.
+        static: Whether a text is hidden in the same way each time, which depends on the seed; otherwise it is in a new way in
+            each epoch.
         pairing: How two segments are made of a text, and what is asked about them; None = nothing is.
 
     Example:
@@ -63,8 +65,10 @@ class MaskedLM(Objective):
         if not share and pairing is None:
             raise ValueError("share 0 without a pairing leaves nothing to learn")
         self.share, self.mask, self.other, self.static = share, mask, other, static
+        self.seed = torch.initial_seed()  # a run builds its network from its own seed
         self.hiding, self.pairing = hiding(), None if pairing is None else pairing()
         self.needs = (*((Fills,) if share else ()), *((Relates,) if pairing is not None else ()))
+        self.fills = bool(share)
         self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary()
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
@@ -81,7 +85,7 @@ class MaskedLM(Objective):
         if not len(free):
             return None
         if self.static:
-            rng = np.random.default_rng(key("static", ids.tobytes().hex()))
+            rng = np.random.default_rng(key("static", self.seed, ids.tobytes().hex()))
         hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Picks("text", free[:0], free[:0]))
         made = Instance(text=Marked(hidden, whole.marks) if isinstance(whole, Marked) else hidden, picks=picks)
         if related is not None:
@@ -122,6 +126,27 @@ class MaskedLM(Objective):
             nll_B = model.relation.nll(model.pooler(encoded), batch["relation"])
             loss["relation"] = Term(nll_B.sum(), len(batch))
         return loss
+
+    def ask(self, example: Example) -> Instance:
+        """The text as it is: the masks that stand in it are asked about."""
+        whole = self.given(example)
+        ids = ids_of(whole)
+        if not (ids == self.field.special.mask).any():
+            raise ValueError("there is no mask in it: write <mask> or [MASK] in the place of each token that is to be found")
+        at = np.flatnonzero(ids == self.field.special.mask)
+        return Instance(text=whole, masks=Picks("text", at, ids[at]))
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        if "masks" not in batch:  # what was hidden by chance is no answer that data has
+            return super().predict(model, batch, search)
+        if not isinstance(model, Fills) or model.head is None:
+            raise ValueError(f"{type(model).__name__} does not say which token stands at a place: it has no head for that")
+        masks, text = batch["masks"], batch["text"]
+        logits_NV = model.head(masks.gather(model.encode(text)))[:, torch.from_numpy(self.ordinary).to(text.data.device)]
+        found: list[list[int]] = [[] for _ in range(len(batch))]
+        for place, best in zip(masks.index_N.tolist(), logits_NV.argmax(-1).tolist(), strict=True):
+            found[place // text.width].append(int(self.ordinary[best]))
+        return [Filled(self.field.name, tuple(ids)) for ids in found]
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))} if "loss" in means else {}

@@ -6,6 +6,8 @@ can be done one after another; T5's others say only what is missing.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from weft.batch import Field
@@ -25,6 +27,27 @@ def some(length: int, number: int, rng: np.random.Generator) -> np.ndarray:
     noise_T = np.zeros(length, bool)
     noise_T[rng.permutation(length)[:number]] = True
     return noise_T
+
+
+def needs_mask(field: Field) -> None:
+    """Raises ValueError where there is no id to put in the place of a token."""
+    if field.special.mask < 0:
+        raise ValueError(f"the vocabulary of {field.name!r} has no id for a mask: take another noise, or another tokenizer")
+
+
+def needs_sentinels(field: Field) -> None:
+    """Raises ValueError where there are no ids to put in the place of spans."""
+    if field.spare < 2:
+        raise ValueError(
+            f"the vocabulary of {field.name!r} has {field.spare} spare ids for sentinels, and one span needs 2: "
+            "take the tokenizer with-sentinels, or another noise"
+        )
+
+
+@cache
+def is_reserved(field: Field) -> np.ndarray:
+    """For each id, whether it is no part of a text."""
+    return field.is_reserved()
 
 
 def sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
@@ -73,6 +96,7 @@ class PrefixNoise(Noise):
 class TokenMasking(Noise):
     """Some tokens become the mask, or another token; the whole text is to be written.
 
+    Special ids that stand in a text are never chosen.
     BERT-style in T5's table with other 0.1, MASS-style with other 0, and BART's token masking.
 
     Raffel et al. 2020 (T5), table 3; Song et al. 2019 (MASS), https://arxiv.org/abs/1905.02450; Lewis et al. 2020 (BART)
@@ -93,8 +117,13 @@ class TokenMasking(Noise):
         super().__init__()
         self.share, self.other = share, other
 
+    def check(self, field: Field) -> None:
+        if self.other < 1:
+            needs_mask(field)
+
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        places = np.flatnonzero(some(len(ids), budget_of(self.share, len(ids)), rng))
+        free = np.flatnonzero(~is_reserved(field)[ids])
+        places = free[some(len(free), budget_of(self.share, len(free)), rng)] if len(free) > 1 else free[:0]
         source = ids.copy()
         source[places] = field.special.mask
         replaced = places[rng.random(len(places)) < self.other]
@@ -142,6 +171,9 @@ class ReplaceSpans(Noise):
     def __init__(self, *, share: Share = 0.15):
         super().__init__()
         self.share = share
+
+    def check(self, field: Field) -> None:
+        needs_sentinels(field)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         return sentinels(some(len(ids), budget_of(self.share, len(ids)), rng), ids, field)
@@ -195,6 +227,9 @@ class RandomSpans(Noise):
         super().__init__()
         self.share, self.mean = share, mean
 
+    def check(self, field: Field) -> None:
+        needs_sentinels(field)
+
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         noise = budget_of(self.share, len(ids))
         spans = min(max(1, round(noise / self.mean)), noise, len(ids) - noise)
@@ -240,7 +275,7 @@ class TokenDeletion(Noise):
 class TextInfilling(Noise):
     """Spans become one mask each; the whole text is to be written.
 
-    A span of no token is a mask put in between.
+    A span of no token is a mask put in between; of those there are at most T, others then have a token.
     Lengths are Poisson; spans are drawn until round(share T) tokens are gone, and the last is shortened to that.
 
     Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
@@ -261,12 +296,16 @@ class TextInfilling(Noise):
         super().__init__()
         self.share, self.mean = share, mean
 
+    def check(self, field: Field) -> None:
+        needs_mask(field)
+
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        left = budget_of(self.share, len(ids))
+        left, empty = budget_of(self.share, len(ids)), len(ids)
         lengths: list[int] = []
         while left:
-            lengths.append(min(int(rng.poisson(self.mean)), left))
+            lengths.append(min(max(int(rng.poisson(self.mean)), 0 if empty else 1), left))
             left -= lengths[-1]
+            empty -= not lengths[-1]
         # the spans and the kept tokens in a random order: no two spans can overlap, however long they are
         kept = len(ids) - sum(lengths)
         order = rng.permutation(kept + len(lengths))
@@ -349,6 +388,10 @@ class Chained(Noise):
         for part in self.parts:
             if not part.restores:
                 raise ValueError(f"{type(part).__name__} asks for something else than the text, so nothing can be done after it")
+
+    def check(self, field: Field) -> None:
+        for part in self.parts:
+            part.check(field)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         source = ids

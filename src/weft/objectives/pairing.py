@@ -11,12 +11,17 @@ from weft.catalog import block
 from weft.choices import Share
 from weft.slots import Pairing, Related
 
+DRAWS = 20
+"""So many rows are looked at to find another text of a wanted length."""
+
 
 @block("next-sentence")
 class NextSentence(Pairing):
     """Whether the second segment follows the first, or comes from another text.
 
-    The text is cut at a random place; in a share of the cases what follows the cut is taken from another text instead.
+    The text is cut at a random place; in a share of the cases what follows the cut is replaced by the end of another text, as
+    long. That other text is drawn in all cases, and where it is short the cut is moved to fit, so that neither the lengths nor
+    what is left out tell the cases apart. Without another text there is no pair.
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
@@ -24,9 +29,10 @@ class NextSentence(Pairing):
         other: Share of the second segments that come from another text.
 
     Example:
-        >>> found = NextSentence(other=0.0).pair(np.array([7, 8, 9]), np.random.default_rng(0), None, "text")
-        >>> np.concatenate([found.first, found.second]).tolist(), found.belong
-        ([7, 8, 9], True)
+        >>> texts = [{"text": np.array([7, 8, 9])}, {"text": np.array([10, 11, 12, 13])}]
+        >>> found = NextSentence(other=1.0).pair(texts[0]["text"], np.random.default_rng(0), texts, "text")
+        >>> found.first.tolist(), found.second.tolist(), found.belong
+        ([7, 8], [13], False)
     """
 
     def __init__(self, *, other: Share = 0.5):
@@ -37,15 +43,25 @@ class NextSentence(Pairing):
         if len(ids) < 2:
             return None
         cut = int(rng.integers(1, len(ids)))
-        first, second, belong = ids[:cut], ids[cut:], True
-        if rng.random() < self.other and pool is not None and len(pool) > 1:
-            stranger = pool[int(rng.integers(len(pool)))][name]
-            text = ids_of(stranger)
-            if len(text) < 2 or np.array_equal(text, ids):
-                return None
-            start = int(rng.integers(1, len(text)))
-            second, belong = text[start : start + len(second)], False
-        return Related(first, second, belong)
+        if not self.other:
+            return Related(ids[:cut], ids[cut:], True)
+        stranger = self.stranger(ids, len(ids) - cut, rng, pool, name)
+        if stranger is None:
+            return None
+        length = min(len(ids) - cut, len(stranger) - 1)  # a second segment never is a whole text
+        belong = bool(rng.random() >= self.other)
+        return Related(ids[:-length], ids[-length:] if belong else stranger[-length:], belong)
+
+    def stranger(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
+        """Another text, with more than ``length`` tokens if one of a few that are drawn has them; else the longest of those."""
+        found: np.ndarray | None = None
+        for row in rng.integers(len(pool), size=DRAWS).tolist() if pool is not None else ():
+            text = ids_of(pool[row][name])
+            if len(text) > max(1, 0 if found is None else len(found)) and not np.array_equal(text, ids):
+                found = text
+                if len(text) > length:
+                    break
+        return found
 
 
 @block("sentence-order")

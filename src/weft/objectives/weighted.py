@@ -44,6 +44,7 @@ class Weighted(Objective):
         self.parts = nn.ModuleDict({name: build(info, dim) for name, build in parts.items()})
         self.weights = {name: (weights or {}).get(name, 1.0) for name in parts}
         self.needs = tuple(dict.fromkeys(need for part in self._parts() for need in part.needs))
+        self.fills = self._parts()[0].fills
         self.couples = any(part.couples for part in self._parts())
 
     def _parts(self) -> list[Objective]:
@@ -78,6 +79,11 @@ class Weighted(Objective):
         for name, part in self._named().items():
             own = {k: v for k, v in means.items() if k == name or k.startswith(f"{name}.")}
             part.observe({k.removeprefix(name).removeprefix(".") or "loss": v for k, v in own.items()})
+
+    def ask(self, example: Example) -> Instance | None:
+        name, part = next(iter(self._named().items()))
+        made = part.ask(example)
+        return None if made is None else Instance({name: made})
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         name, part = next(iter(self._named().items()))
