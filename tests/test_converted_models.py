@@ -137,3 +137,13 @@ def test_a_run_that_answers_questions_writes_nothing(tmp_path: Path) -> None:
     (place / "published.json").unlink()  # as of a run that was trained
     found = config_of(to_published(place, tmp_path / "new"))
     assert "decoder_start_token_id" not in found and found["pad_token_id"] == 0
+
+
+def test_a_roberta_and_a_tokenizer_that_pad_differently_are_refused(tmp_path: Path) -> None:
+    model = hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT, pad_token_id=1, type_vocab_size=1))
+    model.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    with pytest.raises(ValueError, match=r"pad_token_id 1, from which .* but the tokenizer's \[PAD\] is 0: they do not belong"):
+        weft.load(tmp_path, "cpu")
+    (tmp_path / "vocab.txt").write_text("\n".join([WORDS[1], WORDS[0], *WORDS[2:]]) + "\n")
+    assert weft.load(tmp_path, "cpu").model is not None

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
+from tokenizers import processors
 from torch import nn
 
-from weft.batch import PLACES, Info
+from weft.batch import PLACES, Frame, Info
 from weft.build import plans
 from weft.catalog import base_of, is_composition, name_of, options
 from weft.data import save_codec
-from weft.embed import LENGTH, POOLING, open_vectors
+from weft.data.vocabulary import VocabularyTokenizer
+from weft.embed import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
 from weft.files import read_json, write_json, write_text
 from weft.folder import FORMAT, RunFolder
 from weft.learning import write_weights
@@ -26,13 +29,12 @@ from weft.learning.network import Network
 from weft.models import Published, save
 from weft.models.layout import LAYOUTS, at
 from weft.recipe import nearest
-from weft.slots import Codec, Encodes
+from weft.said import GENERATION
+from weft.slots import Codec, Continues, Encodes
 
-ORIGIN = "published.json"
-"""In the folder of a run that was a published model: where it was, and its config.json."""
 _OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
 """What a config.json says of the file beside it, which is another now."""
-_BESIDE = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
+_BESIDE = (GENERATION, "tokenizer_config.json", "special_tokens_map.json")
 """Files of a published model that are kept with its config.json."""
 _READERS = ("text-encoder", "classifier", "tagger", "chooser", "span-reader")
 """Structures of which a RoBERTa is made."""
@@ -69,7 +71,12 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
             write_json(new / name, content)
         for space, tokenizer in run.codec.tokenizers.items():
             tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
-        _copy_pooling(place, new)
+        if not was.config and len(run.codec.tokenizers) == 1:
+            _write_frame(run, new / "tokenizer.json")
+        if (place / MODULES).is_file():
+            _copy_pooling(place, new)
+        elif not was.config:
+            _write_sentences(place, structure, new)
         write_text(new / "README.md", f"Written by weft from the run {place.name}.\n")
     return out
 
@@ -101,10 +108,11 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         finally:
             folder.close()
         files = {name: read_json(published.path / name) for name in _BESIDE if (published.path / name).is_file()}
-        write_json(new / ORIGIN, {"format": FORMAT, "from": path, "config": published.config, "files": files})
+        write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
-            _write_pooling(open_vectors(name).length, new)
+            length = length_told(published.path, run.codec.info.given()[0].length)
+            _write_pooling("mean", run.model.dim, length, new)  # published encoders are averaged
     return out
 
 
@@ -118,7 +126,7 @@ class _Origin:
 
 def _origin(place: Path, kind: str | None) -> _Origin:
     """That of a run which was a published model of this family; else nothing."""
-    found = read_json(place / ORIGIN) if (place / ORIGIN).is_file() else {}
+    found = read_json(RunFolder(place).origin) if RunFolder(place).origin.is_file() else {}
     config = found.get("config", {})
     return _Origin(config, found.get("files", {})) if kind in (None, config.get("model_type")) else _Origin({}, {})
 
@@ -147,19 +155,54 @@ def _with(factory: Any, **changes: Any) -> Any:
 
 def _copy_pooling(old: Path, new: Path) -> None:
     """How tokens become the vector of a text, where a folder says it as those of sentence-transformers do."""
-    for name in (POOLING, LENGTH):
+    for name in (POOLING, LENGTH, MODULES, SENTENCES):
         if (old / name).is_file():
             (new / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(old / name, new / name)
 
 
-def _write_pooling(length: int, new: Path) -> None:
-    """The same where the folder does not say it: published encoders are averaged."""
+def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
+    """The same where the folder does not say it, with the keys that all versions read."""
     if not (new / POOLING).is_file():
         (new / POOLING).parent.mkdir(exist_ok=True)
-        write_json(new / POOLING, {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True})
-    if not (new / LENGTH).is_file():
-        write_json(new / LENGTH, {"max_seq_length": length})
+        write_json(new / POOLING, {"word_embedding_dimension": dim, **{key: other == mode for key, other in KEYS.items()}})
+    told = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
+    if not told.get("max_seq_length"):  # newer folders say it in tokenizer_config.json
+        write_json(new / LENGTH, {**told, "max_seq_length": length})
+
+
+def _write_sentences(place: Path, structure: Any, new: Path) -> None:
+    """The files of sentence-transformers, for a run that is an encoder of texts: its tokens pooled, the vector made 1 long."""
+    pooler = options(structure).get("pooler") if name_of(structure) == "text-encoder" else None
+    modes = {"first": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
+    mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
+    if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
+        return
+    _write_pooling(mode, at(structure, "dim"), open_vectors(place, "cpu").length, new)
+    parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
+    write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])
+
+
+def _write_frame(run: Any, file: Path) -> None:
+    """What stands around a text, said in the tokenizer's files as other programs read them."""
+    (tokenizer,), field = run.codec.tokenizers.values(), run.codec.info.tokenized()[0]
+    if not isinstance(tokenizer, VocabularyTokenizer):
+        return
+    names, special, frame = tokenizer.names, field.special, field.frame
+    if frame == Frame():  # a published one says it already
+        goes_on = Continues in run.model.provides()
+        first, last = ((special.bos,), ()) if goes_on else (frame.first, frame.last)
+        around = [" ".join(names[i] for i in ids) for ids in (first, frame.between, last)]
+        inner: Any = tokenizers.Tokenizer.from_file(str(file))
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{around[0]} $A {around[2]}".strip(),
+            pair=f"{around[0]} $A {around[1]} $B:0 {around[2]}".strip(),
+            special_tokens=[(names[i], i) for i in sorted({*first, *frame.between, *last})],
+        )
+        inner.save(str(file))
+    said = {f"{key}_token": names[number] for key, number in vars(special).items() if 0 <= number < len(names)}
+    write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **said})
 
 
 def _check_free(out: Path) -> None:

@@ -15,7 +15,7 @@ from weft.learning import Gradient
 from weft.models import Published, load
 from weft.objectives import Choice, Classification, MaskedLM, NextToken, SpanAnswer, Tagging
 from weft.run import Run
-from weft.said import beginning, special_of, with_generation
+from weft.said import beginning, check_padding, special_of, with_generation
 from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
 
 
@@ -36,6 +36,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     if not loaded.info.texts():
         raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
     tokenizer = PublishedTokenizer(from_=str(loaded.published.path))
+    check_padding(loaded.published.config, tokenizer.special, tokenizer.names)
     codec = Codec(_told(loaded.info, loaded.published, tokenizer, loaded.model.provides()), {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,18 @@ def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
         return None if target.frame == Frame() else target.frame.first
     forced = first_known(config.get("forced_bos_token_id"), target)
     return None if forced is None else (target.special.bos, forced)
+
+
+def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:
+    """Refuse a RoBERTa whose tokenizer pads with another id than its config says: positions are counted by that id, so that where
+    it stands in a text they would not be the ones it was trained with."""
+    said = config.get("pad_token_id")
+    if config.get("model_type") != "roberta" or said == special.pad or "pad" not in names[special.pad].lower():
+        return
+    own = f"the tokenizer's {names[special.pad]} is {special.pad}"
+    raise ValueError(
+        f"config.json has pad_token_id {said!r}, from which positions are counted, but {own}: they do not belong together"
+    )
 
 
 def first_known(said: Any, field: Field) -> int | None:
