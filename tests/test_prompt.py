@@ -74,6 +74,10 @@ def test_normalised_and_calibrated_scores(run: weft.Run) -> None:
 def test_what_cannot_be_asked(run: weft.Run) -> None:
     with pytest.raises(ValueError, match="1 answers leave nothing to choose"):
         Prompt("{text}", {"a": "x"})
+    for template in ("{text} {answer", "{text {answer}", "text} {answer}"):
+        with pytest.raises(ValueError, match="the template has a brace without its other half at"):
+            Prompt(template, {"a": "x", "b": "y"})
+    assert Prompt("{ {text} }", {"a": "x", "b": "y"}).filled({"text": "t"}) == "{ t }"
     with pytest.raises(ValueError, match="shots is -1"):
         Prompt("{text}", {"a": "x", "b": "y"}, shots=-1)
     with pytest.raises(ValueError, match="the template asks for 'text', but the rows have: sentence"):

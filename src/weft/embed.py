@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from weft.batch import pad
-from weft.blocks import First, Mean
+from weft.blocks import First, Last, Max, Mean
 from weft.files import read_json
 from weft.folder import RunFolder
+from weft.generate.front import positions
 from weft.models import Seq2SeqClassifier
+from weft.seq import Seq
 from weft.slots import Codec
 
 BUDGET = 4096
 """Places of a batch, padding included."""
 POOLING, LENGTH = "1_Pooling/config.json", "sentence_bert_config.json"
 """Files in which a folder of sentence-transformers says how tokens are pooled, and the most of them."""
+MODULES, SENTENCES, TOKENIZER = "modules.json", "config_sentence_transformers.json", "tokenizer_config.json"
+"""Files in which it says what it consists of, what stands before its texts, and (also) the most tokens."""
 
 
 @dataclass
@@ -58,6 +63,8 @@ class Vectors:
                 width = max(1, len(rows[order[start]]))
                 some = order[start : start + max(1, BUDGET // width)]
                 vectors = self.pooler(self.model.encode(pad([rows[i] for i in some]).to(device))).float()
+                if vectors.shape[1] != found.shape[1]:  # several poolers side by side
+                    found = np.zeros((len(rows), vectors.shape[1]), np.float32)
                 found[some] = (torch.nn.functional.normalize(vectors, dim=-1) if self.normalise else vectors).cpu().numpy()
                 start += len(some)
         return found
@@ -88,18 +95,108 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
         assert run.codec is not None and field is not None
         own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
         pooler = own or Mean(run.model.dim)
-        return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, field.length + 8))
+        length = min(field.length + 8, positions(run.model) or field.length + 8)
+        return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
     run = open_published(name, task="encode", device=device)
     assert run.codec is not None
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    length = run.codec.info["text"].length
+    length = min(run.codec.info["text"].length, positions(run.model) or run.codec.info["text"].length)
     return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 
 def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int]:
     """The pooler and the length that a folder says; those given where it says nothing."""
-    if (file := folder / POOLING).is_file():
-        pooler = First(dim) if read_json(file).get("pooling_mode_cls_token") else Mean(dim)
-    if (file := folder / LENGTH).is_file():
-        length = min(length, int(read_json(file).get("max_seq_length") or length))
-    return pooler, length
+    place = _check_modules(folder)
+    if (file := folder / place).is_file():
+        modes = modes_of(file)
+        pooler = MODES[modes[0]](dim) if len(modes) == 1 else Pooled(modes, dim)
+    return pooler, length_told(folder, length)
+
+
+def length_told(folder: Path, length: int) -> int:
+    """Most tokens of a text: what sentence-transformers was told, or else the tokenizer, if the model has room for it."""
+    for name, key in ((LENGTH, "max_seq_length"), (TOKENIZER, "model_max_length")):
+        told = _object(folder / name).get(key)
+        if isinstance(told, int) and told > 0:
+            return min(length, told)
+    return length
+
+
+def modes_of(file: Path) -> list[str]:
+    """How a folder of sentence-transformers pools, as it is written now or in older versions."""
+    content = _object(file)
+    named = content.get("pooling_mode") or [mode for key, mode in KEYS.items() if content.get(key)] or ["mean"]
+    modes = [named] if isinstance(named, str) else list(named)
+    if unknown := [mode for mode in modes if mode not in MODES]:
+        raise ValueError(f"{file}: there is no pooling_mode {unknown[0]!r} (known: {', '.join(MODES)})")
+    return modes
+
+
+def _check_modules(folder: Path) -> str:
+    """Where a folder of sentence-transformers says how it pools. Raises ValueError for what weft would leave out."""
+    place, file = POOLING, folder / MODULES
+    if file.is_file():
+        modules = read_json(file)
+        if not isinstance(modules, list) or not all(isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules):
+            raise ValueError(f"{file}: is not a list of modules, each with its type")
+        kinds = [module["type"].rpartition(".")[2] for module in modules]
+        if other := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+            raise ValueError(f"{file}: has a {other[0]}, but vectors are made with Transformer, Pooling and Normalize alone")
+        paths = [str(m.get("path", "")) for m, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
+        place = f"{paths[0]}/config.json" if paths else place
+    said = _object(folder / SENTENCES)
+    if (said.get("prompts") or {}).get(said.get("default_prompt_name") or ""):
+        raise ValueError(
+            f"{folder / SENTENCES}: texts shall begin with the prompt {said['default_prompt_name']!r}, and here have none"
+        )
+    return place
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """A JSON file's content; nothing, if it is not there."""
+    content = read_json(file) if file.is_file() else {}
+    if not isinstance(content, dict):
+        raise ValueError(f"{file}: is not an object of JSON")
+    return content
+
+
+def _root_mean(x: Seq) -> Tensor:
+    """The sum of the vectors, divided by the root of their number."""
+    return Mean(x.data.shape[-1])(x) * x.lengths().clamp(min=1).sqrt()[:, None].to(x.data.dtype)
+
+
+def _rising_mean(x: Seq) -> Tensor:
+    """The average, in which the first vector counts once, the second twice, and so on."""
+    weight_BT = torch.where(x.real(), x.real().long().cumsum(1), 0).to(x.data.dtype)
+    return (weight_BT[..., None] * x.data).sum(1) / weight_BT.sum(1, keepdim=True).clamp(min=1)
+
+
+MODES: dict[str, Any] = {
+    "cls": First,
+    "max": Max,
+    "mean": Mean,
+    "mean_sqrt_len_tokens": lambda dim: _root_mean,
+    "weightedmean": lambda dim: _rising_mean,
+    "lasttoken": Last,
+}
+"""Names of sentence-transformers: dim -> from the vectors of tokens to one of the text."""
+KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""In older folders each has a key of its own; newer versions read those too."""
+
+
+class Pooled:
+    """Poolers of sentence-transformers, side by side."""
+
+    def __init__(self, modes: Sequence[str], dim: int):
+        self.modes = list(modes)
+        self.poolers = [MODES[mode](dim) for mode in modes]
+
+    def __call__(self, x: Seq) -> Tensor:
+        return torch.cat([pooler(x) for pooler in self.poolers], -1)

@@ -50,6 +50,7 @@ class RunFolder:
     ledger = property(lambda self: self.path / "ledger.json")
     environment = property(lambda self: self.path / "environment.json")
     curve = property(lambda self: self.path / "curve.png")
+    origin = property(lambda self: self.path / "published.json")
 
     def checkpoints(self, stage: str, only: bool) -> Path:
         return self.path / "checkpoints" if only else self.path / "checkpoints" / stage

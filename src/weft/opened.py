@@ -15,6 +15,7 @@ from weft.learning import Gradient
 from weft.models import Published, load
 from weft.objectives import Choice, Classification, MaskedLM, MultiLabel, NextToken, Regression, SpanAnswer, Tagging
 from weft.run import Run
+from weft.said import beginning, check_padding, special_of, with_generation
 from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
 
 
@@ -35,7 +36,8 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     if not loaded.info.texts():
         raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
     tokenizer: Any = loaded.tokenizer
-    codec = Codec(_told(loaded.info, loaded.published, tokenizer), {"text": tokenizer})
+    check_padding(loaded.published.config, tokenizer.special, tokenizer.names)
+    codec = Codec(_told(loaded.info, loaded.published, tokenizer, loaded.model.provides()), {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
         model.target = codec.info[model.target.name]  # it was built before its ids were known
@@ -50,6 +52,8 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
     run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
     run.model, run.codec, run.folder = model, codec, None
+    if Decodes in model.provides():
+        run.begin = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
     run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
     run.name = Path(str(name)).name
     return run
@@ -72,15 +76,14 @@ _BY_KIND: dict[str, tuple[Any, Any]] = {
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
 
-def _told(info: Info, published: Published, tokenizer: Tokenizer) -> Info:
+def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[type, ...]) -> Info:
     """The fields with what the tokenizer and the config say of their ids."""
     special = tokenizer.special
-    wanted = {"bos": "decoder_start_token_id", "eos": "eos_token_id", "pad": "pad_token_id"}
-    ids = {ours: published.config[theirs] for ours, theirs in wanted.items() if isinstance(published.config.get(theirs), int)}
-    writes = replace(special, **ids) if "decoder_start_token_id" in published.config else special
+    config, target = with_generation(published.config, published.path), info[info.target]
+    writes = special_of(special, config, target, apart=target.name == "target")
     told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "words": "tags" in info}
     fields = {
-        name: replace(field, special=writes if name == "target" else special, **told)
+        name: replace(field, special=writes if name == info.target and Decodes in does else special, **told)
         if field.kind in ("text", "texts")
         else field
         for name, field in info.fields.items()

@@ -57,6 +57,9 @@ class Prompt:
             raise ValueError(f"{len(self.answers)} answers leave nothing to choose: give two or more")
         if self.shots < 0:
             raise ValueError(f"shots is {self.shots}, but must be 0 or more")
+        if (lone := _lone_brace(self.template)) >= 0:
+            near = self.template[max(0, lone - 10) : lone + 20]
+            raise ValueError(f"the template has a brace without its other half at {near!r}: write a column as {{text}}")
         holes = HOLE.findall(self.question)
         if "answer" in holes:
             raise ValueError(
@@ -117,6 +120,19 @@ class Prompt:
         return [names[int(best)] for best in self.scores(run, rows, pool).argmax(1)]
 
 
+def _lone_brace(template: str) -> int:
+    """Where a brace is that has no other half; -1 = nowhere."""
+    opened: list[int] = []
+    for place, letter in enumerate(template):
+        if letter == "{":
+            opened.append(place)
+        elif letter == "}" and not opened:
+            return place
+        elif letter == "}":
+            opened.pop()
+    return opened[0] if opened else -1
+
+
 def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 32) -> tuple[np.ndarray, np.ndarray]:
     """log p(answer | prompt) of each pair, and the number of the answer's tokens.
 
@@ -126,10 +142,8 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
     if codec is None or run.model is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
     target = codec.info[codec.info.target]
-    if target.special.bos < 0:
-        raise ValueError("this model's tokenizer has no id that begins a text, so no prompt can be put to it")
     given = read_apart(run.model, codec.info)
-    rows = [_instance(codec, prompt, answer, target, given) for prompt, answer in pairs]
+    rows = [_instance(codec, prompt, answer, target, given, run.begin) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
     device = next(run.model.parameters()).device
     found, tokens = np.zeros(len(rows)), np.array([len(row["picks"].ids) for row in rows])
@@ -150,15 +164,24 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
     return found, tokens
 
 
-def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any) -> Prepared:
+def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, begin: tuple[int, ...] | None) -> Prepared:
+    mark = (target.special.bos,) if begin is None else begin
     if given is not None:
         source = given.frame.around([codec.encode(given.name, prompt)])
         ids = codec.encode(target.name, answer.strip())
-        picks = Picks("input", np.arange(len(ids)), ids)
-        return Prepared({given.name: source, "input": between([target.special.bos], ids[:-1], []), "picks": picks})
+        picks = Picks("input", np.arange(len(ids)) + len(_known(mark)) - 1, ids)
+        return Prepared({given.name: source, "input": between(mark, ids[:-1], []), "picks": picks})
     before = codec.encode(target.name, prompt)
     whole = codec.encode(target.name, prompt + answer)
     # where prompt and answer are cut differently together, what is common at the beginning is the prompt
     same = int(np.argmin(np.append(whole[: len(before)] == before[: len(whole)], False)))
-    picks = Picks("input", np.arange(same, len(whole)), whole[same:])
-    return Prepared({"input": between([target.special.bos], whole[:-1], []), "picks": picks})
+    if not mark and not same:  # nothing stands before the answer, so the begin mark does
+        mark = (target.special.bos,)
+    picks = Picks("input", np.arange(same, len(whole)) + len(_known(mark)) - 1, whole[same:])
+    return Prepared({"input": between(mark, whole[:-1], []), "picks": picks})
+
+
+def _known(mark: tuple[int, ...]) -> tuple[int, ...]:
+    if -1 in mark:
+        raise ValueError("this model's tokenizer has no id that begins a text, so no prompt can be put to it")
+    return mark

@@ -16,14 +16,16 @@ import weft.blocks
 import weft.models
 import weft.objectives  # noqa: F401  (these imports fill the catalog)
 from weft.asked import Asked, cells_of, read_apart
-from weft.batch import Batch, Clock, Example, Filled, Hypothesis, Info, Instance, Several, between, collate
+from weft.batch import Batch, Clock, Example, Field, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
 from weft.catalog import Build
 from weft.choices import Natural
 from weft.data import example_of, load_codec, with_masks
 from weft.evaluate import Evaluation, Judged
 from weft.evaluate.evaluation import readable
+from weft.files import read_json
 from weft.folder import RunFolder, next_folder
+from weft.generate.front import positions
 from weft.learning import read_weights
 from weft.recipe import (
     Node,
@@ -39,7 +41,9 @@ from weft.recipe import (
     resolve,
     to_yaml,
 )
-from weft.slots import Codec, Data, Dataset, Learning, Objective, Search, Structure
+from weft.said import GENERATION, beginning
+from weft.seq import Seq
+from weft.slots import Codec, Data, Dataset, Decodes, Learning, Objective, Search, Structure
 from weft.stage import Stage
 
 MOST_TOKENS = 16_384
@@ -83,6 +87,8 @@ class Run:
         self.codec: Codec | None = None
         self.objectives: dict[str, Objective] = {}
         self.folder: Path | None = None
+        self.begin: tuple[int, ...] | None = None
+        """Ids that a text which is written begins with; None = the begin mark, as weft trains it."""
         self.name = "run"
 
     # ---------------------------------------------------------------------------------------------------------- recipe
@@ -136,19 +142,39 @@ class Run:
         target = codec.info[codec.info.target]
         given = read_apart(self.model, codec.info)
         field = target if given is None else given
-        encoded = (example_of(codec, {field.name: text})[field.name] for text in texts)
-        examples = (between([target.special.bos], x, []) if given is None else given.frame.around([x]) for x in encoded)
+        if given is None:
+            examples = (self._prompt(text, target, line) for line, text in enumerate(texts, 1))
+        else:
+            examples = (given.frame.around([example_of(codec, {field.name: text})[field.name]]) for text in texts)
         for first, group in _groups(examples, batch):
             limits, keys = [searcher.limit(len(row)) for row in group], list(range(first, first + len(group)))
             rows = self._batch([Instance({field.name: row}) for row in group])
             try:
                 with torch.inference_mode():
                     memory = None if given is None else self.model.memory(rows)
-                    prompt = rows[field.name] if given is None else None
+                    prompt = rows[field.name] if given is None else self._begun(len(group))
                     found = searcher(self.model, memory, prompt=prompt, limits=limits, keys=keys)
             except ValueError as error:
                 raise ValueError(f"lines {first + 1} to {first + len(group)}: {error}") from None
             yield from found
+
+    def _prompt(self, text: str, target: Field, line: int) -> Any:
+        """What a language model goes on from: the text behind what it begins with; of an empty one, the begin mark."""
+        codec, most = self._ready(), positions(self.model)
+        ids = example_of(codec, {target.name: text})[target.name]
+        begin = () if self.begin == () and len(ids) else self.begin or (target.special.bos,)
+        if -1 in begin:
+            raise ValueError(f"line {line} is empty, and this model's tokenizer has no id that begins a text")
+        # as it was trained, a run of weft reads of a long text the first part
+        tokens = len(begin) + (len(ids) if self.begin is None else len(codec.encode(target.name, text)))
+        if most is not None and tokens > most:
+            raise ValueError(f"line {line} has {tokens} tokens, but the model has {most} positions: give a shorter text")
+        return between(begin, ids, [])
+
+    def _begun(self, rows: int) -> Seq | None:
+        if self.begin is None:
+            return None
+        return Seq(torch.tensor([self.begin] * rows, device=next(self.model.parameters()).device))
 
     def _batch(self, instances: Sequence[Instance]) -> Batch:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
@@ -442,4 +468,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     network.load(read_weights(place.model))
     network.to(choose_device(device)).train(False)
     run.model, run.codec, run.objectives, run.folder = network.model, codec, network.objectives, place.path
+    if place.origin.is_file() and Decodes in run.model.provides():  # not trained by weft: it begins as it did
+        was = read_json(place.origin)
+        run.begin = beginning(run.model, codec.info, {**was["config"], **was.get("files", {}).get(GENERATION, {})})
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,36 @@ _USUAL = {
     "cls": ("[CLS]", "<cls>"),
     "sep": ("[SEP]", "<sep>"),
 }
-_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_SAID = ("special_tokens_map.json", "tokenizer_config.json")
+"""Files beside a vocabulary that name its special tokens; the last one counts."""
+_PROBES = 2000
 
 
-def find_special(inner: tokenizers.Tokenizer) -> Special:
-    """The special ids of a vocabulary by their usual names; where one is missing, the one that models use in its place, or -1.
+def read_said(file: Path) -> dict[str, Any]:
+    """What the files beside a vocabulary say of it: its options, and the names of its special tokens (``mask_token``)."""
+    said: dict[str, Any] = {}
+    for beside in (file.with_name(name) for name in _SAID):
+        found = read_json(beside) if beside.is_file() else {}
+        if not isinstance(found, dict):
+            raise ValueError(f"{beside}: is not an object of JSON")
+        said |= {key: value for key, value in found.items() if value is not None or not key.endswith("_token")}
+    return said
+
+
+def names_said(said: Mapping[str, Any]) -> dict[str, str]:
+    """The names of special tokens: ``{"mask": "<mask>"}``. GPT-2's files call the end mark unknown too; nothing is, in bytes."""
+    told = {key: said.get(f"{key}_token") for key in _USUAL}
+    contents = {key: name.get("content") if isinstance(name, dict) else name for key, name in told.items()}
+    names = {key: name for key, name in contents.items() if isinstance(name, str)}
+    if names.get("unk") in (names.get("bos"), names.get("eos")):
+        names.pop("unk", None)
+    return names
+
+
+def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> Special:
+    """The special ids of a vocabulary by the names that its files say, or by their usual ones; where one is missing, the one that
+    models use in its place, or -1.
 
     BERT has no begin and end: they are its ``[CLS]`` and ``[SEP]``. RoBERTa's ``<s>`` and ``</s>`` are all four. T5 begins with
     ``<pad>``. GPT-2 has ``<|endoftext|>`` alone. What pads is never looked at, so any id will do.
@@ -42,6 +67,7 @@ def find_special(inner: tokenizers.Tokenizer) -> Special:
         key: next((known[n] for n in sorted(names, key=lambda n: n not in added) if n in known), -1)
         for key, names in _USUAL.items()
     }
+    own |= {key: known[name] for key, name in names.items() if name in known}
     if own["unk"] < 0:
         own["unk"] = known.get(getattr(inner.model, "unk_token", None) or "", -1)
 
@@ -59,34 +85,50 @@ def find_special(inner: tokenizers.Tokenizer) -> Special:
     )
 
 
-def from_vocabulary(text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
-    """BERT's WordPiece with the lines of a vocab.txt as its ids."""
+def from_vocabulary(text: str, lowercase: bool | None, said: Mapping[str, Any] = {}) -> tokenizers.Tokenizer:
+    """BERT's WordPiece with the lines of a vocab.txt as its ids.
+
+    Args:
+        text: The file.
+        lowercase: Whether texts are lower-cased; None = as ``said``, or if no piece has an upper-case letter.
+        said: What the files beside it say: ``do_lower_case``, ``strip_accents``, ``tokenize_chinese_chars``, special names.
+    """
+    own, options = {**_BERT, **names_said(said)}, {}
+    for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        options[name] = said.get(name)
+        if not isinstance(options[name], bool | None):
+            raise ValueError(f"tokenizer_config.json has {name} {options[name]!r}, which is neither true nor false")
+    lowercase = options["do_lower_case"] if lowercase is None else lowercase
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids = {line: number for number, line in enumerate(lines)}
-    if "[UNK]" not in ids:
-        raise ValueError("has no line [UNK], so it is no vocab.txt of a BERT (one piece a line)")
+    if own["unk"] not in ids:
+        raise ValueError(f"has no line {own['unk']}, so it is no vocab.txt of a BERT (one piece a line)")
     if lowercase is None:
         lowercase = all(line == line.lower() for line in lines if not (line.startswith("[") and line.endswith("]")))
-    inner = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    inner = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=own["unk"], max_input_chars_per_word=100))
     inner.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=lowercase
+        clean_text=True,
+        handle_chinese_chars=options["tokenize_chinese_chars"] is not False,
+        strip_accents=options["strip_accents"],
+        lowercase=lowercase,
     )
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece(prefix="##")
-    inner.add_special_tokens([name for name in _BERT if name in ids])
-    if "[CLS]" in ids and "[SEP]" in ids:
-        inner.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    inner.add_special_tokens(list(dict.fromkeys(name for name in own.values() if name in ids)))
+    cls, sep = own["cls"], own["sep"]
+    if cls in ids and sep in ids:
+        inner.post_processor = processors.BertProcessing((sep, ids[sep]), (cls, ids[cls]))
     return inner
 
 
-def from_merges(vocabulary: str, merges: str) -> tokenizers.Tokenizer:
+def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> tokenizers.Tokenizer:
     """GPT-2's byte-level BPE from its vocab.json and merges.txt."""
     pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
     ids = json.loads(vocabulary)
     inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
-    named = [name for usual in _USUAL.values() for name in usual if name in ids]
+    named = [name for usual in (*_USUAL.values(), names) for name in usual if name in ids]
     inner.add_special_tokens(list(dict.fromkeys(named)))
     if "<s>" in ids and "</s>" in ids:
         inner.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=False)
@@ -97,14 +139,22 @@ def find_frame(inner: tokenizers.Tokenizer) -> Frame:
     """The ids that its post-processor puts around one text and around two; of a tokenizer that weft has trained, its own."""
     if [inner.id_to_token(i) for i in range(len(Special.NAMES))] == list(Special.NAMES):
         return Frame()
-    one, two = inner.encode("a"), inner.encode("a", "b")
-    if one.special_tokens_mask and all(one.special_tokens_mask):  # a vocabulary that does not know "a"
-        return Frame((), (), ())
+    text = _some_text(inner)
+    one, two = inner.encode(text), inner.encode(text, text)
     inside = [i for i, special in enumerate(one.special_tokens_mask) if not special]
     first, last = tuple(one.ids[: inside[0]]), tuple(one.ids[inside[-1] + 1 :])
     second = two.sequence_ids.index(1)
     begin = max(i for i, of in enumerate(two.sequence_ids) if of == 0) + 1
     return Frame(first, tuple(two.ids[begin:second]), last, two.type_ids[second] != two.type_ids[begin - 1])
+
+
+def _some_text(inner: tokenizers.Tokenizer) -> str:
+    """A text that has tokens."""
+    pieces = (inner.decode([number]) for number in range(min(_PROBES, inner.get_vocab_size())))
+    for text in ("a", *pieces):
+        if text and inner.encode(text, add_special_tokens=False).ids:
+            return text
+    raise ValueError("no text has a token in it: its vocabulary is empty, or a text cannot be cut into its pieces")
 
 
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
@@ -123,9 +173,9 @@ class Published(VocabularyTokenizer):
         from_: A published model (a folder, minilm, or a name on the hub), or a run's folder; or a tokenizer.json of the library
             ``tokenizers``, a vocab.txt of a BERT, a vocab.json of a GPT-2 with its merges.txt beside it, or a file of
             SentencePiece (spiece.model) with config.json and tokenizer_config.json beside it.
-        lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = if no piece has an
-            upper-case letter. For the spiece.model of an ALBERT, whether they are lower-cased; None = as its
-            tokenizer_config.json says. Other files say so themselves.
+        lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = as its
+            tokenizer_config.json says, or if no piece has an upper-case letter. For the spiece.model of an ALBERT, whether they
+            are lower-cased; None = as its tokenizer_config.json says. Other files say so themselves.
 
     Example:
         >>> import tempfile
@@ -182,15 +232,15 @@ class Published(VocabularyTokenizer):
             raise ValueError(f"{file}: give a tokenizer.json, a vocab.txt or a spiece.model, not a {ending}")
         if file.suffix == ".model":
             return self._open_pieces(file)
-        text = read(str(file))
+        text, said = read(str(file)), read_said(file)
         try:
             if file.suffix == ".txt":
-                inner = from_vocabulary(text, self._lowercase)
+                inner = from_vocabulary(text, self._lowercase, said)
             elif (merges := file.parent / "merges.txt").is_file() and file.name == "vocab.json":
-                inner = from_merges(text, read(str(merges)))
+                inner = from_merges(text, read(str(merges)), names_said(said).values())
             else:
                 inner = tokenizers.Tokenizer.from_str(text)
-            self.adopt(inner)
+            self.adopt(inner, names_said(said))
         except Exception as error:  # the library raises nothing narrower
             hint = "" if file.suffix == ".txt" else " (is it a tokenizer.json of the library tokenizers?)"
             raise ValueError(f"{file}: {error}{hint}") from None
@@ -203,7 +253,8 @@ class Published(VocabularyTokenizer):
                 raise ValueError(f"{beside}: is not an object of JSON")
             config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
         try:
-            self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase))
+            names = names_said(read_said(file))
+            self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase), names)
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the library raises nothing narrower
@@ -223,8 +274,8 @@ class Published(VocabularyTokenizer):
             raise ValueError(f"{place} has no tokenizer: none of {', '.join(FILES)} is there")
         return found
 
-    def adopt(self, inner: tokenizers.Tokenizer) -> None:
-        """Take over any tokenizer of the library."""
+    def adopt(self, inner: tokenizers.Tokenizer, names_said: Mapping[str, str] = {}) -> None:
+        """Take over any tokenizer of the library, with the names that the files beside it have for special tokens."""
         inner.no_truncation()
         inner.no_padding()
         ids = inner.get_vocab(with_added_tokens=True)
@@ -233,9 +284,11 @@ class Published(VocabularyTokenizer):
         names = [""] * (max(ids.values()) + 1)
         for name, number in ids.items():
             names[number] = name
-        self._inner, self._names, self._special, self._frame = inner, names, find_special(inner), find_frame(inner)
+        self._special, self._frame = find_special(inner, names_said), find_frame(inner)
+        self._inner, self._names = inner, names
         flagged = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
-        named = {ids[name] for usual in _USUAL.values() for name in usual if name in ids}
+        usual = [name for known in _USUAL.values() for name in known]
+        named = {ids[name] for name in (*usual, *names_said.values()) if name in ids}
         self._silent = frozenset(flagged | named) - {self._special.unk}
         self.lowercase = inner.normalizer is not None and "a" in inner.normalizer.normalize_str("A")
 

@@ -14,7 +14,7 @@ import torch
 from weft.batch import Hypothesis
 from weft.catalog import block
 from weft.choices import Count, Natural, NonNegative, Positive
-from weft.generate.front import prefill
+from weft.generate.front import bounded, prefill
 from weft.generate.limited import Limited
 from weft.generate.pool import Pool
 from weft.seq import Memory, Seq
@@ -74,6 +74,7 @@ class Beam(Limited):
     def __call__(
         self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
+        limits = bounded(model, prompt, limits)
         pools = [Pool(self.best) for _ in limits]
         rows = [row for row, limit in enumerate(limits) if limit > 0]
         for row in set(range(len(limits))).difference(rows):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.batch import Special
+from weft.blocks import Learned
 from weft.seq import Memory, Seq
 
 
@@ -56,6 +57,26 @@ def forbidden(special: Special, vocab: int) -> list[int]:
     """Ids that are never generated. An id that also means end or unknown (GPT-2 begins with its end mark) is allowed."""
     never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {special.eos, special.unk}
     return sorted(i for i in never if 0 <= i < vocab)
+
+
+def positions(model: Any) -> int | None:
+    """How many tokens a text may have that the model writes, its beginning included; None = as many as one likes."""
+    embedder = getattr(model, "target_embedder", None) or getattr(model, "embedder", None)
+    lengths = [part.length for part in embedder.modules() if isinstance(part, Learned)] if embedder is not None else []
+    return min(lengths, default=None)
+
+
+def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
+    """The limits, none beyond the model's positions: the last token that is written is not read again, and needs none."""
+    most = positions(model)
+    if most is None:
+        return list(limits)
+    read = [1] * len(limits) if prompt is None else prompt.lengths().tolist()
+    if len(read) != len(limits):
+        return list(limits)  # prefill refuses that
+    if long := [row for row, tokens in enumerate(read) if tokens > most and limits[row] > 0]:
+        raise ValueError(f"the prompt of row {long[0]} has {read[long[0]]} tokens, but the model has {most} positions")
+    return [min(limit, max(most - tokens + 1, 0)) for limit, tokens in zip(limits, read, strict=True)]
 
 
 def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Front:

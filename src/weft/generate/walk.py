@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from weft.batch import Hypothesis
-from weft.generate.front import prefill
+from weft.generate.front import bounded, prefill
 from weft.seq import Memory, Seq
 
 Choose = Callable[[Tensor, list[int]], Tensor]
@@ -22,6 +22,7 @@ Choose = Callable[[Tensor, list[int]], Tensor]
 @torch.inference_mode()
 def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], choose: Choose) -> list[list[Hypothesis]]:
     """Extend every row by the chosen tokens up to its end mark or limit. A row that is done leaves the batch."""
+    limits = bounded(model, prompt, limits)
     found = [Hypothesis([], 0.0, 0.0, finished=False) for _ in limits]
     rows = [row for row, limit in enumerate(limits) if limit > 0]
     if not rows:
