@@ -55,7 +55,9 @@ class NextSentence(Pairing):
     def stranger(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
         """Another text, with more than ``length`` tokens if one of a few that are drawn has them; else the longest of those."""
         found: np.ndarray | None = None
-        for row in rng.integers(len(pool), size=DRAWS).tolist() if pool is not None else ():
+        if pool is None:
+            return None
+        for row in rng.integers(len(pool), size=DRAWS).tolist():
             text = ids_of(pool[row][name])
             if len(text) > max(1, 0 if found is None else len(found)) and not np.array_equal(text, ids):
                 found = text
