@@ -54,16 +54,16 @@ class NextSentence(Pairing):
 
     def stranger(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
         """Another text, with more than ``length`` tokens if one of a few that are drawn has them; else the longest of those."""
-        found: np.ndarray | None = None
         if pool is None:
             return None
+        found = ids[:1]
         for row in rng.integers(len(pool), size=DRAWS).tolist():
             text = ids_of(pool[row][name])
-            if len(text) > max(1, 0 if found is None else len(found)) and not np.array_equal(text, ids):
+            if len(text) > len(found) and not np.array_equal(text, ids):
                 found = text
                 if len(text) > length:
                     break
-        return found
+        return found if len(found) > 1 else None
 
 
 @block("sentence-order")
