@@ -91,7 +91,7 @@ def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path)
     run.train(tmp_path / "run", quiet=True)
     to_published(tmp_path / "run", tmp_path / "published")
     own = tmp_path / "run" / "classify" / "tokenizer-text.json"
-    assert (tmp_path / "published" / "tokenizer.json").read_text() == own.read_text()
+    assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
     with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
         Published(from_=str(tmp_path / "run")).encode("fine")
 

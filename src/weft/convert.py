@@ -62,7 +62,8 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     if not was.config:
         structure = _moved(run.model, structure, run.codec.info)
     with _whole(out) as new:
-        config = {} if was.config else _ids(run.codec, structure)
+        kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
+        config = kept if was.config else _ids(run.codec, structure)
         save(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
         rest = {name: value for name, value in was.config.items() if name not in _OF_THE_FILE}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})

@@ -127,6 +127,7 @@ def test_short_rows_are_parted_by_length_and_few_rows_make_few_batches() -> None
     drawn = [order.rows(key(0), 0, i) for i in range(len(order))]
     assert all(len(set(short[rows].tolist())) == 1 for rows in drawn)
     assert max(map(len, drawn)) <= 400 // 8, "a batch of hundreds of rows would be one update for all of them"
+    assert len(Buckets(np.ones(64, np.int64), 32)) == 2, "rows that all cost one are no short texts"
     assert len(Buckets(np.arange(2, 42), 10_000)) == 1, "40 rows of 40 costs fit into one batch"
     assert len(Buckets(np.arange(2, 42), 400)) <= 6, "860 tokens"
 

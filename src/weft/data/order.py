@@ -97,27 +97,28 @@ class Buckets:
         edges = [1]
         while edges[-1] < int(ranked[-1]):
             edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
+        least = min(_LEAST, int(ranked[-1]))
         cuts = [0]
         for cut in np.searchsorted(ranked, edges, side="right").tolist():
-            if (cut - cuts[-1]) * max(_LEAST, int(ranked[cut - 1])) >= budget:
+            if (cut - cuts[-1]) * max(least, int(ranked[cut - 1])) >= budget:
                 cuts.append(cut)
         cuts = np.unique([*cuts, cost.size])
         if beside is not None:
-            cuts = self._part(cuts, ranked, budget, np.asarray(beside))
+            cuts = self._part(cuts, ranked, budget, np.asarray(beside), least)
             ranked = cost[self.order]
         self.start, self.size = cuts[:-1], np.diff(cuts)
         widest = np.maximum.reduceat(ranked, self.start)
-        most = np.maximum(1, budget // np.maximum(_LEAST, widest.astype(np.int64)))
+        most = np.maximum(1, budget // np.maximum(max(1, least), widest.astype(np.int64)))
         self.batches = -(-self.size // most)
         self.ends = np.cumsum(self.batches)
 
-    def _part(self, cuts: np.ndarray, ranked: np.ndarray, budget: int, beside: np.ndarray) -> np.ndarray:
+    def _part(self, cuts: np.ndarray, ranked: np.ndarray, budget: int, beside: np.ndarray, least: int) -> np.ndarray:
         """Sort the rows of each bucket by ``beside`` and cut it into parts of at least 8 batches: the new cuts."""
         finer = [np.zeros(1, np.int64)]
         for start, stop in pairwise(cuts):
             inside = self.order[start:stop]
             self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
-            batches = (stop - start) // max(1, budget // max(_LEAST, int(ranked[stop - 1])))
+            batches = (stop - start) // max(1, budget // max(1, least, int(ranked[stop - 1])))
             parts = min(max(1, int(batches) // _ALIKE), _PARTS)
             finer.append(start + np.arange(1, parts + 1) * (stop - start) // parts)
         return np.concatenate(finer)
