@@ -251,8 +251,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Say the class, tags, number, right choice or answer of each line, or the tokens at its masks (<mask>), as they come, in
-    order. Texts of a row have tabs between
-    them: two texts; a question and its context; a question and each of its choices."""
+    order. Texts of a row have tabs between them: two texts; a question and its context; a question and each of its choices."""
     _plugins(imports)
     from weft.run import load
 
