@@ -492,3 +492,24 @@ def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_doe
         ReplacedToken(info, 16)(model, batch, Clock())
     objective(model, batch, Clock())["generator"].total.backward()
     assert model.embedder.parts[0].weight.grad.abs().sum() > 0
+
+
+def test_the_judge_is_high_where_a_token_was_replaced() -> None:
+    """Most tokens are as they were: saying so of all of them costs little, and the contrary costs much."""
+    import torch
+
+    from weft.batch import Clock, collate
+    from weft.blocks import ClassifierHead
+    from weft.models import TextEncoder
+
+    info = Info({"text": Field("text", 60)})
+    model, objective = TextEncoder(info, dim=16, judge=ClassifierHead), ReplacedToken(info, 16)
+    batch, cost = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)]), {}
+    assert model.judge is not None
+    with torch.no_grad():
+        for said in (-10.0, 10.0):
+            for parameter in model.judge.parameters():
+                parameter.zero_()
+            model.judge.out.bias.fill_(said)
+            cost[said] = float(objective(model, batch, Clock())["replaced"].total) / 30
+    assert cost[-10.0] <= 10 * 5 / 30 < 10 * 25 / 30 <= cost[10.0]
