@@ -120,13 +120,18 @@ class Field:
 
     def is_reserved(self) -> np.ndarray:
         """For each id, whether it is reserved."""
-        found = np.zeros(self.vocab, bool)
-        found[self.reserved()] = True
-        return found
+        return _is_reserved(self)
 
     def continues(self) -> np.ndarray:
         """For each id, whether it goes on with the word before it."""
         return _continues(self.pieces, self.vocab)
+
+
+@cache
+def _is_reserved(field: Field) -> np.ndarray:
+    found = np.zeros(field.vocab, bool)
+    found[field.reserved()] = True
+    return found
 
 
 @cache

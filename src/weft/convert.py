@@ -28,12 +28,11 @@ from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models import Published, save
 from weft.models.layout import LAYOUTS, at
+from weft.models.pretrained import OF_THE_FILE
 from weft.recipe import nearest
 from weft.said import GENERATION
 from weft.slots import Codec, Continues, Encodes
 
-_OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
-"""What a config.json says of the file beside it, which is another now."""
 _BESIDE = (GENERATION, "tokenizer_config.json", "special_tokens_map.json")
 """Files of a published model that are kept with its config.json."""
 _READERS = ("text-encoder", "classifier", "tagger", "chooser", "span-reader")
@@ -65,7 +64,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
         config = kept if was.config else _ids(run.codec, structure)
         save(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
-        rest = {name: value for name, value in was.config.items() if name not in _OF_THE_FILE}
+        rest = {name: value for name, value in was.config.items() if name not in OF_THE_FILE}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
         for name, content in was.files.items():
             (new / name).parent.mkdir(exist_ok=True)

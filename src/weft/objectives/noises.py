@@ -6,8 +6,6 @@ can be done one after another; T5's others say only what is missing.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from weft.batch import Field
@@ -42,12 +40,6 @@ def needs_sentinels(field: Field) -> None:
             f"the vocabulary of {field.name!r} has {field.spare} spare ids for sentinels, and one span needs 2: "
             "take the tokenizer with-sentinels, or another noise"
         )
-
-
-@cache
-def is_reserved(field: Field) -> np.ndarray:
-    """For each id, whether it is no part of a text."""
-    return field.is_reserved()
 
 
 def sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
@@ -122,7 +114,7 @@ class TokenMasking(Noise):
             needs_mask(field)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        free = np.flatnonzero(~is_reserved(field)[ids])
+        free = np.flatnonzero(~field.is_reserved()[ids])
         places = free[some(len(free), budget_of(self.share, len(free)), rng)] if len(free) > 1 else free[:0]
         source = ids.copy()
         source[places] = field.special.mask
