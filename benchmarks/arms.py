@@ -28,7 +28,9 @@ LSTM = (
     "structure.encoder={type: lstm, layers: 2, bidirectional: true, dropout: 0.3}",
     "structure.decoder=attention-lstm",
 )
-FROZEN = ("learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0")
+HALF = ("precision=bf16",)
+"""Products in bfloat16, for processors that have instructions for it; weights stay in fp32."""
+FROZEN = (*HALF, "learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0", "learning.steps=600")
 """Published features as they are, with a linear head: what is trained is named by the arm."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
 
@@ -62,16 +64,16 @@ ARMS = (
     Arm("tag-and-read", "tag-and-read", (), ("entity_f1",)),
     Arm("lm-shakespeare", "language-model", (), ("word_perplexity",)),
     Arm("lm-sotu", "language-model", SOTU, ("word_perplexity",)),
-    Arm("minilm-classify", "classify-minilm", (), ("accuracy",)),
+    Arm("minilm-classify", "classify-minilm", HALF, ("accuracy",)),
     Arm("minilm-classify-frozen", "classify-minilm", (only("classifier"), *FROZEN), ("accuracy",)),
-    Arm("minilm-tag", "tag-minilm", (), ("entity_f1",)),
+    Arm("minilm-tag", "tag-minilm", HALF, ("entity_f1",)),
     Arm("minilm-tag-frozen", "tag-minilm", (only("tagger"), *FROZEN), ("entity_f1",)),
-    Arm("minilm-similar", "similar-minilm", (), ("spearman", "pearson")),
+    Arm("minilm-similar", "similar-minilm", HALF, ("spearman", "pearson")),
     Arm("minilm-similar-frozen", "similar-minilm", (only("classifier"), *FROZEN), ("spearman", "pearson")),
-    Arm("minilm-choose", "choose-minilm", (), ("accuracy",)),
+    Arm("minilm-choose", "choose-minilm", HALF, ("accuracy",)),
     Arm("minilm-choose-frozen", "choose-minilm", (only("chooser"), *FROZEN), ("accuracy",)),
-    Arm("minilm-choose-answers-alone", "choose-minilm", ("data.given=nothing",), ("accuracy",)),
-    Arm("minilm-answer", "answer-minilm", (), ("answer_f1", "answer_exact_match")),
+    Arm("minilm-choose-answers-alone", "choose-minilm", (*HALF, "data.given=nothing", "learning.steps=600"), ("accuracy",)),
+    Arm("minilm-answer", "answer-minilm", HALF, ("answer_f1", "answer_exact_match")),
     Arm("minilm-answer-frozen", "answer-minilm", (only("pointer"), *FROZEN), ("answer_f1", "answer_exact_match")),
     Arm("pretrain-classify", "pretrain-classify", (), ("accuracy",)),
 )

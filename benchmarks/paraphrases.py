@@ -15,13 +15,13 @@ from pathlib import Path
 
 from sklearn.metrics import accuracy_score, f1_score
 
-from benchmarks.arms import FROZEN, PLACE, Arm, done, only, run
+from benchmarks.arms import FROZEN, HALF, PLACE, Arm, done, only, run
 from weft.choices import find_file
 from weft.files import read_lines, write_text
 from weft.recipe import RecipeError
 
 FOLDS = 5
-WAYS = {"tuned": (), "frozen": (only("classifier"), *FROZEN)}
+WAYS = {"tuned": HALF, "frozen": (only("classifier"), *FROZEN)}
 
 
 def parts() -> list[list[str]]:
@@ -43,7 +43,7 @@ def arm(fold: int, way: str) -> Arm:
     places = ", ".join(f"{name}: {file}" for name, file in files.items())
     tokenizer = "tokenizer: {type: published, from: minilm}, length: 128"
     data = f"data={{type: sentence-pairs, {places}, {columns}, {tokenizer}}}"
-    return Arm(f"mrpc-{way}-{fold}", "classify-minilm", (data, "learning.steps=600", *WAYS[way]), ("accuracy",))
+    return Arm(f"mrpc-{way}-{fold}", "classify-minilm", (data, "learning.steps=400", *WAYS[way]), ("accuracy",))
 
 
 def main() -> None:
