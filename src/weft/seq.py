@@ -87,26 +87,6 @@ class Seq:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What a decoder is given: sequences to look at, and one vector to start from.
-
-    Args:
-        sources: Encoded sequences, each B x S x D.
-        vector: B x D, a summary of the input, or None.
-    """
-
-    sources: tuple[Seq, ...] = ()
-    vector: Tensor | None = None
-
-    @property
-    def rows(self) -> int:
-        return self.sources[0].rows if self.sources else len(self.vector) if self.vector is not None else 0
-
-    def select(self, rows: Tensor) -> Memory:
-        return Memory(tuple(s.select(rows) for s in self.sources), None if self.vector is None else self.vector[rows])
-
-
-@dataclass(frozen=True)
 class KV:
     """Projected memory: a cache, a cross-attention memory, a latent slot, a prefix are all this.
 
@@ -144,6 +124,35 @@ class KV:
     def select(self, rows: Tensor) -> KV:
         mask = None if self.mask is None else self.mask[rows]
         return KV(self.key[rows], self.value[rows], mask, self.position[rows])
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a decoder is given: sequences to look at, one vector to start from, what its layers remember already, and a class.
+
+    Args:
+        sources: Encoded sequences, each B x S x D.
+        vector: B x D, a summary of the input, or None.
+        past: For each layer, keys and values that every position sees before the first token: a latent slot, a prefix.
+        label: B, the class that a text is to have, or None.
+    """
+
+    sources: tuple[Seq, ...] = ()
+    vector: Tensor | None = None
+    past: tuple[KV, ...] = ()
+    label: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.sources[0].rows if self.sources else len(self.vector) if self.vector is not None else 0
+
+    def select(self, rows: Tensor) -> Memory:
+        return Memory(
+            tuple(s.select(rows) for s in self.sources),
+            None if self.vector is None else self.vector[rows],
+            tuple(kv.select(rows) for kv in self.past),
+            None if self.label is None else self.label[rows],
+        )
 
 
 class State(Protocol):

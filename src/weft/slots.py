@@ -313,6 +313,45 @@ class Decodes:
         return Decoded(done.hidden, Decoding(done.state, state.seen_B + x.lengths()))
 
 
+@dataclass(frozen=True)
+class Posterior:
+    """Where in a latent space texts lie: q(z|x) = N(mean, exp(logvar)), or the mean alone where a text is one point. P wide."""
+
+    mean_BP: Tensor
+    logvar_BP: Tensor | None = None
+
+    def sample(self) -> Tensor:
+        """mean + exp(logvar / 2) eps, from the global generator; the mean itself where a text is one point."""
+        if self.logvar_BP is None:
+            return self.mean_BP
+        return self.mean_BP + (0.5 * self.logvar_BP).exp() * torch.randn_like(self.mean_BP)
+
+
+class Latent:
+    """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
+
+    Reading, ``posterior``, gives a place in it; ``write_from`` makes of a place, and of the class that the text is to have, what
+    the decoder is given; ``prior`` draws places as nobody has read them.
+    """
+
+    latent: int
+    """P, its width."""
+    labelled: bool = False
+    """Whether ``write_from`` heeds the class: then a text can be rewritten to be of another one."""
+    draws_labelled: bool = False
+    """Whether ``prior`` or ``write_from`` heeds the class: then texts of a class can be drawn."""
+
+    def posterior(self, x: Seq) -> Posterior:
+        raise TypeError(f"{type(self).__name__} has no posterior")
+
+    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+        raise TypeError(f"{type(self).__name__} has no write_from")
+
+    def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
+        """rows x P, from the global generator."""
+        raise TypeError(f"{type(self).__name__} has no prior")
+
+
 class Continues:
     """Decodes from the beginning of a text alone: there is nothing else to look at."""
 
@@ -438,7 +477,7 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Judges, Chooses, Sees)
+PROTOCOLS = (Encodes, Embeds, Decodes, Latent, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Judges, Chooses, Sees)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
