@@ -168,6 +168,11 @@ class Info:
     def __contains__(self, name: object) -> bool:
         return name in self.fields
 
+    def alone(self, name: str) -> Info:
+        """One text as if there were no other, under the name ``text``, and the label: for a network inside another."""
+        label = {"label": self.fields["label"]} if "label" in self.fields else {}
+        return Info({"text": replace(self[name], name="text"), **label}, "text", self.data)
+
     def texts(self) -> list[Field]:
         return [f for f in self.fields.values() if f.kind == "text"]
 

@@ -105,8 +105,8 @@ def build_network(
             taken = begin(model, plan.structure)
         except ValueError as error:
             raise _refuse(plan.structure, str(error)) from None
-        if taken is not None:
-            tell(f"weights of {model.weights}: {taken}")
+        for place, what in taken.items():
+            tell(f"weights of {place}: {what}")
     if check:
         for name, objective in objectives.items():
             _check_fit(model, objective, plan.structure, factories[name])

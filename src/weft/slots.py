@@ -115,6 +115,10 @@ class Attention(nn.Module):
         """Keys and values of a memory: computed once, used by many queries."""
         raise TypeError(f"{type(self).__name__} has no project")
 
+    def remember(self, x_BSD: Tensor) -> KV:
+        """Vectors as keys and values as they are, without projections: something to look at that no token stands for."""
+        raise ValueError(f"{type(self).__name__} takes no vectors as keys and values: use the mixer multihead")
+
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         raise TypeError(f"{type(self).__name__} has no forward")
 
@@ -136,6 +140,10 @@ class Layer(nn.Module):
     def project(self, memory: Memory) -> KV:
         """Keys and values of what the layer looks at besides its own sequence."""
         raise TypeError(f"{type(self).__name__} looks at no memory")
+
+    def remember(self, x_BSD: Tensor) -> KV:
+        """Vectors as keys and values of its own sequence that stand before the first token."""
+        raise ValueError(f"{type(self).__name__} cannot be given something to remember")
 
     def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
         raise TypeError(f"{type(self).__name__} has no forward")
@@ -212,9 +220,15 @@ class Decoder(nn.Module):
 
     wants_vector: ClassVar[bool] = False
     """Whether ``Memory.vector`` is used."""
+    slots: int = 0
+    """How many layers can be given something to remember (``Memory.past``)."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
+
+    def remember(self, x_BLD: Tensor) -> tuple[KV, ...]:
+        """One vector for each layer, as ``Memory.past``; rows of zeros are remembered by no position."""
+        raise ValueError(f"{type(self).__name__} has no layers that could remember a vector; let it be added to the tokens")
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
         raise TypeError(f"{type(self).__name__} has no forward")
@@ -226,6 +240,22 @@ class Decoder(nn.Module):
     def step(self, x: Seq, state: Any) -> Decoded:
         """Go on by B x S vectors (S > 1: prefill; a mask says which are real). The old state is dead afterwards."""
         raise TypeError(f"{type(self).__name__} has no step")
+
+
+@slot
+class Injection(nn.Module):
+    """How a vector of width ``latent`` enters what a ``decoder`` of width ``dim`` writes. The default changes nothing."""
+
+    def __init__(self, dim: int, latent: int, decoder: Decoder):
+        super().__init__()
+
+    def remembered(self, z_BP: Tensor) -> Tensor | None:
+        """B x L x D, what each layer of the decoder remembers, or None."""
+        return None
+
+    def added(self, z_BP: Tensor) -> Tensor | None:
+        """B x D, added to the vector of every token, or None."""
+        return None
 
 
 @slot
@@ -472,6 +502,10 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
+    def inner(self) -> dict[str, Structure]:
+        """Structures that are parts of this one, by the choice that each is built of."""
+        return {}
+
     def provides(self) -> tuple[type, ...]:
         """The protocols of this structure."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
@@ -699,6 +733,30 @@ class Pairing:
     def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> Related | None:
         """Segments of the text ``ids``; ``pool`` has other texts, in the field ``name``. None = the text is too short."""
         raise TypeError(f"{type(self).__name__} has no pair")
+
+
+@slot
+class Annealing:
+    """A weight that changes while training goes on."""
+
+    def __init__(self):
+        pass
+
+    def weight(self, share: float) -> float:
+        """At a ``share`` of all updates, from 0 (none is done) to 1 (all are)."""
+        raise TypeError(f"{type(self).__name__} has no weight")
+
+
+@slot
+class FreeBits:
+    """What of the divergence of a posterior from the prior is paid for."""
+
+    def __init__(self):
+        pass
+
+    def kept(self, kl_BP: Tensor) -> Tensor:
+        """B: from the divergence of each row and dimension, what is added to a row's loss."""
+        raise TypeError(f"{type(self).__name__} has no kept")
 
 
 @slot

@@ -9,6 +9,7 @@ from weft.blocks.crf import CRF
 from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
+from weft.blocks.injection import LatentEmbedding, LatentSlot
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
 from weft.blocks.mix import ScalarMix, SumLast
@@ -51,6 +52,8 @@ __all__ = [
     "Identity",
     "LSTMDecoder",
     "Last",
+    "LatentEmbedding",
+    "LatentSlot",
     "LayerNorm",
     "Learned",
     "Linear",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from weft.blocks.attend import look
@@ -65,6 +66,10 @@ class MultiHead(Attention):
         if position is not None:
             key_BHSK = position.rotate(key_BHSK, at_BS)
         return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, at_BS)
+
+    def remember(self, x_BSD: Tensor) -> KV:
+        x_BHSK = self._split(x_BSD)
+        return KV(x_BHSK, x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         query_BHTK = self._split(self.query(query.data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -220,16 +220,22 @@ class TransformerDecoder(Decoder):
         norm: Build[Norm] | None = LayerNorm,
     ):
         super().__init__(dim, memory)
-        self.looks = memory is not None
+        self.looks, self.slots = memory is not None, layers
         self.stack = Stack(dim, memory, layers, layer, position, norm)
 
+    def remember(self, x_BLD: Tensor) -> tuple[KV, ...]:
+        # A slot of zeros would still draw attention away from the tokens, so nothing looks at it.
+        there_BL = (x_BLD != 0).any(-1)
+        vectors = zip(self.stack.layers, x_BLD.unbind(1), there_BL.unbind(1), strict=True)
+        return tuple(replace(cast(Layer, layer).remember(x_BD[:, None]), mask=there_B[:, None]) for layer, x_BD, there_B in vectors)
+
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
-        return Decoded(self.stack(x, mask, None, self._context(memory)).states[-1])
+        return Decoded(self.stack(x, mask, self._past(memory), self._context(memory)).states[-1])
 
     def start(self, memory: Memory | None, rows: int) -> TransformerState:
         device = next(self.parameters()).device
         seen_B = torch.zeros(rows, dtype=torch.long, device=device)
-        return TransformerState((None,) * len(self.stack.layers), self._context(memory), seen_B)
+        return TransformerState(self._past(memory), self._context(memory), seen_B)
 
     def step(self, x: Seq, state: TransformerState) -> Decoded:
         if "position" not in x.marks:
@@ -238,6 +244,9 @@ class TransformerDecoder(Decoder):
         mask = Full() if x.width == 1 else Causal()
         done = self.stack(x, mask, state.past, state.context)
         return Decoded(done.states[-1], TransformerState(done.past, state.context, state.seen_B + x.lengths()))
+
+    def _past(self, memory: Memory | None) -> tuple[KV | None, ...]:
+        return (None,) * len(self.stack.layers) if memory is None or not memory.past else memory.past
 
     def _context(self, memory: Memory | None) -> tuple[KV | None, ...]:
         if not self.looks:

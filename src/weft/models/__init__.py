@@ -14,6 +14,7 @@ from weft.models.span_reader import SpanReader
 from weft.models.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
+from weft.models.text_vae import TextVAE
 from weft.models.transformer import transformer_base, transformer_big
 from weft.models.vit import vit
 
@@ -29,6 +30,7 @@ __all__ = [
     "SpanReader",
     "Tagger",
     "TextEncoder",
+    "TextVAE",
     "albert",
     "bart",
     "bert",

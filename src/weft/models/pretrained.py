@@ -334,13 +334,17 @@ def _some(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def begin(model: nn.Module, structure: Build[Structure]) -> Taken | None:
-    """Give a structure the weights that its choice ``weights`` names; None where it names none."""
-    place = getattr(model, "weights", None)
-    if place is None:
-        return None
+def begin(model: Structure, structure: Build[Structure]) -> dict[str, Taken]:
+    """Give a structure, and those that are parts of it, the weights that their choices ``weights`` name: what was taken, by
+    the place it is from."""
     structure = structure() if is_composition(structure) else structure
-    folder = Path(place)
+    found: dict[str, Taken] = {}
+    for name, part in model.inner().items():
+        found |= begin(part, options(structure)[name])
+    return found if model.weights is None else found | {model.weights: _begin(model, structure, Path(model.weights))}
+
+
+def _begin(model: nn.Module, structure: Build[Structure], folder: Path) -> Taken:
     if not (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():  # a run's
         from weft.learning import read_weights
 

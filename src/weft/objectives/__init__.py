@@ -1,9 +1,12 @@
 """OBJECTIVE: what is to be predicted."""
 
+from weft.objectives.annealing import Ramp, Steady
 from weft.objectives.choice import Choice
 from weft.objectives.classification import Classification
 from weft.objectives.denoising import Denoising
+from weft.objectives.elbo import ELBO
 from weft.objectives.encoder_lm import EncoderLM
+from weft.objectives.free_bits import Floor, Gate
 from weft.objectives.hiding import Spans, Tokens, Words
 from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.masked_patches import MaskedPatches
@@ -32,6 +35,7 @@ from weft.objectives.tagging import Tagging
 from weft.objectives.weighted import Weighted
 
 __all__ = [
+    "ELBO",
     "Chained",
     "Choice",
     "Classification",
@@ -40,6 +44,8 @@ __all__ = [
     "DocumentRotation",
     "DropTokens",
     "EncoderLM",
+    "Floor",
+    "Gate",
     "MaskedLM",
     "MaskedPatches",
     "MultiLabel",
@@ -48,6 +54,7 @@ __all__ = [
     "Ordinal",
     "PrefixLM",
     "PrefixNoise",
+    "Ramp",
     "RandomSpans",
     "Regression",
     "ReplaceSpans",
@@ -56,6 +63,7 @@ __all__ = [
     "SentencePermutation",
     "SpanAnswer",
     "Spans",
+    "Steady",
     "Tagging",
     "TextInfilling",
     "TokenDeletion",

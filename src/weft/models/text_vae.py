@@ -1,0 +1,116 @@
+"""A text, a latent vector, the text again. P width of the latent vector; other suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch import Batch, Info
+from weft.blocks import LatentEmbedding, LatentSlot, Linear, Mean
+from weft.catalog import Build, block
+from weft.choices import Place, Width
+from weft.masks import Causal, Full, Mask
+from weft.models.language_model import LanguageModel
+from weft.models.latent_writer import LatentWriter
+from weft.models.text_encoder import TextEncoder
+from weft.seq import Decoded, Memory, Seq
+from weft.slots import Decoder, Decodes, Embedder, Encodes, Head, Injection, Latent, Pooler, Posterior, Structure
+
+BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
+
+
+@block("text-vae")
+class TextVAE(Structure, Encodes, Decodes, Latent):
+    """Reads a text into a latent space, and writes it from there.
+
+    q(z|x) = N(mu, exp(logvar)) with [mu; logvar] = W pooler(reader(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, 1)
+
+    What is read and what is written are one text in two fields, ``source`` and ``target``, which may have different tokenizers.
+
+    Bowman et al. 2016, https://arxiv.org/abs/1511.06349; from pre-trained networks: Li et al. 2020 (OPTIMUS),
+    https://arxiv.org/abs/2004.04092
+
+    Args:
+        latent: P, width of the latent space.
+        reader: A structure that encodes: text-encoder, bert, pretrained.
+        pooler: Makes one vector of what was read.
+        writer: A language model: language-model, gpt2, pretrained.
+        injections: How z enters what is written; each can be left out.
+        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+
+    Example:
+        >>> import torch
+        >>> from weft.batch import Field
+        >>> info = Info({"source": Field("source", 11), "target": Field("target", 13, space="other")}, target="target")
+        >>> model = TextVAE(info, latent=4)
+        >>> model.posterior(Seq(torch.tensor([[7, 8, 9]]))).mean_BP.shape
+        torch.Size([1, 4])
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        *,
+        latent: Width = 32,
+        reader: Build[Structure] = partial(TextEncoder, head=None),
+        pooler: Build[Pooler] = Mean,
+        writer: Build[Structure] = LanguageModel,
+        injections: list[Build[Injection]] = BOTH,
+        weights: Place | None = None,
+    ):
+        super().__init__(info, weights=weights)
+        self.latent = latent
+        self.reader: Any = reader(info.alone("source"))
+        if Encodes not in self.reader.provides():
+            raise ValueError(f"what reads must encode, as a text-encoder does, but a {type(self.reader).__name__} does not")
+        self.pooler = pooler(self.reader.dim)
+        self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
+        self.writer = LatentWriter(info.alone("target"), latent, writer, injections)
+        self.target, self.dim = info["target"], self.writer.dim
+
+    def inner(self) -> dict[str, Structure]:
+        return {"reader": self.reader, "writer": self.writer.model}
+
+    # ------------------------------------------------------------------------------------------------- to the latent space
+
+    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
+        return self.reader.encode(x, mask)
+
+    def posterior(self, x: Seq) -> Posterior:
+        mean_BP, logvar_BP = self.to_posterior(self.pooler(self.encode(x))).chunk(2, -1)
+        return Posterior(mean_BP, logvar_BP)
+
+    def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
+        return torch.randn(rows, self.latent, device=self.to_posterior.weight.device)
+
+    # -------------------------------------------------------------------------------------------------- and back to a text
+
+    def memory(self, batch: Batch) -> Memory:
+        return self.write_from(self.posterior(batch["source"]).mean_BP)
+
+    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+        return self.writer.write_from(z_BP)
+
+    def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
+        return self.writer.decode(x, memory, mask)
+
+    def start(self, memory: Memory | None, rows: int) -> Any:
+        return self.writer.start(memory, rows)
+
+    def step(self, x: Seq, state: Any) -> Decoded:
+        return self.writer.step(x, state)
+
+    @property
+    def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.writer.decoder
+
+    @property
+    def head(self) -> Head:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.writer.head
+
+    @property
+    def target_embedder(self) -> Embedder:
+        return self.writer.embedder

@@ -1,0 +1,58 @@
+"""Weights that change while training goes on."""
+
+from __future__ import annotations
+
+from weft.catalog import block
+from weft.choices import Count, NonNegative, Share
+from weft.slots import Annealing
+
+
+@block("steady")
+class Steady(Annealing):
+    """The same weight from the first update to the last.
+
+    Args:
+        top: The weight.
+
+    Example:
+        >>> Steady(top=0.5).weight(0.1)
+        0.5
+    """
+
+    def __init__(self, *, top: NonNegative = 1.0):
+        self.top = top
+
+    def weight(self, share: float) -> float:
+        return self.top
+
+
+@block("ramp")
+class Ramp(Annealing):
+    """Nothing at first, then more and more, then all: once, or in several cycles.
+
+    With s the share of a cycle that is done:  w = 0 for s < zero;  top (s - zero) / rise for s < zero + rise;  top after that
+
+    Bowman et al. 2016, https://arxiv.org/abs/1511.06349; in cycles: Fu et al. 2019, https://arxiv.org/abs/1903.10145;
+    the defaults: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
+
+    Args:
+        zero: Share of a cycle without any weight.
+        rise: Share of a cycle in which the weight rises.
+        top: The weight after that.
+        cycles: How often this is gone through.
+
+    Example:
+        >>> [Ramp().weight(share) for share in (0.0, 0.5, 0.625, 0.75, 1.0)]
+        [0.0, 0.0, 0.5, 1.0, 1.0]
+    """
+
+    def __init__(self, *, zero: Share = 0.5, rise: Share = 0.25, top: NonNegative = 1.0, cycles: Count = 1):
+        if zero + rise > 1:
+            raise ValueError(f"zero {zero:g} and rise {rise:g} are more than a whole cycle: together they may be 1 at most")
+        self.zero, self.rise, self.top, self.cycles = zero, rise, top, cycles
+
+    def weight(self, share: float) -> float:
+        done = share * self.cycles % 1 if share < 1 else 1.0
+        if done < self.zero:
+            return 0.0
+        return self.top * (min((done - self.zero) / self.rise, 1.0) if self.rise else 1.0)

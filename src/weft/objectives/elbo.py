@@ -1,0 +1,120 @@
+"""The evidence lower bound of a text. P width of the latent space, N targets; other suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
+from weft.catalog import Build, block
+from weft.objectives.annealing import Ramp
+from weft.objectives.free_bits import Floor
+from weft.objectives.next_token import next_tokens
+from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search
+
+Noise = Literal["read", "unit", "none"]
+
+
+def divergence(posterior: Posterior) -> Tensor:
+    """B x P: KL(N(mean, exp(logvar)) || N(0, 1)) of each dimension."""
+    assert posterior.logvar_BP is not None
+    return 0.5 * (posterior.mean_BP**2 + posterior.logvar_BP.exp() - posterior.logvar_BP - 1)
+
+
+def read_and_write(example: Example, info: Info) -> Instance:
+    """A text as it is read (``source``), what its writer is given (``input``), and what it is to predict (``picks``)."""
+    source, target = info["source"], info["target"]
+    return Instance(source=source.frame.around([example["source"]]), **next_tokens(example["target"], target))
+
+
+def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
+    """B: -log p(x | z) of each row, a sum over its tokens and the end mark."""
+    picks = batch["picks"]
+    hidden = model.decode(batch["input"], model.write_from(z_BP, label_B)).hidden
+    nll_N = model.head.nll(picks.gather(hidden), picks.target_N)
+    return nll_N.new_zeros(len(batch)).index_add(0, picks.index_N // hidden.width, nll_N)
+
+
+@block("elbo")
+class ELBO(Objective):
+    """Write a text again from its place in a latent space, and keep these places near the prior.
+
+    loss = - log p(x|z) + beta sum_i kept(KL_i),  z = mu + exp(logvar / 2) eps,  KL_i = (mu_i^2 + exp(logvar_i) - logvar_i - 1) / 2
+
+    Both are sums over a sentence and means over sentences. ``kl`` is what is paid for, ``raw_kl`` the divergence itself. While beta
+    is 0, nothing is free. In evaluation the loss is the plain bound: beta is 1, nothing is free, and one z is drawn.
+
+    Kingma & Welling 2014, https://arxiv.org/abs/1312.6114; for texts: Bowman et al. 2016, https://arxiv.org/abs/1511.06349;
+    the schedule and free bits: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
+
+    Args:
+        beta: The weight of the divergence over the updates.
+        free_bits: What of the divergence is paid for.
+        per_token: Whether the first part is divided by the sentence's tokens, as for long texts.
+        noise: Whether z is drawn with the variance that was read, with variance 1, or not drawn at all (an autoencoder).
+
+    Example:
+        >>> from weft.batch import Field
+        >>> import numpy as np
+        >>> info = Info({"source": Field("source", 10), "target": Field("target", 10)}, target="target")
+        >>> ids = np.array([7, 8])
+        >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, None, None)["input"].tolist()
+        [1, 7, 8]
+    """
+
+    needs = (Decodes, Latent)
+
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        beta: Build[Annealing] = Ramp,
+        free_bits: Build[FreeBits] = partial(Floor, nats=0.5),
+        per_token: bool = False,
+        noise: Noise = "read",
+    ):
+        super().__init__(info, dim)
+        self.info, self.beta, self.free_bits = info, beta(), free_bits()
+        self.per_token, self.noise = per_token, noise
+        for name in ("source", "target"):
+            info[name]  # raises where the data has it not
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        return read_and_write(example, self.info) if len(example["target"]) else None
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"reconstruction": len(batch), "kl": len(batch), "raw_kl": len(batch)}
+
+    def place(self, posterior: Posterior) -> Tensor:
+        """The z that the text is written from."""
+        if self.noise == "none":
+            return posterior.mean_BP
+        return posterior.sample() if self.noise == "read" else posterior.mean_BP + torch.randn_like(posterior.mean_BP)
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        posterior = model.posterior(batch["source"])
+        if posterior.logvar_BP is None:
+            raise ValueError(f"{type(model).__name__} reads a text to one point: the bound needs a distribution (text-vae)")
+        raw_BP, rows = divergence(posterior), len(batch)
+        nll_B = row_nll(model, batch, self.place(posterior))
+        if self.per_token and self.training:
+            nll_B = nll_B / batch["input"].lengths()
+        beta = self.beta.weight(clock.share) if self.training else 1.0
+        kept_B = self.free_bits.kept(raw_BP) if self.training and beta > 0 else raw_BP.sum(-1)
+        return Loss(
+            reconstruction=Term(nll_B.sum(), rows),
+            kl=Term(kept_B.sum(), rows, beta),
+            raw_kl=Term(raw_BP.detach().sum(), rows, 0.0),
+        )
+
+    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+        lengths = batch["source"].lengths().tolist()
+        return search(model, model.memory(batch), limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"negative_elbo": means["reconstruction"] + means["raw_kl"]}
