@@ -14,7 +14,8 @@ import torch
 
 import weft.blocks
 import weft.models
-import weft.objectives  # noqa: F401  (these imports fill the catalog)
+import weft.objectives
+import weft.systems  # noqa: F401  (these imports fill the catalog)
 from weft.asked import Asked, cells_of, read_apart
 from weft.batch import Batch, Clock, Example, Field, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
