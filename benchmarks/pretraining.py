@@ -3,6 +3,7 @@
     python -m benchmarks.pretraining           run what is missing, then show the table and draw the picture
     python -m benchmarks.pretraining --table   only show what is there; missing runs are named
     python -m benchmarks.pretraining --minutes 30    stop after that time; another call goes on
+    python -m benchmarks.pretraining --part 1/2      every second run, for a core; another call takes --part 2/2
 
 Pre-training: Yelp's sentences (benchmarks/pretraining.yaml), the same rows in the same order and as many updates for each
 objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on
@@ -18,6 +19,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from benchmarks.arms import PLACE, Arm, done, run
@@ -27,7 +29,7 @@ from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
 LABELS, SEEDS, WAYS = (200, 1000, 5000), (1, 2, 3), ("tuned", "probed")
-STEPS = {200: 150, 1000: 300, 5000: 600}
+STEPS = {200: 100, 1000: 200, 5000: 400}
 _LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropout: 0.1}}"
 _PARTS = "dim: 192, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
 _STACK = f"{{type: transformer, layers: 4, layer: {_LAYER}}}"
@@ -158,7 +160,9 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only show the table")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many minutes")
     parser.add_argument("--picture", type=Path, default=Path("docs/images/pretraining.png"))
+    parser.add_argument("--part", default="1/1", help="I/N: of the runs, every N-th from the I-th")
     chosen = parser.parse_args()
+    first, every = map(int, chosen.part.split("/"))
     end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
 
     def each(arms: Iterator[Arm]) -> None:
@@ -171,8 +175,8 @@ def main() -> None:
                 print(f"== {arm.name}: {missing}", flush=True)
 
     if not chosen.table:
-        each(pretraining(name) for name in OBJECTIVES)
-        each(trial.arm() for trial in trials())
+        each(islice((pretraining(name) for name in OBJECTIVES), first - 1, None, every))
+        each(islice((trial.arm() for trial in trials()), first - 1, None, every))
     print(table())
     if any(accuracies("nothing", labels, "tuned") for labels in LABELS):
         draw(chosen.picture)
