@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -62,7 +63,7 @@ def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: s
     assert len(wrong) == 3 and all(error.reference["source"] == error.reference["target"] for error in wrong)
     assert [error.loss for error in wrong] == sorted((error.loss for error in wrong), reverse=True)
     assert not (home / "run" / "confusion.png").exists()  # what is written are no classes
-    with pytest.raises(ValueError, match="one source, but .* has 2 texts"):
+    with pytest.raises(ValueError, match=r"one source, but .* has 2 texts"):
         again.predict([("one", "two")])
 
 
@@ -119,7 +120,8 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
     """A classifier reads the source alone: its target is the same text again, and not there when it is asked."""
     text = recipe(True, "null").split("structure:")[0] + (
         "structure: {type: classifier, dim: 16}\nobjective: classification\n"
-        "learning: {type: gradient, steps: 60, batch: 200, optimizer: {type: adamw, lr: 1.0e-2}}\nevaluate: {metrics: [accuracy]}\n"
+        "learning: {type: gradient, steps: 60, batch: 200, optimizer: {type: adamw, lr: 1.0e-2}}\n"
+        "evaluate: {metrics: [accuracy]}\n"
     )
     for target in ("null", "character"):
         run: Run = read_run_text(text, "r.yaml", home, [f"data.target_tokenizer={target}"])
@@ -129,7 +131,7 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
         (answer,) = run.predict_all(["the room was awful"])
         assert answer.kind == "label" and answer.probabilities["bad"] > 0.5
         example = run.rows("valid")[1][0]
-        seen = next(iter(run.objectives.values())).prepare(example, None, None)
+        seen = next(iter(run.objectives.values())).prepare(example, np.random.default_rng(0), None)
         assert seen is not None and len(seen["text"]) == len(example["source"]) + 1
 
 

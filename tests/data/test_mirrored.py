@@ -48,7 +48,7 @@ def counted(corpus: Corpus, *names: str, split: str = "train") -> tuple[int, ...
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> dict[str, str]:
+def two(tmp_path: Path) -> dict[str, Any]:
     """A file for each of two classes."""
     rng = random.Random(1)
     lines = [" ".join(rng.choices(WORDS, k=rng.randint(2, 9))) for _ in range(60)]
@@ -66,7 +66,7 @@ def bert(tmp_path: Path) -> str:
 # ------------------------------------------------------------------------------------------------------------ both sides
 
 
-def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, str], bert: str) -> None:
+def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, Any], bert: str) -> None:
     reads, writes = partial(Published, from_=bert), partial(ByteBPE, size=400)
     data = MirroredText(train=two, tokenizer=reads, target_tokenizer=writes, hold_out=0.2)
     assert {n: (f.space, f.kind) for n, f in data.declare().fields.items()} == {
@@ -94,7 +94,7 @@ def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, s
     assert {name: {raw["target"] for raw in everything if raw["label"] == name} for name in two} == lines
 
 
-def test_one_vocabulary_for_both_sides(two: dict[str, str]) -> None:
+def test_one_vocabulary_for_both_sides(two: dict[str, Any]) -> None:
     data = MirroredText(train=[two["positive"], two["negative"]], tokenizer=partial(BPE, size=90), hold_out=0)
     assert {f.space for f in data.declare().fields.values()} == {"text"} and list(data.declare().fields) == ["source", "target"]
     corpus = data.open()
@@ -105,7 +105,7 @@ def test_one_vocabulary_for_both_sides(two: dict[str, str]) -> None:
         assert set(train.raw(row)) == {"source", "target"} == set(train[row])
 
 
-def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, str], tmp_path: Path, place: Path) -> None:
+def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any], tmp_path: Path, place: Path) -> None:
     def content(corpus: Corpus) -> Any:
         rows = {name: [split[row] for row in range(len(split))] for name, split in corpus.splits.items()}
         return {name: [(e["source"].tolist(), e["target"].tolist(), e["label"]) for e in some] for name, some in rows.items()}
@@ -134,7 +134,7 @@ def test_tables_and_lines_by_their_endings(tmp_path: Path) -> None:
         MirroredText(train=tsv, text="body", tokenizer=Character, hold_out=0).open()
 
 
-def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, str], tmp_path: Path) -> None:
+def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     data = MirroredText(train=two, target_tokenizer=partial(Published, from_=str(tmp_path / "empty")))
     with pytest.raises(ValueError, match=r"empty.*(tokenizer\.json|vocab)"):
@@ -157,7 +157,7 @@ def test_classes_from_a_column(tmp_path: Path) -> None:
         data(label="class").open()
 
 
-def test_splits_may_be_files_by_class_and_tables(two: dict[str, str], tmp_path: Path) -> None:
+def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: Path) -> None:
     table = write(tmp_path / "t.tsv", "text\tlabel\nvery good\tpositive\nvery bad\tnegative\n")
     corpus = MirroredText(train=two, valid=table, test=table, tokenizer=Character).open()
     assert [raw["label"] for raw in raws(corpus, "valid")] == ["positive", "negative"]
@@ -201,7 +201,7 @@ def test_choices_that_cannot_be(options: dict[str, Any], message: str) -> None:
         MirroredText(**options)
 
 
-def test_a_class_without_examples(two: dict[str, str], tmp_path: Path) -> None:
+def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
     empty = write(tmp_path / "empty.txt", "")
     one = write(tmp_path / "one.txt", "more words than are allowed here\n")
     for split, message in {
@@ -334,7 +334,7 @@ class Byte0(Character):
 
 def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
     lines = [f"text number {i}" for i in range(50)]
-    files = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines * 2)) for name in ("a", "b")}
+    files: dict[str, Any] = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines * 2)) for name in ("a", "b")}
     for repeats, number in (("drop", 100), ("keep", 200)):
         corpus = MirroredText(train=files, tokenizer=Word, repeats=repeats, hold_out=0.3).open()  # pyright: ignore[reportArgumentType]
         train, valid = set(texts(corpus)), set(texts(corpus, "valid"))

@@ -27,7 +27,7 @@ _WORD = re.compile(r"\S+")
 
 @block("mirrored-text")
 class MirroredText(Written):
-    """Each text twice: as it is read (``source``) and as it is written (``target``), by tokenizers that may differ; and its class.
+    """Each text twice, as it is read (``source``) and as it is written (``target``), by tokenizers that may differ.
 
     From files with a text a line, or tables (TSV, CSV or JSONL, by the file's ending). Blanks around a text are taken off. The
     classes, if there are any, are the names that the files are given by (``{positive: good.txt, negative: bad.txt}``), or a
