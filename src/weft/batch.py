@@ -188,8 +188,10 @@ class Info:
         return self.images()[:1] if self.images() and not self.texts() else self.given()
 
     def given(self) -> list[Field]:
-        """The texts that an answer is about: ``text``, or all there are, which then must be of one id space."""
-        found = [self.fields["text"]] if "text" in self.fields else self.texts()
+        """The texts that an answer is about: ``text``; or ``source``, where a label is to be predicted and ``target`` is another
+        answer; or all there are, which then must be of one id space."""
+        alone = "text" if "text" in self.fields else "source" if "label" in self.fields and "target" in self.fields else ""
+        found = [self.fields[alone]] if alone in self.fields else self.texts()
         if len({f.space for f in found}) != 1:
             raise ValueError(f"needs texts of one id space, but the data ({self.data}) gives: {', '.join(self.fields)}")
         return found

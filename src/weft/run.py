@@ -217,7 +217,7 @@ class Run:
                 text = "" if prediction is None else readable(prediction, codec, row)
                 number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
                 shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
-                yield Answer(text, shares, "labels" if isinstance(prediction, Filled) else kind)
+                yield Answer(text, shares, _kind(prediction) or kind)
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
@@ -303,6 +303,13 @@ class Error:
     loss: float
     prediction: str
     reference: dict[str, str]
+
+
+def _kind(prediction: Any) -> str:
+    """The kind of a prediction that is about no field, or about the one that is written; "" for any other."""
+    if isinstance(prediction, list) and prediction and isinstance(prediction[0], Hypothesis):
+        return "text"
+    return "labels" if isinstance(prediction, Filled) else ""
 
 
 def _ask(objective: Objective, example: Example, number: int) -> Instance | None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from weft.batch import Picks, Special
 from weft.catalog import choices
-from weft.data import BPE, Character, LabelledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
+from weft.data import BPE, Character, LabelledText, MirroredText, ParallelText, PlainText, SentencePairs, TaggedText, Word
 from weft.slots import Corpus
 from weft.tags import entities
 
@@ -53,12 +53,12 @@ def conll(tmp_path: Path) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ all of them
 
-KINDS = {"plain": PlainText, "pairs": ParallelText, "table": LabelledText, "conll": TaggedText}
+KINDS = {"plain": PlainText, "mirrored": MirroredText, "pairs": ParallelText, "table": LabelledText, "conll": TaggedText}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_that_cannot_be_read(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    good = write(tmp_path / "p", "some text\nmore\n") if kind == "plain" else request.getfixturevalue(kind)
+    good = write(tmp_path / "p", "some text\nmore\n") if kind in ("plain", "mirrored") else request.getfixturevalue(kind)
 
     def give(file: Any) -> Any:
         return (file, file) if kind == "pairs" else file

@@ -23,6 +23,7 @@ from weft.data import (
     BPE,
     Character,
     LabelledText,
+    MirroredText,
     ParallelText,
     PlainText,
     Published,
@@ -39,7 +40,7 @@ from weft.data.ledger import COUNTS
 from weft.data.written import Written
 from weft.slots import Corpus
 
-SOURCES: list[type[Written]] = [PlainText, ParallelText, LabelledText, TaggedText, SentencePairs]
+SOURCES: list[type[Written]] = [PlainText, ParallelText, LabelledText, TaggedText, SentencePairs, MirroredText]
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +84,8 @@ def other_value(name: str, value: Any) -> Any:
         "labels": ("a", "b"),
         "header": ("text", "label"),
         "tag": 2,
+        "words": (1, 41),
+        "repeats": "keep",
     }
     return known[name] if name in known else value + 1 if isinstance(value, int | float) else f"{value}x"
 
@@ -277,12 +280,14 @@ def big(tmp_path: Path) -> dict[str, Any]:
         "plain": PlainText(train=files, tokenizer=Character, **common),
         "paragraph": PlainText(train=files, tokenizer=Character, unit="paragraph", **common),
         "parallel": ParallelText(train=pair, tokenizer=Character, **common),
+        "mirrored": MirroredText(train=files, tokenizer=Character, on_overflow="truncate", words=(2, 5), **common),
+        "classes": MirroredText(train={"a": files[:2], "b": files[2]}, tokenizer=Character, on_overflow="truncate", **common),
         "labelled": LabelledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
         "tagged": TaggedText(train=write(tmp_path / "c", conll), tokenizer=Character, **common),
     }
 
 
-@pytest.mark.parametrize("name", ["plain", "paragraph", "parallel", "labelled", "tagged"])
+@pytest.mark.parametrize("name", ["plain", "paragraph", "parallel", "mirrored", "classes", "labelled", "tagged"])
 def test_a_killed_preparation_goes_on_to_the_same_files(
     name: str, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
     label = run.codec.info.fields.get("label")
     if label is None or label.kind != "label" or not judged.predictions:
         return None
+    if not set(judged.predictions.values()) <= set(label.labels):
+        return None  # texts were predicted, of data that also has classes
     rows = sorted(judged.predictions)
     fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
     right = [judged.references[row]["label"] for row in rows]
