@@ -14,6 +14,7 @@ from weft.evaluate.entity_f1 import EntityF1
 from weft.evaluate.evaluation import Evaluation, Judged
 from weft.evaluate.exact_match import ExactMatch
 from weft.evaluate.kneser_ney import KneserNey
+from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.latent import (
     MutualInformation,
     active_units,
@@ -29,7 +30,6 @@ from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_ble
 from weft.evaluate.oracle import Oracle, OracleAccuracy, shared_texts
 from weft.evaluate.ordinal import MeanAbsoluteError
 from weft.evaluate.overlap import overlapping_sentence, overlapping_span
-from weft.evaluate.perplexity import Perplexity, perplexity
 from weft.evaluate.pool_bleu import PoolBLEU, SelfBLEU
 from weft.evaluate.tag_accuracy import TagAccuracy
 from weft.evaluate.trivial import constant, copied, drawn, medoid, most_frequent, retrieved

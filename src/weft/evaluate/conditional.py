@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from weft.evaluate.distinct import distinct_ngrams, distinct_texts, repetition_rate
 from weft.evaluate.kneser_ney import KneserNey
+from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
 from weft.evaluate.oracle import Oracle
-from weft.evaluate.perplexity import Perplexity, perplexity
 from weft.evaluate.pool_bleu import evenly
 
 if TYPE_CHECKING:

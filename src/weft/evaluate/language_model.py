@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from weft.batch import Clock, Instance, collate, ids_of
+from weft.batch import Clock, Instance, Picks, between, collate, ids_of
 from weft.data import example_of
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.front import positions
-from weft.objectives.next_token import NextToken, next_tokens
+from weft.objectives.next_token import NextToken
 from weft.slots import Continues
 
 if TYPE_CHECKING:
@@ -97,13 +98,18 @@ def _instance(run: Run, text: str, row: int) -> Instance:
         has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
     field = run.codec.info[run.codec.info.target]
-    if -1 in (field.special.bos, field.special.eos):
+    begin = run.begin or (field.special.bos,)
+    if -1 in (*begin, field.special.eos):
         raise ValueError("this model's tokenizer has no id that begins a text or none that ends it, so no text has a probability")
     places, whole = positions(run.model), len(run.codec.encode(field.name, text))
-    most = field.length if places is None else min(field.length, places - 1)  # the begin mark has a place too
+    most = field.length if places is None else min(field.length, places - len(begin))
     if whole > most:  # cut, the rest would look likelier than it is
         raise ValueError(f"text {row} has {whole} tokens, but the model reads {most} at most: leave it out, or cut it")
-    return Instance(**next_tokens(example_of(run.codec, {field.name: text})[field.name], field))
+    text_T = example_of(run.codec, {field.name: text})[field.name]
+    at = np.arange(whole + 1) + len(begin) - 1
+    return Instance(
+        {"input": between(begin, text_T, []), "picks": Picks("input", at, np.append(ids_of(text_T), field.special.eos))}
+    )
 
 
 def _groups(instances: Sequence[Instance]) -> Iterator[list[Instance]]:
