@@ -56,6 +56,7 @@ def test_each_figure_of_generation_is_that_of_its_function():
     assert found.accuracy == ORACLE.accuracy(texts, WANTED) > 0.9
     assert found.bleu == Pool([HELD[i * 1500 // 1000] for i in range(1000)]).bleu(texts[:500])
     assert found.self_bleu == self_bleu(texts[:500])
+    assert found.real_self_bleu == self_bleu([HELD[i * 1500 // 500] for i in range(500)])
     assert found.g_score == g_score(found.accuracy, found.bleu.score) > 10
     assert found.distinct_1 == distinct_ngrams(texts[:500], 1) and found.distinct_2 == distinct_ngrams(texts[:500], 2)
     assert found.repetition == repetition_rate(texts[:500])
@@ -82,7 +83,8 @@ def test_a_collapsed_model_wins_and_is_said_to():
     honest = judge_generation(drawn(WANTED, *TRAIN), WANTED, HELD, ORACLE)
     collapsed = judge_generation(constant(WANTED, HELD[:2], HELD_LABELS[:2]), WANTED, HELD, ORACLE)
     assert collapsed.g_score == pytest.approx(100) and honest.g_score < 95
-    assert collapsed.warnings == ("collapsed: Self-BLEU 100.0; its G-score means nothing",)
+    real = f"{collapsed.real_self_bleu.score:.1f}"
+    assert collapsed.warnings == (f"collapsed: Self-BLEU 100.0 (real texts: {real}); its G-score means nothing",)
     assert collapsed.distinct_texts == 2 / 500 and honest.distinct_texts > 0.5
 
 
@@ -98,8 +100,19 @@ def test_few_texts_said_often_are_collapsed_even_where_they_are_unlike():
 @pytest.mark.parametrize(("unlike", "flagged"), [(1, True), (40, False)])
 def test_where_self_bleu_begins_to_be_a_collapse(unlike, flagged):
     texts = ["the food was good today"] * 60 + [" ".join(f"x{i}{j}" for j in range(5)) for i in range(unlike)]
-    found = judge_generation(texts, ["+"] * len(texts), HELD, ORACLE)
-    assert (found.self_bleu.score >= 90) is flagged and bool(found.warnings) is flagged
+    unlike_real = [" ".join(f"y{i}{j}" for j in range(5)) for i in range(100)]
+    found = judge_generation(texts, ["+"] * len(texts), unlike_real, ORACLE)
+    assert (found.self_bleu.score >= 90) is flagged and any("Self-BLEU" in said for said in found.warnings) is flagged
+
+
+def test_real_texts_that_are_alike_are_no_collapse():
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(list("abcd"), 8)) for _ in range(600)]
+    found = judge_generation(texts[:300], ["+", "-"] * 150, texts[300:], ORACLE)
+    assert found.self_bleu.score >= 90 and found.real_self_bleu.score >= 90 and found.warnings == ()
+    once = judge_generation([texts[0]] * 30 + texts[:270], ["+", "-"] * 150, texts[300:], ORACLE)
+    assert once.warnings == ()  # a tenth of them the same is no collapse either
+    assert judge_generation(texts[:10] * 30, ["+", "-"] * 150, texts[300:], ORACLE).warnings
 
 
 def test_empty_texts_and_classes_that_come_late_are_said():
@@ -133,6 +146,7 @@ def test_each_figure_of_transfer_is_that_of_its_function():
     assert found.bleu == corpus_bleu(texts, [[source] for source in SOURCES])
     assert 20 < found.bleu.score < 95 and found.human_bleu is not None and found.human_bleu.score == pytest.approx(100)
     assert (found.bleu.texts, found.bleu.references, found.human_bleu.references, found.self_bleu.texts) == (600, 1, 2, 500)
+    assert found.real_self_bleu == self_bleu([SOURCES[i * 600 // 500] for i in range(500)])
     assert found.g_score == pytest.approx(math.sqrt(100 * found.accuracy * found.bleu.score))
     assert found.warnings == ()
     assert {"human_bleu", "human_references", "source_accuracy"} <= set(found.row())
@@ -184,6 +198,8 @@ def test_errors():
         judge_generation([], [], HELD, ORACLE)
     with pytest.raises(ValueError, match="there are no references"):
         judge_generation(["a", "b"], ["+", "-"], [], ORACLE)
+    with pytest.raises(ValueError, match="one reference, but they are compared with each other too"):
+        judge_generation(["a", "b"], ["+", "-"], ["a"], ORACLE)
     with pytest.raises(ValueError, match="does not know the class '0'"):
         judge_generation(["a", "b"], ["+", "0"], HELD, ORACLE)
     with pytest.raises(ValueError, match="most_texts is 1"):

@@ -36,6 +36,8 @@ class Written:
     """Against the references; of rewritten texts, against their sources."""
     self_bleu: BleuScore
     """Of the first texts: how much they are alike."""
+    real_self_bleu: BleuScore
+    """Of as many references, or sources: how much real texts are alike."""
     distinct_1: float
     """Different words among all words, in the texts of ``self_bleu``; likewise the next three."""
     distinct_2: float
@@ -66,6 +68,7 @@ class Written:
             "g_score": self.g_score,
             "self_bleu": self.self_bleu.score,
             "self_bleu_texts": self.self_bleu.texts,
+            "real_self_bleu": self.real_self_bleu.score,
             "distinct_1": self.distinct_1,
             "distinct_2": self.distinct_2,
             "distinct_texts": self.distinct_texts,
@@ -110,13 +113,15 @@ def judge_generation(
     >>> oracle = Oracle.train(["so good", "so bad"] * 2, ["+", "-"] * 2)
     >>> found = judge_generation(["so good", "so good"], ["+", "-"], ["so good", "very bad"], oracle, order=2)
     >>> found.accuracy, found.warnings
-    (0.5, ('collapsed: Self-BLEU 100.0; its G-score means nothing',))
+    (0.5, ('collapsed: Self-BLEU 100.0 (real texts: 0.0); its G-score means nothing',))
     """
     _check(texts, wanted_labels, most_texts)
     if most_references < 1:
         raise ValueError(f"most_references is {most_references}, but there must be one: 1000 is usual")
+    if len(references) == 1:
+        raise ValueError("one reference, but they are compared with each other too: give two or more, 1000 is usual")
     bleu = Pool(evenly(references, most_references), order=order).bleu(texts[:most_texts])
-    return _written(texts, wanted_labels, oracle, model, most_texts, bleu)
+    return _written(texts, wanted_labels, references, oracle, model, most_texts, bleu)
 
 
 def judge_transfer(
@@ -156,7 +161,8 @@ def judge_transfer(
         raise ValueError(f"{len(sources)} sources, but {len(texts)} texts: give one for each")
     bleu = corpus_bleu(texts, [[source] for source in sources], order=order)
     human = corpus_bleu(texts, human_references, order=order) if human_references is not None else None
-    return _written(texts, wanted_labels, oracle, model, most_texts, bleu, human, oracle.accuracy(sources, wanted_labels))
+    same = oracle.accuracy(sources, wanted_labels)
+    return _written(texts, wanted_labels, sources, oracle, model, most_texts, bleu, human, same)
 
 
 def table(rows: Mapping[str, Written]) -> str:
@@ -171,7 +177,7 @@ def table(rows: Mapping[str, Written]) -> str:
     columns = list(dict.fromkeys(column for row in named.values() for column in row))
     lines = [f"| {' | '.join(['system', *columns])} |", f"|{'---|' * (len(columns) + 1)}"]
     for name, row in named.items():
-        lines.append(f"| {' | '.join([name, *(_shown(row.get(column)) for column in columns)])} |")
+        lines.append(f"| {' | '.join([name, *(_shown(column, row.get(column)) for column in columns)])} |")
     said = [f"- {name}: {warning}" for name, written in rows.items() for warning in written.warnings]
     return "\n".join([*lines, *(["", *said] if said else [])])
 
@@ -179,6 +185,7 @@ def table(rows: Mapping[str, Written]) -> str:
 def _written(
     texts: Sequence[str],
     wanted_labels: Sequence[str],
+    real: Sequence[str],
     oracle: Oracle,
     model: Run | KneserNey | None,
     most_texts: int,
@@ -187,10 +194,12 @@ def _written(
     source_accuracy: float | None = None,
 ) -> Written:
     first = texts[:most_texts]
-    accuracy, alike, different = oracle.accuracy(texts, wanted_labels), self_bleu(first, order=bleu.order), distinct_texts(first)
+    accuracy, different = oracle.accuracy(texts, wanted_labels), distinct_texts(first)
+    alike, natural = (self_bleu(some, order=bleu.order) for some in (first, evenly(real, len(first))))
     warnings = []
-    if alike.score >= COLLAPSED_SELF_BLEU:
-        warnings.append(f"collapsed: Self-BLEU {alike.score:.1f}; its G-score means nothing")
+    # where real texts are alike themselves, it takes more: half of the way from them to 100
+    if alike.score >= max(COLLAPSED_SELF_BLEU, (100 + natural.score) / 2):
+        warnings.append(f"collapsed: Self-BLEU {alike.score:.1f} (real texts: {natural.score:.1f}); its G-score means nothing")
     elif different < COLLAPSED_DISTINCT:
         number = round(different * len(first))
         warnings.append(f"collapsed: {number:,} different texts among {len(first):,}; its G-score means nothing")
@@ -208,6 +217,7 @@ def _written(
         accuracy=accuracy,
         bleu=bleu,
         self_bleu=alike,
+        real_self_bleu=natural,
         distinct_1=distinct_ngrams(first, 1),
         distinct_2=distinct_ngrams(first, 2),
         distinct_texts=different,
@@ -226,7 +236,9 @@ def _check(texts: Sequence[str], wanted_labels: Sequence[str], most_texts: int) 
         raise ValueError(f"most_texts is {most_texts}, but texts are compared with each other: give two or more, 500 is usual")
 
 
-def _shown(figure: float | None) -> str:
+def _shown(column: str, figure: float | None) -> str:
     if figure is None:
         return "-"
-    return f"{figure:,}" if isinstance(figure, int) else f"{figure:.3f}" if figure <= 1 else f"{figure:.2f}"
+    if isinstance(figure, int):
+        return f"{figure:,}"
+    return f"{figure:.2f}" if any(word in column for word in ("bleu", "g_score", "perplexity")) else f"{figure:.3f}"
