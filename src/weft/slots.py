@@ -944,6 +944,9 @@ class Metric:
     every term of the loss)."""
 
     wants: ClassVar[str] = "text"
+    by_row: ClassVar[bool] = True
+    """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
+    how much its texts differ."""
 
     def __init__(self):
         pass

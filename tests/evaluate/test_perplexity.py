@@ -1,0 +1,138 @@
+"""Perplexity of texts under a run, a published model and n-grams: what they say of themselves, per token and per word."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import weft
+from weft.data import BPE, ByteBPE, Dates, PlainText, Word
+from weft.evaluate import Evaluation, KneserNey, Perplexity, WordPerplexity, perplexity
+from weft.learning import Gradient
+from weft.models import LanguageModel, Seq2Seq
+from weft.objectives import NextToken
+
+TEXTS = ["the food was good", "so cold", "the staff was very very rude today", "it is fine", "the food was cold"] * 4
+
+
+def trained(folder: Path, tokenizer, length=64) -> weft.Run:
+    (folder / "text.txt").write_text("\n".join(TEXTS))
+    data = partial(PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, length=length)
+    run = weft.Run(
+        data=data,
+        structure=partial(LanguageModel, dim=16),
+        objective=NextToken,
+        learning=partial(Gradient, steps=20, batch=200),
+        evaluate=partial(Evaluation, metrics=[WordPerplexity]),
+    )
+    run.train(folder / "run", quiet=True)
+    return run
+
+
+@pytest.fixture(scope="module", params=["word", "pieces"])
+def run(request, tmp_path_factory) -> weft.Run:
+    tokenizer = partial(Word, size=100) if request.param == "word" else partial(BPE, size=40)
+    folder = tmp_path_factory.mktemp("lm")
+    trained(folder, tokenizer)
+    return weft.load(folder / "run")
+
+
+def test_equal_to_what_the_run_says_of_itself(run):
+    figures, found = run.judge("valid").figures, perplexity(run, TEXTS)
+    assert found.per_token == pytest.approx(figures["perplexity"], rel=1e-5)
+    assert found.per_word == pytest.approx(figures["word_perplexity"], rel=1e-5)
+    assert found.words == sum(len(text.split()) + 1 for text in TEXTS) and found.unknown == 0
+    assert found.tokens >= found.words and not run.model.training
+
+
+def test_texts_add_up_whatever_the_batches(run, monkeypatch):
+    whole = perplexity(run, TEXTS)
+    monkeypatch.setattr("weft.evaluate.language_model._TOKENS", 20)
+    parts = [perplexity(run, [text]) for text in TEXTS]
+    for found in (perplexity(run, TEXTS), perplexity(run, TEXTS[::-1])):
+        assert found.nll == pytest.approx(whole.nll, rel=1e-5) and found.tokens == whole.tokens
+    assert sum(part.nll for part in parts) == pytest.approx(whole.nll, rel=1e-5)
+
+
+def test_the_end_of_an_empty_text_costs_too(run):
+    found = perplexity(run, [""])
+    assert (found.tokens, found.words) == (1, 1) and found.nll > 0
+
+
+def test_the_mode_of_the_model_is_left_as_it_was(run):
+    run.model.train()
+    perplexity(run, TEXTS[:1])
+    assert run.model.training
+    run.model.eval()
+
+
+def test_unknown_words_are_counted(tmp_path):
+    run = trained(tmp_path, partial(Word, size=100))
+    assert perplexity(run, ["the xylophone was good", "quux"]).unknown == 2
+
+
+def test_a_published_gpt2_says_what_transformers_says(tmp_path):
+    tokenizer = ByteBPE(size=300)
+    tokenizer.train(TEXTS)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    torch.manual_seed(4)
+    config = transformers.GPT2Config(
+        vocab_size=tokenizer.vocab, n_positions=16, n_embd=16, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2
+    )
+    theirs = transformers.GPT2LMHeadModel(config).eval()
+    theirs.save_pretrained(tmp_path)
+    run = weft.load(tmp_path)
+    nll, tokens = 0.0, 0
+    for text in TEXTS[:3]:
+        ids = run.codec.encode("text", text).tolist()
+        with torch.no_grad():
+            logp = theirs(torch.tensor([[1, *ids]])).logits[0].log_softmax(-1)
+        nll -= sum(float(logp[at, token]) for at, token in enumerate([*ids, 2]))
+        tokens += len(ids) + 1
+    found = perplexity(run, TEXTS[:3])
+    assert found.nll == pytest.approx(nll, rel=1e-4) and found.tokens == tokens
+    with pytest.raises(ValueError, match=r"text 1 has \d+ tokens, but the model reads 15 at most"):
+        perplexity(run, ["so", "the food was good " * 6])
+
+
+def test_n_grams_are_asked_for_words():
+    model = KneserNey([text.split() for text in TEXTS], order=3)
+    asked = ["the food was rude", "so so", ""]
+    found = perplexity(model, asked)
+    assert found.nll == pytest.approx(-sum(model.logprob(text.split()) for text in asked))
+    assert found.tokens == found.words == 9 and found.unknown == 0
+    assert found.per_token == found.per_word == pytest.approx(model.perplexity([text.split() for text in asked]))
+    assert perplexity(model, ["the xylophone <unk>"]).unknown == 2
+
+
+def test_what_it_is_divided_by():
+    found = Perplexity(nll=6 * math.log(4), tokens=6, words=3)
+    assert found.per_token == pytest.approx(4) and found.per_word == pytest.approx(16)
+    assert math.isfinite(Perplexity(nll=1e9, tokens=1, words=1).per_token)
+
+
+def test_errors(tmp_path):
+    model = KneserNey([["a"]])
+    with pytest.raises(ValueError, match="the texts are one string"):
+        perplexity(model, "a")
+    with pytest.raises(ValueError, match="there are no texts"):
+        perplexity(model, [])
+    run = trained(tmp_path, partial(Word, size=100), length=8)
+    with pytest.raises(ValueError, match="text 1 has 9 tokens, but the model reads 8 at most"):
+        perplexity(run, ["so " * 8, "so " * 9])
+    untrained = weft.Run(
+        data=partial(Dates, train=20),
+        structure=partial(Seq2Seq, dim=8),
+        objective=NextToken,
+        learning=partial(Gradient, steps=1, batch=100),
+    )
+    with pytest.raises(ValueError, match="not trained yet"):
+        perplexity(untrained, ["a"])
+    untrained.train(tmp_path / "dates", quiet=True)
+    with pytest.raises(ValueError, match=r"needs a language model, which goes on from a beginning, but run has: .*Decodes"):
+        perplexity(untrained, ["a"])
