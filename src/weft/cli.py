@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import functools
 import json
 import os
 import shlex
@@ -15,7 +15,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from weft.console import AsJson, Imports, RunDir, lines_of, needs, import_plugins, say, together
+from weft.console import (
+    AsJson,
+    Beam,
+    Imports,
+    Length,
+    Lines,
+    RunDir,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    import_plugins,
+    lines_of,
+    needs,
+    said_cut,
+    say,
+    search_for,
+    together,
+)
+from weft.latent_commands import latent
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -44,6 +63,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Transformers and their relatives, composed: data, structure, objective and learning as exchangeable parts.",
 )
+
+app.add_typer(latent, name="latent")
 
 Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file, the name of a shipped recipe, or a run's folder.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="Change single choices of the recipe.")]
@@ -172,43 +193,50 @@ def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports =
 def generate(
     run: RunDir,
     file: Annotated[Path | None, typer.Argument(help="Lines to answer (default: standard input).")] = None,
-    beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy, 0 = as the recipe says.", min=0, max=1000)] = 0,
+    beam: Beam = 0,
     n_best: Annotated[int, typer.Option(help="Answers per line, each with its score.", min=1, max=1000)] = 1,
-    temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)] = None,
-    length: Annotated[int | None, typer.Option(help="Most tokens to generate (default: as the recipe).", min=1)] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    length: Length = None,
+    label: Annotated[str | None, typer.Option(metavar="CLASS", help="Draw texts of this class; no lines are read.")] = None,
+    number: Annotated[int | None, typer.Option(help="How many texts of a class (default: 10).", min=1)] = None,
+    seed: Seed = 0,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer lines with a trained run, as they come, in order. A language model goes on from each line."""
+    """Answer lines with a trained run, as they come, in order. A language model goes on from each line. With --label, draw texts
+    of a class."""
     import_plugins(imports)
-    from functools import partial
-
     from weft.catalog import options
-    from weft.generate import Beam, Greedy, Sample
     from weft.run import load
 
-    if sum([beam > 0, temperature is not None or top_k is not None or top_p is not None]) > 1:
-        raise ValueError("a beam searches, a temperature draws at random: choose one of --beam and --temperature/--top-k/--top-p")
     if n_best > max(beam, 1):
         raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
+    if number is not None and label is None:
+        raise ValueError(f"--number {number} says how many texts of a class are drawn: add --label CLASS")
+    if file is not None and label is not None:
+        raise ValueError(
+            f"with --label texts are drawn, and {file} is not read: for its lines there is weft transfer --to {label}"
+        )
     trained = load(run)
     needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
-    most = {} if length is None else {"length": length}
-    search: Any = partial(options(trained.evaluate)["search"], **most)
+    default = options(trained.evaluate)["search"]
+    search = search_for(default, beam, temperature, top_k, top_p, length, seed)
     if beam > 1:
-        search = partial(Beam, width=beam, best=n_best, **most)
-    elif beam == 1:
-        search = partial(Greedy, **most)
-    elif temperature is not None or top_k is not None or top_p is not None:
-        chosen = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        search = partial(Sample, **{k: v for k, v in chosen.items() if v is not None}, **most)
-    lines = lines_of(file)
-    for line, row in _streamed(trained, lines, search):
+        search = functools.partial(search, best=n_best)
+    if label is None:
+        if getattr(trained.model, "labelled", False):
+            labels = ", ".join(trained.codec.info["label"].labels) if trained.codec else ""
+            draw, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
+            raise ValueError(f"{run} writes texts of a class ({labels}): draw some with {draw}, or rewrite lines with {rewrite}")
+        found = (({"input": line}, row) for line, row in _streamed(trained, lines_of(file), search))
+    else:
+        found = (({"label": label}, row) for row in _drawn(trained, number or 10, label, seed, search))
+    for about, row in found:
         answers = [{"text": trained.text_of(h), "score": h.score} for h in row[:n_best]]
         if as_json:
-            print(json.dumps({"input": line, "answers": answers}, ensure_ascii=False))
+            print(json.dumps({**about, "answers": answers}, ensure_ascii=False))
         elif n_best == 1:
             print(answers[0]["text"])
         else:
@@ -216,9 +244,48 @@ def generate(
         sys.stdout.flush()
 
 
+def _drawn(run: Run, number: int, label: str, seed: int, search: Any) -> Iterator[Any]:
+    """What is written at places of a class."""
+    from weft.latent import LatentSpace
+
+    space = LatentSpace(run)
+    wanted = space.wanted(number, label)
+    return space.search_all(space.draw(number, wanted, seed), wanted, search)
+
+
 def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
     """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
     return together(lines, lambda used: run.search_all(used, search, 1 if sys.stdin.isatty() else 64))
+
+
+@app.command()
+def transfer(
+    run: RunDir,
+    to: Annotated[str, typer.Option("--to", metavar="CLASS", help="The class that texts are to have.")],
+    file: Lines = None,
+    beam: Beam = 0,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    length: Length = None,
+    seed: Seed = 0,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite lines to be of another class with a trained run, as they come, in order."""
+    import_plugins(imports)
+    from weft.catalog import options
+    from weft.latent import LatentSpace
+    from weft.run import load
+
+    trained = load(run)
+    space = LatentSpace(trained)
+    space.check_transfer(to)
+    search = search_for(options(trained.evaluate)["search"], beam, temperature, top_k, top_p, length, seed)
+    batch = 1 if sys.stdin.isatty() else 64
+    for line, text in together(lines_of(file), lambda used: space.rewrite(used, None, to, search, batch)):
+        print(json.dumps({"input": line, "label": to, "text": text}, ensure_ascii=False) if as_json else text, flush=True)
+    said_cut(space)
 
 
 @app.command()
@@ -278,10 +345,24 @@ def _judged_by(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
 
 
 @app.command()
-def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imports = None, as_json: AsJson = False) -> None:
+def evaluate(
+    run: RunDir,
+    files: Files = None,
+    split: Split = None,
+    oracle: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge texts of a class too, drawn and rewritten, by a classifier trained on this: a table with classes, or "
+            "CLASS=FILE for each; or an oracle's file (.json).",
+        ),
+    ] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
     """Evaluate a trained run on a split of its data, or on other files; figures with 95 % confidence intervals."""
     import_plugins(imports)
-    from weft.display import show_intervals
+    from weft.display import Terminal, show_intervals
     from weft.files import write_json
     from weft.folder import FORMAT
     from weft.inspect.classes import draw_classes
@@ -289,14 +370,24 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     trained, files = _judged_by(run, files)
     judged = trained.judge(split, files)
     about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
+    figures = judged.figures
+    if oracle:
+        from weft.transfer import judge_run, open_oracle
+
+        with Terminal().waiting("training the oracle") as tell:
+            judge, known = open_oracle(oracle)
+            writing = judge_run(trained, judge, known=known, split=split, files=files, tell=tell)
+        figures = {**figures, **writing.figures()}
+        for warning in writing.warnings():
+            say(f"warning: {warning}")
     if not files:
-        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
+        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
         if trouble := draw_classes(trained, judged, run):
             say(trouble)
     if as_json:
-        print(json.dumps({**judged.figures, **about}, indent=2))
+        print(json.dumps({**figures, **about}, indent=2))
     else:
-        print(show_intervals(judged.figures, about["intervals"], judged.signatures))
+        print(show_intervals(figures, about["intervals"], judged.signatures))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from weft.latent import LatentSpace
     from weft.run import Run
 
 Imports = Annotated[
@@ -27,6 +28,7 @@ TopK = Annotated[int | None, typer.Option(help="Draw from the k most probable to
 TopP = Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)]
 Length = Annotated[int | None, typer.Option(help="Most tokens to generate (default: as the recipe).", min=1)]
 Seed = Annotated[int, typer.Option(help="What is drawn at random follows from it.", min=0)]
+Label = Annotated[str | None, typer.Option(metavar="CLASS", help="The class that texts are to have, for runs that heed one.")]
 
 
 def import_plugins(modules: list[str] | None) -> list[str]:
@@ -82,6 +84,33 @@ def together(rows: Iterator[Any], answer: Callable[[Iterator[Any]], Iterator[Any
     yield from zip(shown, answer(used), strict=True)
     if trouble:
         raise trouble[0]
+
+
+def search_for(
+    default: Any, beam: int, temperature: float | None, top_k: int | None, top_p: float | None, length: int | None, seed: int = 0
+) -> Any:
+    """How texts are written, from the options of a command; ``default``, a factory, where they say nothing."""
+    from functools import partial
+
+    from weft.generate import Beam, Greedy, Sample
+
+    chosen = {
+        name: value for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)) if value is not None
+    }
+    if beam and chosen:
+        raise ValueError("a beam searches, a temperature draws at random: choose one of --beam and --temperature/--top-k/--top-p")
+    most = {} if length is None else {"length": length}
+    if chosen:
+        return partial(Sample, seed=seed, **chosen, **most)
+    if beam:
+        return partial(Greedy, **most) if beam == 1 else partial(Beam, width=beam, **most)
+    return partial(default, **most)
+
+
+def said_cut(space: LatentSpace) -> None:
+    """Say how many texts were read in part only."""
+    if space.cut:
+        say(f"of {space.cut:,} texts that are longer than {space.source.length} tokens, the rest was left out")
 
 
 def say(text: str) -> None:

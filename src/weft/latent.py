@@ -18,11 +18,13 @@ from weft.keys import key
 from weft.recipe import nearest
 from weft.run import Run, load
 from weft.slots import Latent, Search
+from weft.texts import Sorted, read_texts
 
 BUDGET = 4096
 """Places of a batch that is read, padding included."""
 BATCH = 64
 """Texts of a batch that is written."""
+SPLITS = ("train", "valid", "test")
 How = Literal["linear", "spherical"]
 Labels = str | Sequence[str] | None
 """The class that texts are to have: one for all, one for each, or none."""
@@ -179,6 +181,8 @@ class LatentSpace:
             return None
         if label is None:
             return [self.classes[row % len(self.classes)] for row in range(number)]
+        for name in [label] if isinstance(label, str) else label:
+            self._number(name)
         return label
 
     # ----------------------------------------------------------------------------------------------------------------- walk
@@ -207,9 +211,7 @@ class LatentSpace:
         texts = self.write(np.stack([between(z_a, z_b, tau, how) for tau in taus]), label, search)
         return [Step(tau, text) for tau, text in zip(taus, texts, strict=True)]
 
-    def analogy(
-        self, a: str, b: str, c: str, scale: float = 1.0, label: Labels = None, search: Searching = None
-    ) -> str:
+    def analogy(self, a: str, b: str, c: str, scale: float = 1.0, label: Labels = None, search: Searching = None) -> str:
         """What is to ``c`` as ``b`` is to ``a``: z = z_c + scale (z_b - z_a)."""
         z_a, z_b, z_c = self.encode([a, b, c])
         return self.write((z_c + scale * (z_b - z_a))[None], label, search)[0]
@@ -352,6 +354,19 @@ def read_terms(words: Sequence[str]) -> list[tuple[float, str]]:
             raise ValueError(f"there is no text after {words[len(words) - len(rest) - 1]!r}: give one after every sign")
         found.append((sign * scale, rest.pop(0)))
     return found
+
+
+def texts_at(run: Run, place: str, most: int) -> list[Sorted]:
+    """Texts with their classes, as far as these are known: of a file, or of a split of the run's data; at equal distances."""
+    if Path(place).is_file():
+        rows = read_texts(place)
+    elif place in SPLITS:
+        dataset = run.rows(place)[1]
+        raw = [dataset.raw(row) for row in range(len(dataset))]
+        rows = [Sorted(row["source"], row.get("label")) for row in raw]
+    else:
+        raise ValueError(f"there is no file {place}, and splits are called {', '.join(SPLITS)}")
+    return rows if len(rows) <= most else [rows[row * len(rows) // most] for row in range(most)]
 
 
 def _listed(texts: Iterable[str]) -> list[str]:
