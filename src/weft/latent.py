@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -214,26 +215,27 @@ class LatentSpace:
     def analogy(self, a: str, b: str, c: str, scale: float = 1.0, label: Labels = None, search: Searching = None) -> str:
         """What is to ``c`` as ``b`` is to ``a``: z = z_c + scale (z_b - z_a)."""
         z_a, z_b, z_c = self.encode([a, b, c])
-        return self.write((z_c + scale * (z_b - z_a))[None], label, search)[0]
+        return self.write((z_c + _finite(scale) * (z_b - z_a))[None], label, search)[0]
 
     def arithmetic(self, terms: Sequence[tuple[float, str]], label: Labels = None, search: Searching = None) -> str:
         """The text at a sum of places: z = sum_i scale_i z_i. Terms are scales with texts; see ``read_terms``."""
         if not terms:
             raise ValueError("there are no terms to add: give at least one")
         z_NP = self.encode([text for _, text in terms])
-        scale_N = np.array([scale for scale, _ in terms], np.float32)
+        scale_N = np.array([_finite(scale) for scale, _ in terms], np.float32)
         return self.write((scale_N @ z_NP)[None], label, search)[0]
 
     # ---------------------------------------------------------------------------------------------------------------- steer
 
-    def direction(self, towards: Iterable[str], away: Iterable[str]) -> np.ndarray:
-        """P: the mean of the texts ``towards``, less that of the texts ``away``."""
+    def direction(self, towards: Iterable[str], away: Iterable[str], scale: float = 1.0) -> np.ndarray:
+        """P: the mean of the texts ``towards``, less that of the texts ``away``, times the scale."""
         groups = [_listed(towards), _listed(away)]
         for name, group in zip(("towards", "away"), groups, strict=True):
             if not group:
                 raise ValueError(f"there are no texts in {name}: a direction needs some on both sides")
         z_NP = self.encode([*groups[0], *groups[1]]).astype(np.float64)
-        return (z_NP[: len(groups[0])].mean(0) - z_NP[len(groups[0]) :].mean(0)).astype(np.float32)
+        along_P = z_NP[: len(groups[0])].mean(0) - z_NP[len(groups[0]) :].mean(0)
+        return (_finite(scale) * along_P).astype(np.float32)
 
     def guide(
         self,
@@ -245,7 +247,7 @@ class LatentSpace:
         search: Searching = None,
     ) -> list[str]:
         """Each text moved from one group of texts to another: z = z_x + scale (mean z_towards - mean z_away)."""
-        along_P = scale * self.direction(towards, away)
+        along_P = self.direction(towards, away, scale)
         return list(self.rewrite(texts, lambda z_BP: z_BP + along_P, label, search))
 
     def transfer(self, texts: Iterable[str], label: Labels, search: Searching = None) -> list[str]:
@@ -386,6 +388,12 @@ def _groups(texts: Iterable[str], most: int) -> Iterator[list[str]]:
             group = []
     if group:
         yield group
+
+
+def _finite(scale: float) -> float:
+    if not math.isfinite(scale):
+        raise ValueError(f"the scale is {scale}, but must be a finite number")
+    return scale
 
 
 def _or(names: Sequence[str]) -> str:

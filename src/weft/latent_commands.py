@@ -209,7 +209,7 @@ def guide(
     space, search = _opened(context, imports, beam, temperature, top_k, top_p, length, seed)
     from weft.texts import read_texts
 
-    along_P = scale * space.direction(*([row.text for row in read_texts(group)] for group in (towards, away)))
+    along_P = space.direction(*([row.text for row in read_texts(group)] for group in (towards, away)), scale)
     _rewritten(space, file, lambda z_BP: z_BP + along_P, label, search, as_json)
 
 
