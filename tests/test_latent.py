@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,7 +209,7 @@ def test_between_is_a_line_or_an_arc():
     a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
     points = [between(a, b, tau, "spherical") for tau in np.linspace(0, 1, 5)]
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1)  # on the sphere, at equal angles
-    cosines = [p @ q for p, q in zip(points, points[1:], strict=False)]
+    cosines = [p @ q for p, q in pairwise(points)]
     np.testing.assert_allclose(cosines, np.cos(np.arccos(a @ b) / 4))
     with pytest.raises(ValueError, match="no way 'round': it is linear or spherical"):
         between(a, b, 0.5, "round")  # pyright: ignore[reportArgumentType]
@@ -305,7 +306,7 @@ def test_classes_that_are_not_there(labelled):
 def test_a_model_that_only_draws_texts_of_a_class(labelled, monkeypatch):
     monkeypatch.setattr(labelled.model, "labelled", False, raising=False)
     assert labelled.sample(3, "good") != labelled.sample(3, "bad")
-    with pytest.raises(ValueError, match="texts of a class can be drawn .weft generate RUN --label bad.*guide"):
+    with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label bad.*guide"):
         labelled.transfer([A], "good")
     found = judge_run(labelled.run, ROWS * 2, split="valid")
     assert found.transfer is None and found.rewritten == () and "transfer_accuracy" not in found.figures()
@@ -347,7 +348,7 @@ def test_both_settings_are_judged(labelled):
 
 
 def test_what_cannot_be_judged(labelled, home):
-    with pytest.raises(ValueError, match="does not know the class 'bad' of the run .it knows: good, so-so"):
+    with pytest.raises(ValueError, match=r"does not know the class 'bad' of the run .it knows: good, so-so"):
         judge_run(home / "cls", [("a b", "good"), ("c d", "so-so")] * 2)
     with pytest.raises(ValueError, match="most is 1"):
         judge_run(labelled.run, ROWS, most=1)
@@ -391,7 +392,8 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
 def test_help_of_every_latent_command_imports_nothing_heavy():
     code = (
         "import sys\nfrom weft.cli import main\nfrom weft.latent_commands import latent\n"
-        "for words in [['latent', '--help'], *(['latent', 'r', c.name or c.callback.__name__, '-h'] for c in latent.registered_commands)]:\n"
+        "names = [c.name or c.callback.__name__ for c in latent.registered_commands]\n"
+        "for words in [['latent', '--help'], *(['latent', 'r', name, '-h'] for name in names)]:\n"
         "    try: main(words)\n"
         "    except SystemExit as end: assert not end.code, words\n"
         "print(sorted({'torch', 'numpy', 'tokenizers', 'safetensors', 'ruamel', 'matplotlib'} & set(sys.modules)))"

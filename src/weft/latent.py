@@ -67,8 +67,9 @@ class LatentSpace:
             can = [command for command, any_of in _COMMANDS.items() if any_of & set(provided)]
             what = f"there is {' and '.join(can)} for it" if can else "train a text-vae, for example"
             raise ValueError(f"{run.folder or 'this run'} has no latent space, as a text-vae has one: {what}")
-        self.run, self.model, self.codec = run, run.model, run.codec
-        assert self.codec is not None
+        assert run.codec is not None
+        self.run, self.codec = run, run.codec
+        self.model: Any = run.model
         self.source, self.target = self.codec.info["source"], self.codec.info["target"]
         self.width: int = self.model.latent
         self.classes: tuple[str, ...] = self.codec.info["label"].labels if "label" in self.codec.info else ()

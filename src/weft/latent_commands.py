@@ -209,7 +209,8 @@ def guide(
     space, search = _opened(context, imports, beam, temperature, top_k, top_p, length, seed)
     from weft.texts import read_texts
 
-    along_P = space.direction(*([row.text for row in read_texts(group)] for group in (towards, away)), scale)
+    kinds = [[row.text for row in read_texts(group)] for group in (towards, away)]
+    along_P = space.direction(kinds[0], kinds[1], scale)
     _rewritten(space, file, lambda z_BP: z_BP + along_P, label, search, as_json)
 
 

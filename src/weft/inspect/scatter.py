@@ -110,9 +110,8 @@ def latent_picture(
         legend = figure.legend(loc="outside right upper", frameon=False, labelcolor=_INK, fontsize=9, handletextpad=0.2)
         for text in legend.get_texts():
             text.set_parse_math(False)
-        for handle in legend.legend_handles:
-            handle.set(alpha=1)
-            handle.set_sizes([36])  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+        for handle in filter(None, legend.legend_handles):
+            handle.set(alpha=1, sizes=[36])
     if title:
         figure.suptitle(_shown(title, 90), x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
     path = Path(file)
