@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import functools
 import json
 import os
 import shlex
@@ -14,6 +14,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
+
+from weft.console import (
+    AsJson,
+    Beam,
+    Imports,
+    Length,
+    Lines,
+    RunDir,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    import_plugins,
+    lines_of,
+    needs,
+    said_cut,
+    say,
+    search_for,
+    together,
+)
+from weft.latent_commands import latent
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -29,7 +50,7 @@ class Commands(typer.core.TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at the end
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
-            _say("stopped at once")
+            say("stopped at once")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -43,14 +64,10 @@ app = typer.Typer(
     help="Transformers and their relatives, composed: data, structure, objective and learning as exchangeable parts.",
 )
 
+app.add_typer(latent, name="latent")
+
 Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file, the name of a shipped recipe, or a run's folder.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="Change single choices of the recipe.")]
-Imports = Annotated[
-    list[str] | None, typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts.")
-]
-RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
@@ -80,7 +97,7 @@ def train(
     imports: Imports = None,
 ) -> None:
     """Train a recipe. Stop it with Ctrl-C; go on with --resume."""
-    plugins = _plugins(imports)
+    plugins = import_plugins(imports)
     from weft.check import check, enough_memory
     from weft.display import Display, Terminal
     from weft.folder import RunFolder, newest_folder, next_folder
@@ -101,7 +118,7 @@ def train(
             if trouble := enough_memory(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {trouble}")
     for trouble in [] if quiet else slow_starts(composed):
-        _say(f"warning: {trouble}")
+        say(f"warning: {trouble}")
     with _told(folder, imports):
         shown = Display() if quiet else Terminal()
         run_training(composed, folder, resume=resume, plugins=plugins, display=shown, tensorboard=tensorboard)
@@ -125,13 +142,13 @@ def _told(folder: Path, imports: list[str] | None = None) -> Iterator[None]:
     try:
         yield
     except Interrupted:
-        _say(f"stopped; everything so far is in {folder}. Go on with: {again}")
+        say(f"stopped; everything so far is in {folder}. Go on with: {again}")
         raise typer.Exit(INTERRUPTED) from None
     except KeyboardInterrupt:
-        _say(f"stopped at once. Go on from the last checkpoint with: {again}")
+        say(f"stopped at once. Go on from the last checkpoint with: {again}")
         raise typer.Exit(INTERRUPTED) from None
     except NonFinite as trouble:
-        _say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
+        say(f"error: {trouble}\nthe last good checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
         raise typer.Exit(FAILURE) from None
 
 
@@ -160,7 +177,7 @@ def new(
 @app.command("check")
 def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports = None, as_json: AsJson = False) -> None:
     """Is a recipe valid? Show its composition, shapes, parameters, memory and operations. Opens no corpus."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.check import check
     from weft.report import print_reports, reports_as_json
 
@@ -176,43 +193,50 @@ def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports =
 def generate(
     run: RunDir,
     file: Annotated[Path | None, typer.Argument(help="Lines to answer (default: standard input).")] = None,
-    beam: Annotated[int, typer.Option(help="Beam width; 1 = greedy, 0 = as the recipe says.", min=0, max=1000)] = 0,
+    beam: Beam = 0,
     n_best: Annotated[int, typer.Option(help="Answers per line, each with its score.", min=1, max=1000)] = 1,
-    temperature: Annotated[float | None, typer.Option(help="Draw at random, at this temperature.", min=1e-6)] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k most probable tokens.", min=1)] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the smallest set with this probability.", min=0, max=1)] = None,
-    length: Annotated[int | None, typer.Option(help="Most tokens to generate (default: as the recipe).", min=1)] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    length: Length = None,
+    label: Annotated[str | None, typer.Option(metavar="CLASS", help="Draw texts of this class; no lines are read.")] = None,
+    number: Annotated[int | None, typer.Option(help="How many texts of a class (default: 10).", min=1)] = None,
+    seed: Seed = 0,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer lines with a trained run, as they come, in order. A language model goes on from each line."""
-    _plugins(imports)
-    from functools import partial
-
+    """Answer lines with a trained run, as they come, in order. A language model goes on from each line. With --label, draw texts
+    of a class."""
+    import_plugins(imports)
     from weft.catalog import options
-    from weft.generate import Beam, Greedy, Sample
     from weft.run import load
 
-    if sum([beam > 0, temperature is not None or top_k is not None or top_p is not None]) > 1:
-        raise ValueError("a beam searches, a temperature draws at random: choose one of --beam and --temperature/--top-k/--top-p")
     if n_best > max(beam, 1):
         raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
+    if number is not None and label is None:
+        raise ValueError(f"--number {number} says how many texts of a class are drawn: add --label CLASS")
+    if file is not None and label is not None:
+        raise ValueError(
+            f"with --label texts are drawn, and {file} is not read: for its lines there is weft transfer --to {label}"
+        )
     trained = load(run)
-    _needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
-    most = {} if length is None else {"length": length}
-    search: Any = partial(options(trained.evaluate)["search"], **most)
+    needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
+    default = options(trained.evaluate)["search"]
+    search = search_for(default, beam, temperature, top_k, top_p, length, seed)
     if beam > 1:
-        search = partial(Beam, width=beam, best=n_best, **most)
-    elif beam == 1:
-        search = partial(Greedy, **most)
-    elif temperature is not None or top_k is not None or top_p is not None:
-        chosen = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        search = partial(Sample, **{k: v for k, v in chosen.items() if v is not None}, **most)
-    lines = _lines(file)
-    for line, row in _streamed(trained, lines, search):
+        search = functools.partial(search, best=n_best)
+    if label is None:
+        if getattr(trained.model, "labelled", False):
+            labels = ", ".join(trained.codec.info["label"].labels) if trained.codec else ""
+            draw, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
+            raise ValueError(f"{run} writes texts of a class ({labels}): draw some with {draw}, or rewrite lines with {rewrite}")
+        found = (({"input": line}, row) for line, row in _streamed(trained, lines_of(file), search))
+    else:
+        found = (({"label": label}, row) for row in _drawn(trained, number or 10, label, seed, search))
+    for about, row in found:
         answers = [{"text": trained.text_of(h), "score": h.score} for h in row[:n_best]]
         if as_json:
-            print(json.dumps({"input": line, "answers": answers}, ensure_ascii=False))
+            print(json.dumps({**about, "answers": answers}, ensure_ascii=False))
         elif n_best == 1:
             print(answers[0]["text"])
         else:
@@ -220,27 +244,48 @@ def generate(
         sys.stdout.flush()
 
 
+def _drawn(run: Run, number: int, label: str, seed: int, search: Any) -> Iterator[Any]:
+    """What is written at places of a class."""
+    from weft.latent import LatentSpace
+
+    space = LatentSpace(run)
+    wanted = space.wanted(number, label)
+    return space.search_all(space.draw(number, wanted, seed), wanted, search)
+
+
 def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
     """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
-    return _together(lines, lambda used: run.search_all(used, search, 1 if sys.stdin.isatty() else 64))
+    return together(lines, lambda used: run.search_all(used, search, 1 if sys.stdin.isatty() else 64))
 
 
-def _together(rows: Iterator[Any], answer: Callable[[Iterator[Any]], Iterator[Any]]) -> Iterator[tuple[Any, Any]]:
-    """Rows with their answers. One that cannot be read ends them: what came before it is answered first."""
-    from itertools import tee
+@app.command()
+def transfer(
+    run: RunDir,
+    to: Annotated[str, typer.Option("--to", metavar="CLASS", help="The class that texts are to have.")],
+    file: Lines = None,
+    beam: Beam = 0,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    length: Length = None,
+    seed: Seed = 0,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite lines to be of another class with a trained run, as they come, in order."""
+    import_plugins(imports)
+    from weft.catalog import options
+    from weft.latent import LatentSpace
+    from weft.run import load
 
-    trouble: list[ValueError] = []
-
-    def readable() -> Iterator[Any]:
-        try:
-            yield from rows
-        except ValueError as error:
-            trouble.append(error)
-
-    shown, used = tee(readable())
-    yield from zip(shown, answer(used), strict=True)
-    if trouble:
-        raise trouble[0]
+    trained = load(run)
+    space = LatentSpace(trained)
+    space.check_transfer(to)
+    search = search_for(options(trained.evaluate)["search"], beam, temperature, top_k, top_p, length, seed)
+    batch = 1 if sys.stdin.isatty() else 64
+    for line, text in together(lines_of(file), lambda used: space.rewrite(used, None, to, search, batch)):
+        print(json.dumps({"input": line, "label": to, "text": text}, ensure_ascii=False) if as_json else text, flush=True)
+    said_cut(space)
 
 
 @app.command()
@@ -252,7 +297,7 @@ def predict(
 ) -> None:
     """Say the class, tags, number, right choice or answer of each line, or the tokens at its masks (<mask>), as they come, in
     order. Texts of a row have tabs between them: two texts; a question and its context; a question and each of its choices."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.run import load
 
     trained = load(run)
@@ -261,8 +306,8 @@ def predict(
     assert trained.codec is not None
     info = trained.codec.info
     kinds = {name: f.kind for name, f in info.fields.items()}
-    cells = (_cells(info, line, number) for number, line in enumerate(_lines(file), 1))
-    for row, answer in _together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
+    cells = (_cells(info, line, number) for number, line in enumerate(lines_of(file), 1))
+    for row, answer in together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
             texts = {name: text.split("\t") if kinds[name] == "texts" else text for name, text in row.items()}
@@ -300,10 +345,24 @@ def _judged_by(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
 
 
 @app.command()
-def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imports = None, as_json: AsJson = False) -> None:
+def evaluate(
+    run: RunDir,
+    files: Files = None,
+    split: Split = None,
+    oracle: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge texts of a class too, drawn and rewritten, by a classifier trained on this: a table with classes, or "
+            "CLASS=FILE for each; or an oracle's file (.json).",
+        ),
+    ] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
     """Evaluate a trained run on a split of its data, or on other files; figures with 95 % confidence intervals."""
-    _plugins(imports)
-    from weft.display import show_intervals
+    import_plugins(imports)
+    from weft.display import Terminal, show_intervals
     from weft.files import write_json
     from weft.folder import FORMAT
     from weft.inspect.classes import draw_classes
@@ -311,14 +370,24 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     trained, files = _judged_by(run, files)
     judged = trained.judge(split, files)
     about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
+    figures = judged.figures
+    if oracle:
+        from weft.transfer import judge_run, open_oracle
+
+        with Terminal().waiting("training the oracle") as tell:
+            judge, known = open_oracle(oracle)
+            writing = judge_run(trained, judge, known=known, split=split, files=files, tell=tell)
+        figures = {**figures, **writing.figures()}
+        for warning in writing.warnings():
+            say(f"warning: {warning}")
     if not files:
-        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
+        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
         if trouble := draw_classes(trained, judged, run):
-            _say(trouble)
+            say(trouble)
     if as_json:
-        print(json.dumps({**judged.figures, **about}, indent=2))
+        print(json.dumps({**figures, **about}, indent=2))
     else:
-        print(show_intervals(judged.figures, about["intervals"], judged.signatures))
+        print(show_intervals(figures, about["intervals"], judged.signatures))
 
 
 @app.command()
@@ -331,7 +400,7 @@ def errors(
     as_json: AsJson = False,
 ) -> None:
     """Show the examples that a trained run is most wrong about: those of the largest loss."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.report import print_errors
 
     trained, files = _judged_by(run, files)
@@ -355,7 +424,7 @@ def embed(
     imports: Imports = None,
 ) -> None:
     """Make a vector of each line, and find lines by their likeness to a text. Without --out and --search, print JSON lines."""
-    _plugins(imports)
+    import_plugins(imports)
     import numpy as np
 
     from weft.embed import open_vectors
@@ -364,12 +433,12 @@ def embed(
     if out is not None and out.suffix not in (".npy", ".jsonl"):
         raise ValueError(f"{out}: vectors are written as .npy or .jsonl")
     vectors_of = open_vectors(model)
-    texts = list(_lines(file))
+    texts = list(lines_of(file))
     if not texts:
         raise ValueError(f"{file or 'standard input'} has no line to make a vector of")
     vectors = vectors_of(texts)
     if vectors_of.cut:
-        _say(f"{vectors_of.cut} of {len(texts)} lines are longer than {vectors_of.length} tokens: the rest of them was left out")
+        say(f"{vectors_of.cut} of {len(texts)} lines are longer than {vectors_of.length} tokens: the rest of them was left out")
     rows = (
         json.dumps({"text": t, "vector": [round(float(x), 6) for x in v]}, ensure_ascii=False)
         for t, v in zip(texts, vectors, strict=True)
@@ -379,7 +448,7 @@ def embed(
     elif out is not None:
         write_text(out, "".join(row + "\n" for row in rows))
     if out is not None:
-        _say(f"{len(vectors)} vectors of {vectors.shape[1]} numbers are in {out}")
+        say(f"{len(vectors)} vectors of {vectors.shape[1]} numbers are in {out}")
     if search is not None:
         for likeness, text in vectors_of.nearest(search, texts, vectors, most):
             print(f"{likeness:.4f}\t{text}")
@@ -413,7 +482,7 @@ def prompt(
     as_json: AsJson = False,
 ) -> None:
     """Ask a language model for the class of each row, by a template and a few demonstrations; accuracy with its 95 % interval."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.display import show_intervals
     from weft.shots import ask, open_writer, read_answers, read_template
 
@@ -422,7 +491,7 @@ def prompt(
     found = ask(open_writer(model), words, file, score=score, calibrate=calibrate, **options)
     if out is not None:
         found.write(out)
-        _say(f"{len(found.rows)} predictions are in {out}")
+        say(f"{len(found.rows)} predictions are in {out}")
     if as_json:
         print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
@@ -438,7 +507,7 @@ def convert(
 ) -> None:
     """Write a trained run in the published (Hugging Face) layout, so that the package transformers reads it; or a published model
     as a run's folder."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.convert import to_published, to_run
     from weft.folder import RunFolder
 
@@ -458,7 +527,7 @@ def inspect_text(
     imports: Imports = None,
 ) -> None:
     """Show what a trained run did with a text: tokens, attention of every layer and head, candidates, classes."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.inspect.look import inspect_run
     from weft.run import load
 
@@ -473,7 +542,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs: what differs in their recipes, their curves in one picture, their figures side by side."""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.compare import compare as compare_runs
 
     found = compare_runs(runs, out)
@@ -495,7 +564,7 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with every combination of values, one after another. Stop it with Ctrl-C; the same command goes on."""
-    plugins = _plugins(imports)
+    plugins = import_plugins(imports)
     from weft.display import Display, Terminal
     from weft.learning import Interrupted
     from weft.sweep import default_folder
@@ -506,13 +575,13 @@ def sweep(
         found = run_sweep(recipe, assignments, folder, plugins=plugins, display=Display() if quiet else Terminal())
     except (Interrupted, KeyboardInterrupt):
         again = ["weft", "sweep", recipe, *assignments, "--run", str(folder), *(f"--import={module}" for module in imports or [])]
-        _say(f"stopped; everything so far is in {folder}. Go on with: {shlex.join(again)}")
+        say(f"stopped; everything so far is in {folder}. Go on with: {shlex.join(again)}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
         found.print()
-        _say(f"the table is in {folder / 'table.md'}")
+        say(f"the table is in {folder / 'table.md'}")
     if found.failed:
         raise typer.Exit(FAILURE)
 
@@ -524,7 +593,7 @@ def catalog(
     imports: Imports = None,
 ) -> None:
     """List the parts there are: every slot and its entries, a line each."""
-    _plugins(imports)
+    import_plugins(imports)
     import weft.run  # noqa: F401  (fills the catalog)
     from weft.report import print_catalog
 
@@ -534,7 +603,7 @@ def catalog(
 @app.command()
 def schema(imports: Imports = None) -> None:
     """Write the JSON Schema of recipes, for editors: weft schema > recipe.schema.json"""
-    _plugins(imports)
+    import_plugins(imports)
     from weft.recipe.schema import schema as make
     from weft.run import Run
 
@@ -567,24 +636,6 @@ def recipes() -> None:
 # ------------------------------------------------------------------------------------------------------------ plumbing
 
 
-def _plugins(modules: list[str] | None) -> list[str]:
-    """Import plug-ins: those named, and the installed ones with an entry point ``weft.plugins``. Returns their names."""
-    from importlib.metadata import entry_points
-
-    found = list(modules or [])
-    if found and "" not in sys.path:
-        sys.path.insert(0, "")
-    found += [e.value for e in entry_points(group="weft.plugins") if e.value not in found]
-    if found:
-        importlib.import_module("weft.run")  # weft's own parts come first: a plug-in that takes one of their names is at fault
-    for module in found:
-        try:
-            importlib.import_module(module.partition(":")[0])
-        except (Exception, SystemExit) as error:  # a plug-in is somebody else's code: anything can be wrong with it
-            raise ValueError(f"the plug-in {module} cannot be imported: {type(error).__name__}: {error}") from error
-    return found
-
-
 def _read(recipe: str, overrides: list[str] | None) -> Run:
     """A run from a recipe. A run's own recipe that is not understood may be in want of its plug-ins."""
     from weft.folder import RunFolder
@@ -600,31 +651,6 @@ def _read(recipe: str, overrides: list[str] | None) -> Run:
         raise
 
 
-def _needs(run: Run, protocol: str, otherwise: str) -> None:
-    if protocol not in [p.__name__ for p in run.model.provides()]:
-        raise ValueError(otherwise)
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    """The lines of a UTF-8 file or of standard input. Only a line feed ends one: so many lines in, so many answers out."""
-    name = str(file or "standard input")
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
-                except UnicodeDecodeError as error:
-                    raise ValueError(f"{name}:{number}: is not UTF-8 text: {error.reason} (byte {error.start})") from None
-    except OSError as error:
-        raise ValueError(f"{name} cannot be read: {error.strerror}") from None
-
-
-def _say(text: str) -> None:
-    """On standard error; of several processes that train together, only the first speaks."""
-    if os.environ.get("RANK", "0") == "0":
-        print(text, file=sys.stderr, flush=True)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. A user's mistake gives its message and exit code 2, never a traceback."""
     command: Callable[..., Any] = typer.main.get_command(app)
@@ -632,13 +658,13 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(command(args=arguments, standalone_mode=True))
     except ValueError as mistake:
         located = any(problem.where for problem in getattr(mistake, "problems", ()))  # of a recipe
-        _say(str(mistake) if located else _with_word(str(mistake)))
+        say(str(mistake) if located else _with_word(str(mistake)))
         sys.exit(MISTAKE)
     except OSError as error:
-        _say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         sys.exit(FAILURE)
     except MemoryError as error:
-        _say(f"error: not enough memory{f' ({error})' if str(error) else ''}: give smaller numbers, or use a larger machine")
+        say(f"error: not enough memory{f' ({error})' if str(error) else ''}: give smaller numbers, or use a larger machine")
         sys.exit(FAILURE)
 
 

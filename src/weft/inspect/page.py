@@ -115,13 +115,28 @@ def attention_page(examples: Sequence[Example], path: str | Path, title: str) ->
     data = json.dumps({"title": title, "examples": plain}, separators=(",", ":"))
     for unsafe in "<>&":
         data = data.replace(unsafe, f"\\u{ord(unsafe):04x}")
-    page, style, script = (_file(f"page.{kind}") for kind in ("html", "css", "js"))
-    policy = f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    return fill("page", path, {"title": html.escape(title), "data": data}, ["page"], "page")
+
+
+def fill(name: str, path: str | Path, values: Mapping[str, str], styles: Sequence[str], script: str = "") -> Path:
+    """Write a page of this folder (``<name>.html``) with values in the places of its marks; they must be fit to stand there.
+
+    Args:
+        name: The page.
+        path: The file to write.
+        values: What stands in the place of each mark.
+        styles: Style sheets of this folder.
+        script: A script of this folder; without one, none can run.
+    """
+    style, code = "".join(_file(f"{sheet}.css") for sheet in styles), _file(f"{script}.js") if script else ""
+    allowed = f"'{_digest(code)}'" if code else "'none'"
+    policy = f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src {allowed}"
     # In one pass: a title that looks like a mark stays a title.
-    values = {"title": html.escape(title), "policy": policy, "data": data, "style": style, "script": script}
+    known = {**values, "policy": policy, "style": style, "script": code}
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_MARK.sub(lambda mark: values[mark[1]], page), encoding="utf-8", errors="replace", newline="\n")
+    text = _MARK.sub(lambda mark: known[mark[1]], _file(f"{name}.html"))
+    file.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return file
 
 
