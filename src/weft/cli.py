@@ -368,18 +368,19 @@ def evaluate(
     from weft.inspect.classes import draw_classes
 
     trained, files = _judged_by(run, files)
-    judged = trained.judge(split, files)
-    about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
-    figures = judged.figures
+    written: dict[str, float] = {}
     if oracle:
         from weft.transfer import judge_run, open_oracle
 
         with Terminal().waiting("training the oracle") as tell:
             judge, known = open_oracle(oracle)
             writing = judge_run(trained, judge, known=known, split=split, files=files, tell=tell)
-        figures = {**figures, **writing.figures()}
+        written = writing.figures()
         for warning in writing.warnings():
             say(f"warning: {warning}")
+    judged = trained.judge(split, files)
+    about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
+    figures = {**judged.figures, **written}
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
         if trouble := draw_classes(trained, judged, run):
