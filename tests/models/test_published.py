@@ -220,6 +220,31 @@ def test_encoder_and_decoder_have_the_same_states_and_logits(name: str, tmp_path
             close(ours.head(hidden.data)[there], result.logits[there])
 
 
+@pytest.mark.parametrize("name", ["bert-fill", "roberta-fill", "albert-groups", "electra-fill", "gpt2", "bart", "t5"])
+def test_ids_and_positions_that_a_model_does_not_have_are_named(name: str, tmp_path: Path) -> None:
+    written(name, 1, tmp_path)
+    ours = load(tmp_path).model
+    read = ours.encode if name in READERS else lambda x: ours.decode(x, None)
+    written_after = name in PAIRS
+    calls = [lambda x: ours.memory(Batch({"source": x}, x.rows))] if written_after else [read]
+    if written_after:
+        memory = ours.memory(Batch({"source": Seq(torch.tensor([[7], [7]]))}, 2))
+        calls.append(lambda x: ours.decode(x, memory))
+    for call in calls:
+        for wrong in (VOCAB, -2):
+            with pytest.raises(ValueError, match=rf"the id {wrong} \(row 1, position 2\), but there are {VOCAB} ids, from 0"):
+                call(Seq(torch.tensor([[7, 8, 9], [7, 8, wrong]])))
+        with pytest.raises(ValueError, match=f"soft ids over {VOCAB + 1} symbols, but there are {VOCAB}"):
+            call(Seq(torch.full((2, 3, VOCAB + 1), 1 / VOCAB)))
+        most = 30 - 2 * name.startswith("roberta")  # the rest of RoBERTa's stand before position 0
+        if name != "t5":  # whose positions have no end
+            call(Seq(torch.full((2, most), 7)))
+            with pytest.raises(ValueError, match=f"a row of {most + 1} tokens, but there are {most} learned positions"):
+                call(Seq(torch.full((2, most + 1), 7)))
+            with pytest.raises(ValueError, match=f"token 0 of row 1 has position {most}, but there are {most} learned"):
+                call(Seq(torch.full((2, 1), 7)).mark(position=torch.tensor([[most - 1], [most]])))
+
+
 def gradients(name: str, theirs: Any, ours: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Of the mean squared logits, by the names that a file of theirs has."""
     ids, real = rows(3)
