@@ -13,10 +13,20 @@ from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Que
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Choice, Classification, MaskedLM, MultiLabel, NextToken, Regression, SpanAnswer, Tagging
+from weft.objectives import (
+    Choice,
+    Classification,
+    MaskedLM,
+    MultiLabel,
+    NextSentence,
+    NextToken,
+    Regression,
+    SpanAnswer,
+    Tagging,
+)
 from weft.run import Run
 from weft.said import beginning, check_padding, special_of, with_generation
-from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
+from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Relates, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -66,6 +76,7 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
     (Points, SpanAnswer, Questions, "json"),
     (Decodes, NextToken, PlainText, "txt"),
     (Fills, MaskedLM, PlainText, "txt"),
+    (Relates, partial(MaskedLM, share=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {

@@ -46,6 +46,7 @@ BART = {
 
 READERS: dict[str, Callable[[], Any]] = {
     "bert-pretraining": lambda: hf.BertForPreTraining(hf.BertConfig(**BODY)),
+    "bert-relate": lambda: hf.BertForNextSentencePrediction(hf.BertConfig(**BODY)),
     "bert-fill": lambda: hf.BertForMaskedLM(hf.BertConfig(**BODY, hidden_act="gelu_new", layer_norm_eps=1e-6)),
     "bert-untied": lambda: hf.BertForMaskedLM(hf.BertConfig(**BODY, tie_word_embeddings=False)),
     "bert-bare": lambda: hf.BertModel(hf.BertConfig(**BODY, type_vocab_size=3)),
@@ -161,7 +162,8 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
         if ours.judge is not None:
             yield ours.judge(hidden.data).squeeze(-1)[real], result.logits[real]
         if ours.relation is not None:
-            yield ours.relation(ours.features(x)), result["sop_logits" if "sop_logits" in result else "seq_relationship_logits"]
+            names = ("sop_logits", "seq_relationship_logits", "logits")
+            yield ours.relation(ours.features(x)), result[next(name for name in names if name in result)]
         if "pooler_output" in result and ours.pooler is not None:
             yield ours.features(x), result.pooler_output
 
@@ -547,8 +549,8 @@ def test_numbers_that_are_no_weights_are_refused(folder: Path) -> None:
 
 
 def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:
-    change(folder, architectures=["BertForNextSentencePrediction"])
-    message = r"architectures is \['BertForNextSentencePrediction'\], but known are: BertModel, .*; task says .*: encode, fill"
+    change(folder, architectures=["BertLMHeadModel"])
+    message = r"architectures is \['BertLMHeadModel'\], but known are: BertModel, .*; task says .*: encode, fill"
     with pytest.raises(ValueError, match=message):
         load(folder)
     assert load(folder, task="fill").taken.new == []

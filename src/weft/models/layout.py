@@ -23,9 +23,9 @@ from weft.models.text_encoder import TextEncoder
 from weft.recipe.words import allowed
 from weft.slots import Activation, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "judge", "classify", "tag", "choose", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, which tokens were replaced, a class of the text or of each word, the
-right one of several, where an answer is, texts."""
+Task = Literal["encode", "fill", "relate", "judge", "classify", "tag", "choose", "answer", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, whether two segments belong together, which tokens were replaced, a class
+of the text or of each word, the right one of several, where an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -200,7 +200,7 @@ def reader(
         task: What it is for.
         parts: Its body.
         fill: The head that says hidden tokens, for the task ``fill``.
-        relation: Whether it also says if two segments belong together.
+        relation: Whether it also says if two segments belong together, as it does for the task ``relate`` alone.
         judge: The head that says which tokens were replaced, for the task ``judge``.
         cls: The pooler it was published with.
         head: The head that says a class.
@@ -216,8 +216,9 @@ def reader(
     if task == "answer":
         return functools.partial(SpanReader, **parts)
     said: dict[str, Any] = {"head": fill if task == "fill" else None}
-    if relation:
+    if relation or task == "relate":
         said["relation"] = ClassifierHead
+        cls = cls or (First if task == "relate" else None)
     if task == "judge":
         said["judge"] = judge
     return functools.partial(TextEncoder, **parts, pooler=pooler or cls, **said)

@@ -360,7 +360,8 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
 
     Args:
         from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
-        task: What it shall be for: encode, fill, judge, classify, tag, choose, answer, write; None = what it was published for.
+        task: What it shall be for: encode, fill, relate, judge, classify, tag, choose, answer, write; None = what it was published
+            for.
         pooler: Makes one vector of a text; None = as published.
 
     Example:
