@@ -554,6 +554,8 @@ def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:
     with pytest.raises(ValueError, match=message):
         load(folder)
     assert load(folder, task="fill").taken.new == []
+    new = [f"{part}.{kind}" for part in ("pooler.transform.map", "relation.out") for kind in ("bias", "weight")]
+    assert sorted(load(folder, task="relate").taken.new) == new
     change(folder, architectures=[])
     assert load(folder).model.head is None
     change(folder, architectures=["Mine", "BertForMaskedLM"])

@@ -9,6 +9,7 @@ from weft.blocks.crf import CRF
 from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
+from weft.blocks.interpolated import Interpolated
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
 from weft.blocks.mix import ScalarMix, SumLast
@@ -49,6 +50,7 @@ __all__ = [
     "Gated",
     "General",
     "Identity",
+    "Interpolated",
     "LSTMDecoder",
     "Last",
     "LayerNorm",
