@@ -80,6 +80,18 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
             assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
 
 
+def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
+    data = "{type: labelled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classify")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
+    for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
+        with torch.no_grad():
+            best = int(theirs(torch.tensor([ids])).logits.argmax())
+        assert run.predict([text]) == [theirs.config.id2label[best]]
+
+
 def test_a_family_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no family 'brt'.*did you mean.*bert.*known: .*roberta"):
         to_published(tmp_path, tmp_path / "out", kind="brt")
