@@ -15,6 +15,7 @@ from weft.convert import to_published, to_run
 from weft.models import load
 from weft.run import read_run_text
 from weft.seq import Seq
+from weft.slots import Fills, Relates
 
 TEXTS = ["a good film and a very good play", "the poor film was bad", "not a fine play , the film was poor"]
 RUN = """
@@ -79,6 +80,18 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
             assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
 
 
+def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
+    data = "{type: labelled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classify")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
+    for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
+        with torch.no_grad():
+            best = int(theirs(torch.tensor([ids])).logits.argmax())
+        assert run.predict([text]) == [theirs.config.id2label[best]]
+
+
 def test_a_family_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no family 'brt'.*did you mean.*bert.*known: .*roberta"):
         to_published(tmp_path, tmp_path / "out", kind="brt")
@@ -100,6 +113,7 @@ BART |= {
 GPT: dict[str, Any] = {"vocab_size": len(WORDS), "n_embd": 24, "n_layer": 2, "n_head": 2, "n_positions": 30}
 MADE: dict[str, Any] = {
     "answers": lambda: hf.BertForQuestionAnswering(hf.BertConfig(**BERT)),
+    "relates": lambda: hf.BertForNextSentencePrediction(hf.BertConfig(**BERT)),
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT, bos_token_id=None, eos_token_id=9, pad_token_id=11)),
     "bart": lambda: hf.BartForConditionalGeneration(
         hf.BartConfig(**BART, bos_token_id=5, eos_token_id=6, pad_token_id=0, decoder_start_token_id=8, forced_bos_token_id=7)
@@ -129,6 +143,35 @@ def test_there_and_back_changes_no_id_and_loses_no_file(name: str, tmp_path: Pat
         there = (tmp_path / "old" / file).is_file()
         assert there == (tmp_path / "new" / file).is_file()
         assert not there or json.loads((tmp_path / "old" / file).read_text()) == json.loads((tmp_path / "new" / file).read_text())
+
+
+def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> None:
+    theirs = published("relates", tmp_path / "old")
+    place = to_run(tmp_path / "old", tmp_path / "run")
+    again = hf.BertForNextSentencePrediction.from_pretrained(to_published(place, tmp_path / "new")).eval()
+    ids, segment = torch.tensor([[2, 8, 9, 3, 10, 11, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        wanted = theirs(ids, token_type_ids=segment).logits
+        assert torch.allclose(again(ids, token_type_ids=segment).logits, wanted, atol=1e-6)
+        for run in (weft.load(tmp_path / "old", "cpu"), weft.load(place, "cpu")):
+            assert run.model.head is None and Relates in run.model.provides() and Fills not in run.model.provides()
+            assert torch.allclose(run.model.relation(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
+            with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
+                run.predict(["a good [MASK]"])
+
+
+def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
+    objective = "{type: masked-lm, share: 0, pairing: next-sentence}"
+    place = trained(tmp_path, "bert", objective, more=", task: relate")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    assert config_of(out)["architectures"] == ["BertForNextSentencePrediction"]
+    theirs, (ids, *_) = hf.BertForNextSentencePrediction.from_pretrained(out).eval(), ids_of(run, TEXTS)
+    with torch.no_grad():
+        wanted = run.model.relation(run.model.features(Seq(torch.tensor([ids]))))
+        assert torch.allclose(theirs(torch.tensor([ids])).logits, wanted, atol=1e-5)
+    (tmp_path / "r").mkdir()
+    with pytest.raises(ValueError, match="none of the published families"):
+        to_published(trained(tmp_path / "r", "roberta", objective, more=", task: relate"), tmp_path / "no")
 
 
 def test_a_run_that_answers_questions_writes_nothing(tmp_path: Path) -> None:

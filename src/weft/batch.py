@@ -92,6 +92,7 @@ class Field:
         pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
         stops: Ids that end a sentence.
         spare: So many ids at the end of the vocabulary stand in no text: objectives use them as marks (sentinels).
+        ends: Ids that end a text which is written, besides the end mark of ``special``: published models may have several.
     """
 
     name: str
@@ -107,6 +108,11 @@ class Field:
     pieces: str = ""
     stops: tuple[int, ...] = ()
     spare: int = 0
+    ends: tuple[int, ...] = ()
+
+    def endings(self) -> list[int]:
+        """All ids that end a text which is written, the end mark first."""
+        return [i for i in dict.fromkeys((self.special.eos, *self.ends)) if 0 <= i < self.vocab]
 
     def reserved(self) -> np.ndarray:
         """The ids that are no part of any text: special ones, those of the frame, spare ones."""
@@ -588,10 +594,14 @@ class Clock:
 
 @dataclass
 class Hypothesis:
-    """One generated sequence: its ids without the end mark, its score, and the summed log-probability behind the score."""
+    """One generated sequence: its ids without the end mark, its score, and the summed log-probability behind the score.
+
+    ``end`` is the end mark that it was finished with, where that is known.
+    """
 
     ids: list[int]
     score: float
     logprob: float
     finished: bool = True
     steps: list[float] = field(default_factory=list)
+    end: int | None = None

@@ -18,7 +18,7 @@ from torch import nn
 
 from weft.batch import PLACES, Frame, Info
 from weft.build import plans
-from weft.catalog import base_of, is_composition, name_of, options
+from weft.catalog import is_composition, name_of, options
 from weft.data import save_codec
 from weft.data.vocabulary import VocabularyTokenizer
 from weft.embed import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
@@ -27,7 +27,7 @@ from weft.folder import FORMAT, RunFolder
 from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models import Published, save
-from weft.models.layout import LAYOUTS, at
+from weft.models.layout import LAYOUTS, at, changed
 from weft.models.pretrained import OF_THE_FILE
 from weft.recipe import nearest
 from weft.said import GENERATION
@@ -144,13 +144,8 @@ def _moved(model: Any, structure: Any, info: Info) -> Any:
     before = learned.weight.new_zeros(place, learned.weight.shape[1])
     learned.weight = nn.Parameter(torch.cat([before, learned.weight.detach()[learned.offset :]]))
     learned.offset = place
-    parts[1] = _with(at_1, offset=place)
-    return _with(structure, embedder=_with(at(structure, "embedder"), parts=parts))
-
-
-def _with(factory: Any, **changes: Any) -> Any:
-    base: Any = base_of(factory)
-    return functools.partial(base, **{**options(factory), **changes})
+    parts[1] = changed(at_1, offset=place)
+    return changed(structure, embedder=changed(at(structure, "embedder"), parts=parts))
 
 
 def _copy_pooling(old: Path, new: Path) -> None:

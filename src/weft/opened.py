@@ -7,16 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.batch import Info, Special
+from weft.batch import Info
 from weft.build import choose_device
 from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
 from weft.data.published import Published as PublishedTokenizer
 from weft.learning import Gradient
 from weft.models import Published, load
-from weft.objectives import Choice, Classification, MaskedLM, MultiLabel, NextToken, Regression, SpanAnswer, Tagging
+from weft.objectives import (
+    Choice,
+    Classification,
+    MaskedLM,
+    MultiLabel,
+    NextSentence,
+    NextToken,
+    Regression,
+    SpanAnswer,
+    Tagging,
+)
 from weft.run import Run
-from weft.said import beginning, check_padding, special_of, with_generation
-from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Tags, Tokenizer
+from weft.said import beginning, check_padding, ends_of, special_of, with_generation
+from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Relates, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -66,6 +76,7 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
     (Points, SpanAnswer, Questions, "json"),
     (Decodes, NextToken, PlainText, "txt"),
     (Fills, MaskedLM, PlainText, "txt"),
+    (Relates, partial(MaskedLM, share=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
@@ -83,10 +94,9 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     writes = special_of(special, config, target, apart=target.name == "target")
     told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "words": "tags" in info}
     fields = {
-        name: replace(field, special=writes if name == info.target and Decodes in does else special, **told)
-        if field.kind in ("text", "texts")
-        else field
+        name: replace(field, special=special, **told) if field.kind in ("text", "texts") else field
         for name, field in info.fields.items()
     }
-    assert isinstance(special, Special)
+    if Decodes in does:
+        fields[info.target] = replace(fields[info.target], special=writes, ends=ends_of(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

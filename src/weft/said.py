@@ -29,12 +29,18 @@ def special_of(special: Special, config: Mapping[str, Any], field: Field, apart:
     Args:
         special: The tokenizer's.
         config: See ``with_generation``.
-        field: Ids that it does not have do not count. Of several end marks, the first one does.
+        field: Ids that it does not have do not count. Of several end marks, the first one does; see ``ends_of``.
         apart: Whether it is written by a decoder with an encoder before it, which says itself what it begins with.
     """
     names = {"bos": "decoder_start_token_id" if apart else "bos_token_id", "eos": "eos_token_id", "pad": "pad_token_id"}
     told = {ours: first_known(config.get(theirs), field) for ours, theirs in names.items()}
     return replace(special, **{name: number for name, number in told.items() if number is not None})
+
+
+def ends_of(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
+    """All end marks of the config that the field has, where there are several."""
+    found = _known(config.get("eos_token_id"), field)
+    return tuple(found) if len(found) > 1 else ()
 
 
 def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -64,5 +70,9 @@ def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[s
 
 def first_known(said: Any, field: Field) -> int | None:
     """The first of these ids (one, or a list) that the field has."""
+    return next(iter(_known(said, field)), None)
+
+
+def _known(said: Any, field: Field) -> list[int]:
     ids = said if isinstance(said, list) else [said]
-    return next((i for i in ids if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < field.vocab), None)
+    return [i for i in ids if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < field.vocab]

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from weft.batch import Field
-from weft.blocks import LayerNorm, Learned, Sinusoidal, Sum, Token
+from weft.blocks import LayerNorm, Learned, Mark, SharedToken, Sinusoidal, Sum, Token
 from weft.seq import Seq
 
 FIELD = Field("text", 11, length=9)
@@ -44,6 +44,33 @@ def test_soft_ids_average():
     torch.testing.assert_close(token(Seq(weights)).data[0, 0], want * 2)
     with pytest.raises(ValueError, match="soft ids over 5 symbols, but there are 11"):
         token(Seq(torch.ones(1, 2, 5)))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+@pytest.mark.parametrize(("row", "at", "number"), [(0, 0, 11), (1, 2, -1), (1, 0, 4000)])
+def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
+    ids = torch.tensor([[3, 8, 0], [10, 3, 3]], dtype=kind)
+    ids[row, at] = number
+    shared = SharedToken(4, FIELD)
+    shared.share(Token(4, FIELD))
+    for embedder in (Token(4, FIELD), shared, Sum(4, FIELD, parts=[Sinusoidal, Token]), Token(4, FIELD).bfloat16()):
+        with pytest.raises(ValueError, match=rf"the id {number} \(row {row}, position {at}\), but there are 11 ids, from 0"):
+            embedder(Seq(ids))
+
+
+def test_marks_outside_their_values_are_named():
+    with pytest.raises(ValueError, match=r"the mark 'segment' is -1 \(row 0, position 1\), but there are 2 values, from 0"):
+        Mark(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
+
+
+@pytest.mark.parametrize("part", [Token, Learned, Mark])
+def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
+    embedder, ids = part(4, FIELD), torch.tensor([[3, 8, 0]])
+    x = Seq(ids).mark(segment=ids * 0, position=ids * 0 + 1)
+    torch._dynamo.reset()
+    compiled = torch.compile(embedder, backend="eager", fullgraph=True)  # raises where the graph breaks
+    torch.testing.assert_close(compiled(x).data, embedder(x).data)
+    assert embedder.to("meta")(x.to("meta")).data.shape == (1, 3, 4)
 
 
 def test_sinusoidal_is_the_formula():
@@ -81,8 +108,11 @@ def test_learned_positions_have_an_offset_and_an_end():
     torch.testing.assert_close(learned(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0], learned.weight[2:])
     with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions; give a larger length"):
         learned(Seq(torch.zeros(1, 4, dtype=torch.long)))
-    with pytest.raises(ValueError, match="position 3, but there are 3 learned positions; give a larger length"):
-        learned(Seq(torch.zeros(1, 1, dtype=torch.long)).mark(position=torch.tensor([[3]])))
+    x = Seq(torch.zeros(2, 2, dtype=torch.long))
+    with pytest.raises(ValueError, match="token 1 of row 1 has position 3, but there are 3 learned positions; give a larger"):
+        learned(x.mark(position=torch.tensor([[0, 2], [1, 3]])))
+    with pytest.raises(ValueError, match="token 0 of row 1 has position -1, but there are 3 learned positions, from 0"):
+        learned(x.mark(position=torch.tensor([[0, 2], [-1, 0]])))  # the table has rows before position 0: they are none
     assert Learned(4, FIELD).length == 9 + 7
 
 

@@ -95,3 +95,10 @@ def test_what_is_refused():
         Spelled(6, FIELD, width=2)
     with pytest.raises(ValueError, match="without the mark 'letters'"):
         Spelled(6, FIELD)(Seq(IDS))
+
+
+def test_letters_that_there_are_not_are_named():
+    wrong = LETTERS.clone()
+    wrong[0, 1, 0] = 12
+    with pytest.raises(ValueError, match=r"the letter 12 \(letter 0 of word 1\), but there are 12 letters, from 0"):
+        Spelled(4, FIELD)(Seq(IDS).mark(letters=wrong))

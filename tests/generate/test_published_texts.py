@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,11 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 import weft
 from weft.convert import to_run
+from weft.evaluate import Evaluation
 from weft.generate import Beam, Greedy, Sample
+from weft.inspect.look import BEGIN as SHOWN_BEGIN
+from weft.inspect.look import END as SHOWN_END
+from weft.inspect.look import look_at
 from weft.prompt import log_probabilities
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -165,3 +172,73 @@ def test_a_language_model_ends_with_the_id_of_its_config(tmp_path: Path) -> None
         run = weft.load(tmp_path / "gpt", "cpu")
         wanted = theirs(model, tmp_path / "gpt", "Hello", max_new_tokens=20)
         assert wanted[-1] == end and ours(run, "Hello", 20) == wanted[:-1]
+
+
+@pytest.mark.parametrize("said", ["config.json", "generation_config.json"])
+def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) -> None:
+    texts = ["Hello", "ab", " x", "world", "q", "zz", "good film", "no"]
+    first = gpt(tmp_path / "first")
+    often = Counter(i for text in texts for i in {*theirs(first, tmp_path / "first", text, max_new_tokens=30)} if i < END)
+    two = [i for i, _ in often.most_common(2)]
+    model = gpt(tmp_path / "gpt", eos_token_id=two, bos_token_id=two[1])  # an end mark may be another mark as well
+    if said == "config.json":
+        (tmp_path / "gpt" / "generation_config.json").unlink()
+    else:
+        change(tmp_path / "gpt", "config.json", drop=("eos_token_id",))
+    ends, different = Counter[int | None](), set[tuple[int, ...]]()
+    for run in (weft.load(tmp_path / "gpt", "cpu"), weft.load(to_run(tmp_path / "gpt", tmp_path / "run"), "cpu")):
+        for text in texts:
+            options: dict[str, Any] = {"suppress_tokens": [PAD], "max_new_tokens": 30, "eos_token_id": two}
+            wanted = theirs(model, tmp_path / "gpt", text, **options)
+            found = next(run.search_all([text], Greedy(length=30)))[0]
+            assert [*found.ids, *([found.end] if found.finished else [])] == wanted
+            ends[found.end] += 1
+            different.add((*found.ids, -1))
+            if found.end is not None:
+                run.evaluate = partial(Evaluation, search=partial(Greedy, length=30))
+                (example,) = look_at(run, [text])
+                assert example.target[-1] == SHOWN_END
+                assert example.steps[-1].probability == pytest.approx(math.exp(found.steps[-1]), rel=1e-4)
+            beams = {"num_beams": 3, "length_penalty": 0.0, "early_stopping": "never"}
+            wanted = theirs(model, tmp_path / "gpt", text, **options, **beams)
+            found = next(run.search_all([text], Beam(width=3, length=30)))[0]
+            assert [*found.ids, *([found.end] if found.finished else [])] == wanted
+            ends[found.end] += 1
+            different.add(tuple(found.ids))
+    assert all(ends[i] >= 4 for i in two) and len(different) >= 5, (ends, different)  # or the comparison says little
+
+
+@pytest.mark.parametrize("frame", ["$A", "<s> $A"])
+def test_what_is_looked_into_is_what_the_model_is_given(frame: str, tmp_path: Path) -> None:
+    model = gpt(tmp_path / "gpt", frame=frame)
+    run, again = weft.load(tmp_path / "gpt", "cpu"), weft.load(to_run(tmp_path / "gpt", tmp_path / "run"), "cpu")
+    tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "gpt" / "tokenizer.json"))
+    run.evaluate = again.evaluate = partial(Evaluation, search=partial(Greedy, length=5))
+    for text in TEXTS:
+        for opened in (run, again):
+            (example,) = look_at(opened, [text])
+            given: list[int] = tokenizer(text)["input_ids"]  # pyright: ignore[reportAssignmentType]
+            ids = given + next(opened.search_all([text]))[0].ids
+            read = ids[:-1] if SHOWN_END not in example.target else ids
+            seen = {tuple(m.columns) for m in example.named_maps().values()}
+            assert seen == {tuple(opened.codec.tokenizers["text"].tokens(read))}
+            with torch.no_grad():
+                share = model(torch.tensor([read])).logits[0].softmax(-1)
+            said = [*ids, END][1 : len(read) + 1]
+            assert len(example.steps) == len(said)
+            for t, (step, token) in enumerate(zip(example.steps, said, strict=True)):
+                assert step.given == (t < len(given) - 1)
+                assert step.probability == pytest.approx(float(share[t, token]), abs=1e-5)
+    (empty,) = look_at(run, [""])
+    assert {m.columns[0] for m in empty.named_maps().values()} == {SHOWN_BEGIN if frame == "$A" else "<s>"}
+
+
+def test_what_a_decoder_must_write_first_is_looked_into(tmp_path: Path) -> None:
+    bart(tmp_path, decoder_start_token_id=70)
+    change(tmp_path, "generation_config.json", forced_bos_token_id=71)
+    run = weft.load(tmp_path, "cpu")
+    run.evaluate = partial(Evaluation, search=partial(Greedy, length=4))
+    (example,) = look_at(run, ["Hello"])
+    names = run.codec.tokenizers["text"].tokens([71, *next(run.search_all(["Hello"]))[0].ids])
+    assert list(example.target)[: len(names)] == names
+    assert [step.given for step in example.steps] == [True, *[False] * (len(example.steps) - 1)]

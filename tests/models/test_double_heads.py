@@ -13,7 +13,9 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file
 
-from weft.batch import Clock, Several, collate
+from weft.batch import Clock, Field, Info, Several, collate
+from weft.blocks import ClassifierHead
+from weft.catalog import identity
 from weft.models import LanguageModel, gpt, gpt2, load, save
 from weft.objectives import Choice, NextToken, Weighted
 from weft.seq import Seq
@@ -116,27 +118,61 @@ def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
         load(tmp_path, task="tag")
 
 
-def test_a_class_of_a_text_has_no_place_in_their_layout(tmp_path: Path) -> None:
+def test_a_bias_of_a_class_has_no_place_in_their_layout(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
     loaded = load(tmp_path, task="classify")
-    torch.nn.init.ones_(loaded.model.classifier.out.bias)
+    structure = partial(loaded.structure, classifier=partial(ClassifierHead, dropout=0.1))
+    model: Any = structure(loaded.info)
+    torch.nn.init.ones_(model.classifier.out.bias)
     with pytest.raises(ValueError, match=r"a gpt2 has no place for: classifier.out.bias"):
-        save(loaded.model, loaded.structure, tmp_path / "out")
+        save(model, structure, tmp_path / "out")
+    choices = load(tmp_path, task="choose").info
+    structure = gpt2(dim=48, layers=2, heads=3, length=30, task="classify")
+    with pytest.raises(ValueError, match=r"this gpt2 chooses by a head without a bias, and theirs has one: .* task choose"):
+        save(structure(choices), structure, tmp_path / "out")
 
 
-def test_a_class_said_without_a_bias(tmp_path: Path) -> None:
+CLASSES: dict[str, Any] = {
+    "gpt": (hf.OpenAIGPTForSequenceClassification, hf.OpenAIGPTConfig),
+    "gpt2": (hf.GPT2ForSequenceClassification, hf.GPT2Config),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    theirs = hf.GPT2ForSequenceClassification(hf.GPT2Config(**BODY, num_labels=3, pad_token_id=1)).eval()
+    kind, config = CLASSES[name]
+    theirs = kind(config(**BODY, num_labels=3, pad_token_id=1)).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     assert not loaded.taken.new and not loaded.taken.unused
+    assert isinstance(loaded.model, LanguageModel) and loaded.model.classifier.out.bias is None
     loaded.save(tmp_path / "ours")
-    again = hf.GPT2ForSequenceClassification.from_pretrained(tmp_path / "ours").eval()
+    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+    was, now = (json.loads((tmp_path / place / "config.json").read_text()) for place in ("theirs", "ours"))
+    assert {key for key in was | now if was.get(key) != now.get(key)} <= {"dtype", "transformers_version", "tie_word_embeddings"}
+    again = kind.from_pretrained(tmp_path / "ours").eval()
     ids = torch.randint(5, VOCAB, (2, 7), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = theirs(ids).logits
         assert torch.allclose(again(ids).logits, expected, atol=1e-6)
         assert torch.allclose(loaded.model.classifier(loaded.model.features(Seq(ids))), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "make"), [("gpt", gpt), ("gpt2", gpt2)])
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_named_model_that_says_a_class_is_written(name: str, make: Any, dropout: float, tmp_path: Path) -> None:
+    structure = make(dim=48, layers=2, heads=3, length=30, dropout=dropout, task="classify")
+    info = Info({"text": Field("text", VOCAB), "label": Field("label", 3, kind="label", labels=("a", "b", "c"))})
+    model: Any = structure(info).eval()
+    save(model, structure, tmp_path, config={"pad_token_id": 1})
+    loaded = load(tmp_path)
+    assert identity(partial(structure, weights=None)) == identity(partial(loaded.structure, weights=None))
+    theirs = CLASSES[name][0].from_pretrained(tmp_path).eval()
+    ids = torch.randint(5, VOCAB, (2, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.allclose(theirs(ids).logits, model.classifier(model.features(Seq(ids))), atol=1e-5)
 
 
 def test_another_summary_is_refused(tmp_path: Path) -> None:

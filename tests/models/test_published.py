@@ -46,6 +46,7 @@ BART = {
 
 READERS: dict[str, Callable[[], Any]] = {
     "bert-pretraining": lambda: hf.BertForPreTraining(hf.BertConfig(**BODY)),
+    "bert-relate": lambda: hf.BertForNextSentencePrediction(hf.BertConfig(**BODY)),
     "bert-fill": lambda: hf.BertForMaskedLM(hf.BertConfig(**BODY, hidden_act="gelu_new", layer_norm_eps=1e-6)),
     "bert-untied": lambda: hf.BertForMaskedLM(hf.BertConfig(**BODY, tie_word_embeddings=False)),
     "bert-bare": lambda: hf.BertModel(hf.BertConfig(**BODY, type_vocab_size=3)),
@@ -161,7 +162,8 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
         if ours.judge is not None:
             yield ours.judge(hidden.data).squeeze(-1)[real], result.logits[real]
         if ours.relation is not None:
-            yield ours.relation(ours.features(x)), result["sop_logits" if "sop_logits" in result else "seq_relationship_logits"]
+            names = ("sop_logits", "seq_relationship_logits", "logits")
+            yield ours.relation(ours.features(x)), result[next(name for name in names if name in result)]
         if "pooler_output" in result and ours.pooler is not None:
             yield ours.features(x), result.pooler_output
 
@@ -218,6 +220,31 @@ def test_encoder_and_decoder_have_the_same_states_and_logits(name: str, tmp_path
             hidden = ours.decode(Seq(target, there), ours.memory(Batch({"source": source}, 3))).hidden
             close(hidden.data[there], result.decoder_hidden_states[-1][there])
             close(ours.head(hidden.data)[there], result.logits[there])
+
+
+@pytest.mark.parametrize("name", ["bert-fill", "roberta-fill", "albert-groups", "electra-fill", "gpt2", "bart", "t5"])
+def test_ids_and_positions_that_a_model_does_not_have_are_named(name: str, tmp_path: Path) -> None:
+    written(name, 1, tmp_path)
+    ours = load(tmp_path).model
+    read = ours.encode if name in READERS else lambda x: ours.decode(x, None)
+    written_after = name in PAIRS
+    calls = [lambda x: ours.memory(Batch({"source": x}, x.rows))] if written_after else [read]
+    if written_after:
+        memory = ours.memory(Batch({"source": Seq(torch.tensor([[7], [7]]))}, 2))
+        calls.append(lambda x: ours.decode(x, memory))
+    for call in calls:
+        for wrong in (VOCAB, -2):
+            with pytest.raises(ValueError, match=rf"the id {wrong} \(row 1, position 2\), but there are {VOCAB} ids, from 0"):
+                call(Seq(torch.tensor([[7, 8, 9], [7, 8, wrong]])))
+        with pytest.raises(ValueError, match=f"soft ids over {VOCAB + 1} symbols, but there are {VOCAB}"):
+            call(Seq(torch.full((2, 3, VOCAB + 1), 1 / VOCAB)))
+        most = 30 - 2 * name.startswith("roberta")  # the rest of RoBERTa's stand before position 0
+        if name != "t5":  # whose positions have no end
+            call(Seq(torch.full((2, most), 7)))
+            with pytest.raises(ValueError, match=f"a row of {most + 1} tokens, but there are {most} learned positions"):
+                call(Seq(torch.full((2, most + 1), 7)))
+            with pytest.raises(ValueError, match=f"token 0 of row 1 has position {most}, but there are {most} learned"):
+                call(Seq(torch.full((2, 1), 7)).mark(position=torch.tensor([[most - 1], [most]])))
 
 
 def gradients(name: str, theirs: Any, ours: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -522,11 +549,13 @@ def test_numbers_that_are_no_weights_are_refused(folder: Path) -> None:
 
 
 def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:
-    change(folder, architectures=["BertForNextSentencePrediction"])
-    message = r"architectures is \['BertForNextSentencePrediction'\], but known are: BertModel, .*; task says .*: encode, fill"
+    change(folder, architectures=["BertLMHeadModel"])
+    message = r"architectures is \['BertLMHeadModel'\], but known are: BertModel, .*; task says .*: encode, fill"
     with pytest.raises(ValueError, match=message):
         load(folder)
     assert load(folder, task="fill").taken.new == []
+    new = [f"{part}.{kind}" for part in ("pooler.transform.map", "relation.out") for kind in ("bias", "weight")]
+    assert sorted(load(folder, task="relate").taken.new) == new
     change(folder, architectures=[])
     assert load(folder).model.head is None
     change(folder, architectures=["Mine", "BertForMaskedLM"])

@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 from weft.batch import Batch, Special
-from weft.generate import Beam, Greedy
+from weft.generate import Beam, Greedy, Sample
 from weft.models import load
 from weft.seq import Seq
 
@@ -55,9 +55,9 @@ def written(name: str, seed: int, folder: Path) -> Any:
     return model
 
 
-def found(name: str, ours: Any, ids: torch.Tensor, real: torch.Tensor, search: Any) -> list[Any]:
+def found(name: str, ours: Any, ids: torch.Tensor, real: torch.Tensor, search: Any, ends: tuple[int, ...] = ()) -> list[Any]:
     nowhere = Special(pad=-1, bos=-1 if name == "gpt2" else BEGIN, eos=END, unk=-1, mask=-1, cls=-1, sep=-1)
-    ours.target = replace(ours.target, special=nowhere)
+    ours.target = replace(ours.target, special=nowhere, ends=ends)
     with torch.inference_mode():
         if name == "gpt2":
             return search(ours, None, prompt=Seq(ids, real), limits=[LIMIT] * len(ids))
@@ -93,3 +93,42 @@ def test_greedy_and_beam_write_the_same(name: str, tmp_path: Path) -> None:
             ended += sum(row[0].finished for row in rows)
             different += len({tuple(row[0].ids) for row in rows})
     assert ended >= 5 and different >= 30  # or the comparison says little
+
+
+def cut(row: list[int], ends: tuple[int, ...]) -> list[int]:
+    return next((row[:at] for at, token in enumerate(row) if token in ends), row)
+
+
+@pytest.mark.parametrize("ends", [(END, 8), (END, 8, 2), (END, END)])
+def test_any_of_several_end_marks_ends_a_text(ends: tuple[int, ...], tmp_path: Path) -> None:
+    ended: set[int | None] = set()
+    finished, different = 0, 0
+    for seed in range(4):
+        theirs = written("gpt2", seed, tmp_path / str(seed))
+        ours = load(tmp_path / str(seed)).model
+        ids = torch.randint(6, VOCAB, (6, 7), generator=torch.Generator().manual_seed(seed))
+        real = torch.arange(7) >= 7 - torch.tensor([7, 6, 5, 4, 7, 3])[:, None]
+        for width, alpha in ((1, 0.0), (2, 0.0), (3, 0.0), (4, 0.7), (4, 1.5)):
+            expected = theirs.generate(
+                torch.where(real, ids, 0),
+                attention_mask=real.long(),
+                eos_token_id=sorted(set(ends)),
+                num_beams=width,
+                length_penalty=alpha,
+                early_stopping="never" if width > 1 else False,
+                max_new_tokens=LIMIT,
+                do_sample=False,
+            )
+            search = Greedy() if width == 1 else Beam(width=width, alpha=alpha)
+            rows = [row[0] for row in found("gpt2", ours, ids, real, search, ends)]
+            assert [h.ids for h in rows] == [cut(row, ends) for row in expected[:, 7:].tolist()], (seed, width, alpha)
+            last = [row[len(h.ids)] if h.finished else None for h, row in zip(rows, expected[:, 7:].tolist(), strict=True)]
+            assert [h.end for h in rows] == last
+            ended |= {h.end for h in rows}
+            finished += sum(h.finished for h in rows)
+            different += len({tuple(h.ids) for h in rows})
+        plain = found("gpt2", ours, ids, real, Sample(seed=seed))
+        for one, two in zip(found("gpt2", ours, ids, real, Sample(seed=seed), ends), plain, strict=True):
+            assert one[0].ids == cut(two[0].ids, ends)  # the same draws, up to the first end mark
+            ended |= {one[0].end}
+    assert {*ends} <= ended and finished >= 20 and different >= 30, (ended, finished, different)  # or it says little

@@ -16,8 +16,10 @@ from torch import Tensor
 
 import weft
 from weft.batch import Field, Info
+from weft.blocks import Interpolated
 from weft.models import ImageEncoder, load, save, vit
 from weft.models.layout import LAYOUTS
+from weft.run import read_run_text
 from weft.seq import Seq
 
 BODY = {
@@ -169,6 +171,60 @@ def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: P
     assert torch.equal(built(12).classifier.out.weight, load(tmp_path).model.classifier.out.weight)
     with pytest.raises(ValueError, match=r"position_embeddings .* has shape \(10, 24\), here it is \(17, 24\)"):
         built(16)
+
+
+@pytest.mark.parametrize("name", ["pooled", "bare", "odd", "one patch", "classify"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_images_of_another_size_have_interpolated_positions(name: str, times: int, tmp_path: Path) -> None:
+    theirs = written(name, 4, tmp_path / "theirs")
+    side = theirs.config.patch_size * (times * 2 if name != "one patch" else times)
+    image = torch.randn(2, theirs.config.num_channels, side, side, generator=torch.Generator().manual_seed(times))
+    loaded = load(tmp_path / "theirs", side=side)
+    assert not loaded.taken.new and not loaded.taken.unused
+    with torch.no_grad():
+        result = theirs(image, interpolate_pos_encoding=True, output_hidden_states=True)
+        states = loaded.model.encoder.states(loaded.model.embedder(Seq(image)))  # pyright: ignore[reportAttributeAccessIssue]
+        for a, b in zip(states[:-1], result.hidden_states[:-1], strict=True):
+            close(a.data, b)
+        close(answers(loaded.model, Seq(image)), expected(result))
+    out = loaded.save(tmp_path / "ours")  # from now on it is one for images of that size
+    assert json.loads((out / "config.json").read_text())["image_size"] == side
+    again = type(theirs).from_pretrained(out, **({"add_pooling_layer": False} if name == "bare" else {})).eval()
+    with torch.no_grad():
+        close(expected(again(image)), expected(result))
+        close(answers(load(out).model, Seq(image)), expected(result))
+
+
+def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path) -> None:
+    theirs = written("classify", 3, tmp_path)
+    from weft.models.pretrained import begin
+
+    label = Field("label", 5, kind="label", space="label")
+    info = Info({"image": Field("image", 3, kind="image", length=20), "label": label})
+    parts = "with: {embedder.parts.0.position: interpolated}"
+    for kind in (
+        f"{{type: pretrained, from: {tmp_path}, {parts}}}",
+        f"{{type: vit, dim: 24, layers: 3, heads: 2, hidden: 20, patch: 4, weights: {tmp_path}, {parts}}}",
+    ):
+        recipe = f"data: dates\nstructure: {kind}\nobjective: next-token\nlearning: {{type: gradient, steps: 1}}\n"
+        structure = read_run_text(recipe, "r.yaml", Path()).structure
+        model: Any = structure(info).eval()
+        begin(model, structure)
+        image = torch.randn(2, 3, 20, 20, generator=torch.Generator().manual_seed(1))
+        with torch.no_grad():
+            close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
+        save(model, structure, tmp_path / "out", kind="vit")
+        assert load(tmp_path / "out").info["image"].length == 20
+
+
+def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None:
+    text = Interpolated(4, Field("text", 9, length=5))
+    assert text.fitted(torch.ones(7, 4)).shape == (7, 4)
+    grid = Interpolated(4, Field("image", 4, kind="vector", length=9))
+    assert grid.fitted(torch.ones(17, 4)).shape == (17, 4)  # one has a vector before the grid, the other has none
+    hf.BertModel(hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="reads texts: side is for images; leave it out"):
+        load(tmp_path, side=32)
 
 
 def test_the_published_choices_are_those_of_transformers() -> None:

@@ -402,6 +402,14 @@ def test_a_pairing_makes_two_segments_with_marks() -> None:
     assert made["relation"] in (0, 1)
 
 
+@pytest.mark.parametrize("other", [0.0, 1.0])
+def test_segments_that_belong_together_are_the_first_class_as_in_published_models(other: float) -> None:
+    texts = [{"text": np.arange(20, 30)}, {"text": np.arange(30, 40)}]
+    objective = MaskedLM(Info({"text": Field("text", VOCAB)}), 8, pairing=partial(NextSentence, other=other))
+    made = objective.prepare(texts[0], rng(3), texts)
+    assert made is not None and made["relation"] == other
+
+
 # ---------------------------------------------------------------------------------------------- the whole objectives
 
 

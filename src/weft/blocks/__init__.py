@@ -10,6 +10,7 @@ from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
 from weft.blocks.injection import LatentEmbedding, LatentSlot
+from weft.blocks.interpolated import Interpolated
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
 from weft.blocks.mix import ScalarMix, SumLast
@@ -50,6 +51,7 @@ __all__ = [
     "Gated",
     "General",
     "Identity",
+    "Interpolated",
     "LSTMDecoder",
     "Last",
     "LatentEmbedding",

@@ -132,6 +132,7 @@ class ClassifierHead(Head):
         hidden: Width of the hidden layer; None = no hidden layer.
         activation: The function f.
         dropout: Share of the numbers that training zeroes before each map.
+        bias: Whether each class has a number of its own, b.
 
     Example:
         >>> import torch
@@ -148,13 +149,14 @@ class ClassifierHead(Head):
         hidden: Width | None = None,
         activation: Build[Activation] = Tanh,
         dropout: Dropout = 0.0,
+        bias: bool = True,
     ):
         super().__init__(dim, field, embedder)
         self.vocab = field.vocab
         self.drop = Drop(dropout)
         self.hidden = None if hidden is None else Linear(dim, hidden)
         self.activation = None if hidden is None else activation()
-        self.out = Linear(dim if hidden is None else hidden, field.vocab)
+        self.out = Linear(dim if hidden is None else hidden, field.vocab, bias)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.out(self._features(x_ND))

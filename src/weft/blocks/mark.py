@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from weft.batch import Field
+from weft.blocks.lookup import look_up
 from weft.catalog import block
 from weft.choices import Count
 from weft.seq import Seq
@@ -41,8 +41,8 @@ class Mark(Embedder):
     def forward(self, x: Seq) -> Seq:
         if self.mark not in x.marks:
             return x.with_data(self.weight[0].expand(x.rows, x.width, -1))
-        try:
-            return x.with_data(F.embedding(x.marks[self.mark], self.weight))
-        except IndexError:
-            most, known = int(x.marks[self.mark].max()), len(self.weight)
-            raise ValueError(f"the mark {self.mark!r} is {most} somewhere, but there are {known} values, from 0") from None
+        return x.with_data(look_up(self.weight, x.marks[self.mark], self._wrong))
+
+    def _wrong(self, value: int, row: int, position: int) -> str:
+        where = f"{value} (row {row}, position {position})"
+        return f"the mark {self.mark!r} is {where}, but there are {len(self.weight)} values, from 0"

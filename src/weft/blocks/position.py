@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field, Special
+from weft.blocks.lookup import look_up
 from weft.catalog import block
 from weft.choices import Count, Heads, Natural, Positive
 from weft.seq import KV, Seq
@@ -90,11 +91,12 @@ class Learned(Embedder):
     def forward(self, x: Seq) -> Seq:
         if "position" not in x.marks and x.width > self.length:
             raise ValueError(f"a row of {x.width} tokens, but there are {self.length} learned positions; give a larger length")
-        try:
-            return x.with_data(F.embedding(x.positions() + self.offset, self.weight))
-        except IndexError:
-            last = int(x.positions().max())
-            raise ValueError(f"position {last}, but there are {self.length} learned positions; give a larger length") from None
+        table_PD = self.weight[self.offset :] if self.offset else self.weight  # a position below 0 is none of those before it
+        return x.with_data(look_up(table_PD, x.positions(), self._wrong))
+
+    def _wrong(self, value: int, row: int, position: int) -> str:
+        more = "; give a larger length" if value >= self.length else ", from 0"
+        return f"token {position} of row {row} has position {value}, but there are {self.length} learned positions{more}"
 
 
 @block("rotary")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field
 from weft.blocks.cnn import windows
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
+from weft.blocks.lookup import look_up
 from weft.blocks.token import Token
 from weft.catalog import Build, block
 from weft.choices import Count, Dropout, Width
@@ -85,9 +85,12 @@ class Spelled(Embedder):
         """B x T x F: how strongly each pattern is there, at the best place of the word."""
         letter_NC = letter_BTC.flatten(0, 1)
         there_NC1 = (letter_NC > 0)[..., None]
-        c_NCE = self.drop(F.embedding(letter_NC, self.letter)).masked_fill(~there_NC1, 0.0)
+        c_NCE = self.drop(look_up(self.letter, letter_NC, self._wrong)).masked_fill(~there_NC1, 0.0)
         found_NCF = self.find(windows(c_NCE, self.width)).relu()  # after it nothing is below 0, so 0 leaves the maximum alone
         return found_NCF.masked_fill(~there_NC1, 0.0).amax(1).unflatten(0, letter_BTC.shape[:2])
+
+    def _wrong(self, number: int, word: int, at: int) -> str:
+        return f"the letter {number} (letter {at} of word {word}), but there are {len(self.letter)} letters, from 0"
 
     def _hide(self, x: Seq) -> Seq:
         """Some words as unknown ones; those without letters are marks, and stay."""

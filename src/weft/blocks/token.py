@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field
+from weft.blocks.lookup import look_up
 from weft.catalog import block
 from weft.choices import Positive
 from weft.seq import Seq
@@ -86,7 +86,11 @@ class SharedToken(Embedder):
 
 def _vectors(x: Seq, table_VD: Tensor) -> Tensor:
     if not x.data.is_floating_point():
-        return F.embedding(x.data, table_VD)
+        return look_up(
+            table_VD,
+            x.data,
+            lambda number, row, at: f"the id {number} (row {row}, position {at}), but there are {len(table_VD)} ids, from 0",
+        )
     if x.data.shape[-1] != len(table_VD):
         raise ValueError(f"soft ids over {x.data.shape[-1]} symbols, but there are {len(table_VD)}")
     return x.data.to(table_VD.dtype) @ table_VD

@@ -80,6 +80,7 @@ def _field(content: dict[str, Any]) -> Field:
             "special": special,
             "labels": labels,
             "stops": tuple(map(int, content["stops"])),
+            "ends": tuple(map(int, content.get("ends", ()))),
             "frame": Frame(first, between, last, bool(around["segments"])),
         }
     )

@@ -1,7 +1,7 @@
 """Beam search.
 
 R rows still searching, W width of the beam, N running hypotheses of all rows, K tokens considered per hypothesis,
-C candidates considered per row, V vocabulary.
+C candidates considered per row, E end marks, V vocabulary.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Beam(Limited):
             pools[row].add(Hypothesis([], 0.0, 0.0, finished=False))
         if not rows:
             return [pool.found for pool in pools]
-        front, width, eos = prefill(model, memory, prompt, limits, rows), self.width, model.target.special.eos
+        front, width, ends = prefill(model, memory, prompt, limits, rows), self.width, model.target.endings()
+        end_E, more = torch.tensor(ends, dtype=torch.long), max(1, len(ends))
         # Everything small is done on the CPU, in double precision: only logits and states stay on the model's device.
         limit_R = torch.tensor([limits[row] for row in rows])
         total_RW = torch.full((len(rows), width), -torch.inf, dtype=torch.float64)
@@ -92,12 +93,13 @@ class Beam(Limited):
         while True:
             length = ids_NT.shape[1] + 1
             logp_NV = front.logprobs()
-            # One continuation of each ends. So width + 1 of each, and twice the width of a row, leave as many to go on.
-            step_NK, token_NK = (x.cpu() for x in logp_NV.topk(min(width + 1, logp_NV.shape[1])))
+            # As many continuations of each end as there are end marks. So width and those of each, and the width and as much
+            # again for every end mark of a row, leave as many to go on.
+            step_NK, token_NK = (x.cpu() for x in logp_NV.topk(min(width + more, logp_NV.shape[1])))
             step_NK, k = step_NK.double(), token_NK.shape[1]
             at_RW = torch.zeros(total_RW.shape, dtype=torch.long)
             at_RW.view(-1)[slot_N] = torch.arange(len(slot_N))
-            top_RC, flat_RC = (total_RW[:, :, None] + step_NK[at_RW]).flatten(1).topk(min(2 * width, width * k))
+            top_RC, flat_RC = (total_RW[:, :, None] + step_NK[at_RW]).flatten(1).topk(min((1 + more) * width, width * k))
             from_RC = at_RW.gather(1, flat_RC // k)
             token_RC, step_RC = token_NK[from_RC, flat_RC % k], step_NK[from_RC, flat_RC % k]
             if self.prune is not None:
@@ -105,14 +107,15 @@ class Beam(Limited):
 
             first_C = torch.arange(top_RC.shape[1]) < width
             possible_RC = top_RC > -torch.inf
-            ends_RC = (token_RC == eos) | (limit_R <= length)[:, None]
+            marked_RC = torch.isin(token_RC, end_E)
+            ends_RC = marked_RC | (limit_R <= length)[:, None]
             norm = float(self.normaliser(length))
             for r, c in (possible_RC & ends_RC & first_C).nonzero().tolist():
                 pool, logprob = pools[rows[r]], float(top_RC[r, c])
                 if logprob / norm > pool.worst:
-                    n, token = from_RC[r, c], int(token_RC[r, c])
-                    ids, steps = ids_NT[n].tolist() + [token] * (token != eos), [*steps_NT[n].tolist(), float(step_RC[r, c])]
-                    pool.add(Hypothesis(ids, logprob / norm, logprob, token == eos, steps))
+                    n, token, done = from_RC[r, c], int(token_RC[r, c]), bool(marked_RC[r, c])
+                    ids, steps = ids_NT[n].tolist() + [token] * (not done), [*steps_NT[n].tolist(), float(step_RC[r, c])]
+                    pool.add(Hypothesis(ids, logprob / norm, logprob, done, steps, token if done else None))
 
             goes_RC = possible_RC & ~ends_RC & (first_C if width == 1 else True)
             place_RC = goes_RC.cumsum(1) - 1

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Special
+from weft.batch import Field
 from weft.blocks import Learned
 from weft.seq import Memory, Seq
 
@@ -38,7 +38,7 @@ class Front:
         sequence is the one the model was trained with, whatever the search.
         """
         logp_NV = self.model.head(self.hidden_ND).float().log_softmax(-1)
-        logp_NV[:, forbidden(self.model.target.special, logp_NV.shape[1])] = -torch.inf
+        logp_NV[:, forbidden(self.model.target, logp_NV.shape[1])] = -torch.inf
         if not (logp_NV.amax(-1) > -torch.inf).all():
             raise ValueError("no token has a probability above 0: the model's weights have diverged, or were not loaded")
         return logp_NV
@@ -53,9 +53,10 @@ class Front:
         return Front(self.model, done.hidden.data[:, -1], done.state)
 
 
-def forbidden(special: Special, vocab: int) -> list[int]:
+def forbidden(field: Field, vocab: int) -> list[int]:
     """Ids that are never generated. An id that also means end or unknown (GPT-2 begins with its end mark) is allowed."""
-    never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {special.eos, special.unk}
+    special = field.special
+    never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.endings(), special.unk}
     return sorted(i for i in never if 0 <= i < vocab)
 
 

@@ -27,7 +27,7 @@ def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence
     rows = [row for row, limit in enumerate(limits) if limit > 0]
     if not rows:
         return [[h] for h in found]
-    eos = model.target.special.eos
+    ends = model.target.endings()
     front = prefill(model, memory, prompt, limits, rows)
     while True:
         logp_NV = front.logprobs()
@@ -37,8 +37,8 @@ def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence
         for n, (row, token, step) in enumerate(zip(rows, token_N.tolist(), steps, strict=True)):
             hypothesis = found[row]
             hypothesis.steps.append(step)
-            if token == eos:
-                hypothesis.finished = True
+            if token in ends:
+                hypothesis.finished, hypothesis.end = True, token
                 continue
             hypothesis.ids.append(token)
             if len(hypothesis.ids) < limits[row]:

@@ -81,7 +81,7 @@ def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
     found = []
     for text, row in zip(texts, run.search_all(texts), strict=True):
         others = [(run.text_of(h), h.score) for h in row] if len(row) > 1 else []
-        found.append(replace(look(model, codec, text, row[0], top=top), candidates=others))
+        found.append(replace(look(model, codec, text, row[0], top=top, begin=run.begin), candidates=others))
     return _answered(run, texts, found)
 
 
@@ -101,10 +101,26 @@ def _answered(run: Run, texts: Sequence[str], examples: list[Example]) -> list[E
 
 
 @torch.inference_mode()
-def look(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int] | None = None, *, top: int = 5) -> Example:
-    """What a model reads, looks at and predicts for a text; ``answer`` is what it wrote, for a structure that decodes.
+def look(
+    model: Any,
+    codec: Codec,
+    text: str,
+    answer: Hypothesis | Sequence[int] | None = None,
+    *,
+    top: int = 5,
+    begin: tuple[int, ...] | None = None,
+) -> Example:
+    """What a model reads, looks at and predicts for a text.
 
     Every map is exact: it is recorded in one full pass over the text and the answer, as in training.
+
+    Args:
+        model: A structure.
+        codec: Between texts and its ids.
+        text: What it is given.
+        answer: What it wrote, for a structure that decodes.
+        top: How many candidates to show at each step.
+        begin: Ids that what it writes begins with, before its text where it goes on from one; None = the begin mark.
     """
     if top < 1:
         raise ValueError(f"{top} candidates cannot be shown: give at least 1")
@@ -112,7 +128,7 @@ def look(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int]
     model.train(False)
     try:
         if Decodes in provided:
-            example = _written(model, codec, text, [] if answer is None else answer, top)
+            example = _written(model, codec, text, [] if answer is None else answer, top, begin)
         else:
             example = _read(model, codec, text)
         if Classifies in provided:
@@ -143,24 +159,32 @@ def _read(model: Any, codec: Codec, text: str) -> Example:
     return Example(tokens, (), found, input=text, output="")
 
 
-def _written(model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int], top: int) -> Example:
+def _written(
+    model: Any, codec: Codec, text: str, answer: Hypothesis | Sequence[int], top: int, begin: tuple[int, ...] | None
+) -> Example:
     """A text that was answered, or gone on from."""
-    ids, finished = (answer.ids, answer.finished) if isinstance(answer, Hypothesis) else (answer, True)
+    known = answer if isinstance(answer, Hypothesis) else Hypothesis(list(map(int, answer)), 0.0, 0.0)
     target, given = model.target, _read_fields(model, codec)[0]
     alone = given.name == target.name
-    prompt, ids, notes = codec.encode(given.name, text).tolist(), list(map(int, ids)), []
-    start = [target.special.bos, *prompt] if alone else [target.special.bos]
+    prompt = ids_of(example_of(codec, {given.name: text})[given.name]).tolist() if alone else []
+    # Where nothing stands before a text, as GPT-2's tokenizer has it, an empty one still begins with the begin mark.
+    first = () if begin == () and prompt else begin or (target.special.bos,)
+    start, ids, finished, notes = [*first, *prompt], known.ids, known.finished, []
     if (room := MOST_TOKENS - len(start)) < len(ids):
         notes.append(f"Only the first {room} of {len(ids)} written tokens are shown.")
         ids, finished = ids[:room], False
     # An unfinished answer ends with its last token: what might have come after it was never asked.
-    said = [*start[1:], *ids, *([target.special.eos] if finished else [])]
+    said = [*start[1:], *ids, *([target.special.eos if known.end is None else known.end] if finished else [])]
     read = [*start, *ids][: len(said)]
     written, seen = _tokens(codec, target, said), _tokens(codec, target, read)
+    if first and read and read[0] == target.special.bos:
+        seen[0] = BEGIN  # GPT-2's is its end mark too
+    if finished and written:
+        written[-1] = END  # whichever it was of several
     memory, source, found = None, [] if alone else ids_of(_framed(model, codec, text)).tolist(), dict[str, Map]()
     # One more place of padding tells a map over the input from one over the output where both are equally long.
     width = len(source) + (len(source) == len(read))
-    tokens = written[: len(prompt)] if alone else _tokens(codec, given, source)
+    tokens = _tokens(codec, given, prompt if alone else source)
     if not alone:
         batch = _batch(model, **{given.name: _framed(model, codec, text)})
         batch.fields[given.name] = _padded(batch[given.name], width)

@@ -151,7 +151,7 @@ def bert(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
+        task: What it is for: fill (say hidden tokens), relate (two segments), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -190,7 +190,7 @@ def roberta(
         hidden: Width inside the feed-forward maps; None = that of the size.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
+        task: What it is for: fill (say hidden tokens), relate (two segments), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = the first token's vector.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -234,7 +234,7 @@ def albert(
         groups: How many layers have weights of their own.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: fill (say hidden tokens), encode, classify, tag, choose, answer.
+        task: What it is for: fill (say hidden tokens), relate (two segments), encode, classify, tag, choose, answer.
         pooler: Makes one vector of a text; None = a dense map of the first token's vector, as published.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
@@ -413,7 +413,8 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
-    pooled = any("pooler." in name for name in names) or (task == "classify" and kind in ("bert", "albert")) or task == "choose"
+    made = task in ("classify", "relate") and kind in ("bert", "albert")
+    pooled = made or task == "choose" or any("pooler." in name for name in names)
     cls = CLS if pooled else None
     if kind == "electra" and task == "choose":
         config.refuse(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)
@@ -481,7 +482,8 @@ def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict
     )
 
 
-_family("bert", "Bert", _bert_rules, ("cls.predictions.decoder.*",), {"BertForPreTraining": "fill"})
+_more = {"BertForPreTraining": "fill", "BertForNextSentencePrediction": "relate"}
+_family("bert", "Bert", _bert_rules, ("cls.predictions.decoder.*",), _more)
 _family("roberta", "Roberta", _roberta_rules, ("lm_head.decoder.*",))
 _family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "fill"})
 _family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",), {"ElectraForPreTraining": "judge"})

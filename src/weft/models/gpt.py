@@ -96,10 +96,13 @@ GPTTask = Literal["write", "classify", "choose"]
 
 
 def reads(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[Structure]:
-    """The same for another task: a class, or which of several texts is right, is said of the last token's vector."""
+    """The same for another task: a class, or which of several texts is right, is said of the last token's vector.
+
+    That of a class is W_y alone (Radford et al. 2018, equation 3); transformers' for choices has a bias, and so has this one.
+    """
     if task == "write":
         return structure
-    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout))
+    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "choose"))
 
 
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None) -> Size:
@@ -247,7 +250,7 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         embedding_dropout=config["embd_pdrop"],
     )
     if task == "classify":
-        return partial(structure, pooler=Last)
+        return reads(structure, task, config.get("classifier_dropout") or 0.0)
     if task == "choose":
         config.refuse(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
         return reads(structure, task, config.get("summary_first_dropout", 0.1))
@@ -277,7 +280,11 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
     else:
         config |= {"afn": "gelu"}
     if at(tree, "pooler") is not None:
-        config["summary_first_dropout"] = at(tree, "classifier.dropout")
+        dropout = at(tree, "classifier.dropout")
+        if at(tree, "classifier.bias"):
+            config["summary_first_dropout"] = dropout
+        elif dropout:  # theirs has none before it says a class: this is for those who read it back
+            config["classifier_dropout"] = dropout
     return config
 
 

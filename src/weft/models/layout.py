@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.batch import Field
 from weft.blocks import GELU, ClassifierHead, Dense, First, GELUTanh, ReLU, SiLU, Tanh
-from weft.catalog import Build, name_of, options
+from weft.catalog import Build, base_of, name_of, options
 from weft.choices import Dropout, Heads, Layers, NonNegative, Width
 from weft.models.chooser import Chooser
 from weft.models.classifier import Classifier
@@ -21,11 +21,11 @@ from weft.models.span_reader import SpanReader
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.recipe.words import allowed
-from weft.slots import Activation, Head, Pooler, Structure
+from weft.slots import Activation, Embedder, Head, Pooler, Structure
 
-Task = Literal["encode", "fill", "judge", "classify", "tag", "choose", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, which tokens were replaced, a class of the text or of each word, the
-right one of several, where an answer is, texts."""
+Task = Literal["encode", "fill", "relate", "judge", "classify", "tag", "choose", "answer", "write"]
+"""What a network is for: vectors of tokens, hidden tokens, whether two segments belong together, which tokens were replaced, a
+class of the text or of each word, the right one of several, where an answer is, texts."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -143,6 +143,7 @@ class Layout:
         ignored: Patterns of theirs that are no weights, or constants.
         field: config.json -> the field that is read.
         sizes: Our tensors -> what config.json says of the data: of a text, the size of its vocabulary.
+        stretched: Of a family that sees: our structure, and the part that says where a patch is -> the structure with that part.
     """
 
     type: str
@@ -157,6 +158,7 @@ class Layout:
     ignored: Sequence[str] = ()
     field: Callable[[Config], Field] = text_field
     sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size
+    stretched: Callable[[Build[Structure], Build[Embedder]], Build[Structure]] | None = None
 
 
 LAYOUTS: dict[str, Layout] = {}
@@ -173,6 +175,12 @@ def at(factory: Any, path: str) -> Any:
     for step in path.split("."):
         factory = factory[int(step)] if isinstance(factory, list | tuple) else options(factory)[step]
     return factory
+
+
+def changed(factory: Any, **changes: Any) -> Any:
+    """A factory with other choices."""
+    base: Any = base_of(factory)
+    return functools.partial(base, **{**options(factory), **changes})
 
 
 def activation_name(factory: Any) -> str:
@@ -200,7 +208,7 @@ def reader(
         task: What it is for.
         parts: Its body.
         fill: The head that says hidden tokens, for the task ``fill``.
-        relation: Whether it also says if two segments belong together.
+        relation: Whether it also says if two segments belong together, as it does for the task ``relate`` alone.
         judge: The head that says which tokens were replaced, for the task ``judge``.
         cls: The pooler it was published with.
         head: The head that says a class.
@@ -216,8 +224,9 @@ def reader(
     if task == "answer":
         return functools.partial(SpanReader, **parts)
     said: dict[str, Any] = {"head": fill if task == "fill" else None}
-    if relation:
+    if relation or task == "relate":
         said["relation"] = ClassifierHead
+        cls = cls or (First if task == "relate" else None)
     if task == "judge":
         said["judge"] = judge
     return functools.partial(TextEncoder, **parts, pooler=pooler or cls, **said)

@@ -19,12 +19,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from weft.batch import PLACES, Field, Info
+from weft.blocks import Interpolated, Learned
 from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
 from weft.data.published import Published as PublishedTokenizer
 from weft.files import read_json, write_json
 from weft.hub import find_model
-from weft.models.layout import LAYOUTS, Config, Layout, Task
+from weft.models.layout import LAYOUTS, Config, Layout, Task, at
 from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
 from weft.recipe.tree import nearest
 from weft.slots import Pooler, Structure, Tokenizer
@@ -283,6 +284,9 @@ def take(
         theirs = their_name(name, rules)
         return name if theirs == name else f"{theirs} ({name})"
 
+    for place, module in model.named_modules():
+        if isinstance(module, Interpolated) and (name := f"{place}.weight") in source:
+            source = {**source, name: module.fitted(source[name])}
     if not whole:
         cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
         source = {**source, **cut}
@@ -364,7 +368,8 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
 
     Args:
         from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
-        task: What it shall be for: encode, fill, judge, classify, tag, choose, answer, write; None = what it was published for.
+        task: What it shall be for: encode, fill, relate, judge, classify, tag, choose, answer, write; None = what it was
+            published for.
         pooler: Makes one vector of a text; None = as published.
 
     Example:
@@ -449,16 +454,23 @@ def _labels(names: Sequence[str]) -> dict[str, Any]:
     return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
 
 
-def load(name: str | Path, *, task: str | None = None) -> Loaded:
+def load(name: str | Path, *, task: str | None = None, side: int | None = None) -> Loaded:
     """A published model: ``weft.models.load("minilm")``.
 
     Args:
         name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
         task: What it shall be for; None = what it was published for. Only for another task may a head be new.
+        side: Height and width of the images in pixels; None = the published ones. The positions are interpolated to others.
     """
     published = Published(name)
     structure = published.structure(task)
     info = published.info(structure, task)
+    if side is not None:
+        if published.layout.stretched is None:
+            raise ValueError(f"{published.path} reads texts: side is for images; leave it out")
+        structure = published.layout.stretched(structure, Interpolated)
+        seen = {name: replace(f, length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        info = replace(info, fields=seen)
     found = published.our_tensors(structure)
     model: Structure = structure(info)
     taken = published.give(model, structure, found, whole=True)
@@ -491,6 +503,8 @@ def save(
     classes = [len(tensors[name]) for name in ("classifier.out.weight", "tagger.out.weight") if name in tensors]
     if task == "choose" and classes:
         task = "classify"  # the same choices of a language model
+    if task == "classify" and not classes:
+        raise ValueError(f"this {found.type} chooses by a head without a bias, and theirs has one: build it for the task choose")
     title = next(title for title, of in found.tasks.items() if of == task)
     if task == "fill" and options(structure).get("relation") is not None:
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
@@ -506,11 +520,13 @@ def save(
 
 def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]:
     """The family whose config.json says exactly this structure, and the task."""
-    wanted = json.dumps(identity(_without_weights(structure)), sort_keys=True)
+    structure = _without_weights(structure)
     reasons: list[str] = []
     for found in [LAYOUTS[kind]] if kind else LAYOUTS.values():
         try:
             config = Config(found.write(structure), model_type=found.type)
+            plain = structure if found.stretched is None else _as_published(structure, found.stretched)
+            wanted = json.dumps(identity(plain), sort_keys=True)
             for task in dict.fromkeys(found.tasks.values()):
                 names = _names_told(structure)
                 again = found.read(config, task, names)
@@ -525,6 +541,12 @@ def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]
 def _without_weights(structure: Build[Structure]) -> Build[Structure]:
     base, given = (structure.func, structure.keywords) if isinstance(structure, partial) else (structure, {})
     return partial(base, **{**given, "weights": None})
+
+
+def _as_published(structure: Build[Structure], stretched: Any) -> Build[Structure]:
+    """With plain positions where they were interpolated: what they began with is not told from what they are."""
+    interpolated = name_of(at(structure, "embedder.parts.0.position")) == name_of(Interpolated)
+    return stretched(structure, Learned) if interpolated else structure
 
 
 def _names_told(structure: Build[Structure]) -> list[str]:

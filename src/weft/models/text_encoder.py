@@ -77,4 +77,5 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
         return tuple(p for p in super().provides() if p not in without or without[p] is not None)
 
 
-RELATION = Field("relation", 2, kind="label", space="relation", labels=("no", "yes"))
+RELATION = Field("relation", 2, kind="label", space="relation", labels=("yes", "no"))
+"""Whether two segments belong together: the first class is that they do, as in all published models."""

@@ -28,9 +28,9 @@ from weft.choices import Count, Dropout, Heads, Layers, Place, Width
 from weft.models.bert import Size, chosen
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
-from weft.models.layout import CLS, Config, Layout, activation_name, at, class_rules, layout
+from weft.models.layout import CLS, Config, Layout, activation_name, at, changed, class_rules, layout
 from weft.models.names import Rule, rules
-from weft.slots import Activation, Pooler, Structure
+from weft.slots import Activation, Embedder, Pooler, Structure
 
 VIT = {
     "base": Size(768, 12, 12, 3072),
@@ -190,6 +190,11 @@ def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"num_channels": channels, "image_size": isqrt(positions - 1) * patch}
 
 
+def _stretched(structure: Build[Structure], position: Build[Embedder]) -> Build[Structure]:
+    patch = changed(at(structure, "embedder.parts.0"), position=position)
+    return changed(structure, embedder=changed(at(structure, "embedder"), parts=[patch]))
+
+
 layout(
     Layout(
         type="vit",
@@ -201,5 +206,6 @@ layout(
         ignored=("*mask_token",),
         field=_field,
         sizes=_sizes,
+        stretched=_stretched,
     )
 )

@@ -89,7 +89,7 @@ class MaskedLM(Objective):
         hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Picks("text", free[:0], free[:0]))
         made = Instance(text=Marked(hidden, whole.marks) if isinstance(whole, Marked) else hidden, picks=picks)
         if related is not None:
-            made["relation"] = int(related.belong)
+            made["relation"] = int(not related.belong)  # 0 = they belong together, as published models say it
         return made
 
     def free(self, ids: np.ndarray) -> np.ndarray:
@@ -129,6 +129,8 @@ class MaskedLM(Objective):
 
     def ask(self, example: Example) -> Instance:
         """The text as it is: the masks that stand in it are asked about."""
+        if not self.fills:
+            raise ValueError("nothing is filled in (share is 0), and no row asks whether its segments belong together")
         whole = self.given(example)
         ids = ids_of(whole)
         if not (ids == self.field.special.mask).any():
