@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks import overhead, startup, step
+from benchmarks import overhead, published, startup, step
 
 if __name__ == "__main__":
     startup.main()
     overhead.main()
     step.main()
+    for work in published.WORK.values():
+        work()

@@ -17,9 +17,10 @@ import weft.check
 from weft.batch import Clock
 from weft.build import build_network, plans
 from weft.check import Report, check, imagine_batch
-from weft.cost import Unfilled, counting
+from weft.cost import counting
 from weft.recipe import RecipeError
 from weft.run import Run, read_run, read_run_text
+from weft.unfilled import Unfilled
 
 LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
 CLASSES = "data: {type: labelled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING

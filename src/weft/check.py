@@ -14,13 +14,14 @@ from torch import nn
 
 from weft.batch import Batch, Clock, Info, Instance, collate
 from weft.build import Plan, build_network, check_evaluation, plans, same_tokenizers, with_data
-from weft.cost import Unfilled, counting
+from weft.cost import counting
 from weft.learning import Loop, Network
 from weft.learning.nonfinite import tensors_in
 from weft.recipe import Part, Problem, RecipeError
 from weft.run import Run
 from weft.seq import Seq
 from weft.slots import Objective
+from weft.unfilled import Unfilled
 
 # The largest state an optimiser keeps per parameter (Adam: two tensors), weights and gradients besides.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)

@@ -46,18 +46,6 @@ def counting() -> Iterator[Cost]:
         torch.set_num_threads(threads)
 
 
-class Unfilled(TorchFunctionMode):
-    """Leaves weights on the meta device as they are: what torch does there for random numbers loads half of its compiler."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in ("normal_", "exponential_", "log_normal_", "cauchy_", "geometric_"):
-            tensor = args[0] if args else kwargs["tensor"]
-            if tensor.is_meta:
-                return tensor
-        return func(*args, **kwargs)
-
-
 class _Operations(TorchDispatchMode):
     """Counts as torch's own FlopCounterMode does."""
 

@@ -21,7 +21,10 @@ from weft.seq import Seq
 from weft.slots import Codec
 
 BUDGET = 4096
-"""Places of a batch, padding included."""
+"""Most places of a batch, padding included."""
+SHARE = 256
+"""Places of a batch for each thread of a CPU: small batches have less padding and stay in its caches. There are two shares at
+least, as products of fewer rows are slower."""
 POOLING, LENGTH = "1_Pooling/config.json", "sentence_bert_config.json"
 """Files in which a folder of sentence-transformers says how tokens are pooled, and the most of them."""
 MODULES, SENTENCES, TOKENIZER = "modules.json", "config_sentence_transformers.json", "tokenizer_config.json"
@@ -57,11 +60,12 @@ class Vectors:
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         device = next(self.model.parameters()).device
         found = np.zeros((len(rows), self.model.dim), np.float32)
+        budget = min(BUDGET, SHARE * max(2, torch.get_num_threads())) if device.type == "cpu" else BUDGET
         start = 0
         with torch.inference_mode():
             while start < len(order):
                 width = max(1, len(rows[order[start]]))
-                some = order[start : start + max(1, BUDGET // width)]
+                some = order[start : start + max(1, budget // width)]
                 vectors = self.pooler(self.model.encode(pad([rows[i] for i in some]).to(device))).float()
                 if vectors.shape[1] != found.shape[1]:  # several poolers side by side
                     found = np.zeros((len(rows), vectors.shape[1]), np.float32)

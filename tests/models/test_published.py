@@ -351,6 +351,26 @@ def test_every_family_is_compared() -> None:
     assert {made(name, 0).config.model_type for name in ALL} == set(LAYOUTS) - images
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_loading_draws_nothing_and_holds_nothing_twice(name: str, tmp_path: Path) -> None:
+    written(name, 2, tmp_path)
+    before = torch.get_rng_state()
+    tensors = dict(load(tmp_path).model.named_parameters())
+    assert torch.equal(torch.get_rng_state(), before)
+    for tensor in tensors.values():
+        assert not tensor.is_meta and tensor.requires_grad and tensor.dtype == torch.float32 and tensor.is_contiguous()
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+    assert len({tensor.data_ptr() for tensor in tensors.values()}) == len(tensors)
+
+
+def test_a_new_head_is_drawn(tmp_path: Path) -> None:
+    written("bert-fill", 2, tmp_path)
+    loaded = load(tmp_path, task="classify")
+    assert any(name.startswith("classifier.out") for name in loaded.taken.new)
+    assert all(not tensor.is_meta for tensor in loaded.model.parameters())
+    assert dict(loaded.model.named_parameters())["classifier.out.weight"].std() > 0
+
+
 def test_shards_are_read_as_one(tmp_path: Path) -> None:
     theirs = made("bert-fill", 1)
     theirs.save_pretrained(tmp_path, max_shard_size="10KB")
@@ -546,6 +566,8 @@ def test_numbers_that_are_no_weights_are_refused(folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(ValueError, match=rf"{name} \(.*\) holds NaN or infinite numbers"):
         load(folder)
+    save_file(tensors | {name: torch.full_like(tensors[name], 3e38)}, folder / "model.safetensors")  # their sum is infinite
+    assert load(folder).taken.new == []
 
 
 def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:

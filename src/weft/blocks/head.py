@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Field
@@ -11,6 +10,7 @@ from weft.blocks.activation import Tanh
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.blocks.nll import nll
+from weft.blocks.product import product
 from weft.catalog import Build, block
 from weft.choices import Dropout, Positive, Width
 from weft.slots import Activation, Embedder, Head, Transform
@@ -75,7 +75,7 @@ class Tied(Head):
         return x_ND if self.transform is None else self.transform(x_ND)
 
     def _compare(self, x_ND: Tensor) -> Tensor:
-        return F.linear(x_ND * self.scale, self._tie[0].table(), self.bias)
+        return product(x_ND * self.scale, self._tie[0].table(), self.bias)
 
 
 @block("untied")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
+
+from weft.blocks.product import product
 
 
 class Linear(nn.Linear):
@@ -16,3 +18,6 @@ class Linear(nn.Linear):
         >>> Linear(3, 5)(torch.ones(2, 3)).shape
         torch.Size([2, 5])
     """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return product(input, self.weight, self.bias)

@@ -54,7 +54,7 @@ class ScaledDot(Score):
         self.scale = self.factor = dim**-0.5
 
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
-        return query_BHTK @ key_BHSK.transpose(-1, -2) * self.factor
+        return (query_BHTK * self.factor) @ key_BHSK.transpose(-1, -2)  # there are fewer queries than scores
 
 
 @block("general")

@@ -29,6 +29,7 @@ from weft.models.layout import LAYOUTS, Config, Layout, Task, at
 from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
 from weft.recipe.tree import nearest
 from weft.slots import Pooler, Structure, Tokenizer
+from weft.unfilled import Unfilled
 
 CONVERT = (
     "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
@@ -105,17 +106,16 @@ class Published:
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors in single precision, by their full names."""
+        """All tensors in single precision, by their full names, in memory of their own."""
         found: dict[str, Tensor] = {}
         for place in sorted(set(self.places.values())):
             with _opened(place) as file:
                 there = set(file.keys())
-                for name, own in self.names.items():
-                    if self.places[own] == place:
-                        if own not in there:
-                            raise ValueError(f"{place} does not hold {own}, which the index says is in it")
-                        tensor = _read(file, own, place)
-                        found[name] = tensor.float() if tensor.is_floating_point() else tensor
+            for name, own in self.names.items():
+                if self.places[own] == place:
+                    if own not in there:
+                        raise ValueError(f"{place} does not hold {own}, which the index says is in it")
+                    found[name] = _read(own, place)
         return found
 
     # ------------------------------------------------------------------------------------------------------ structure
@@ -179,9 +179,21 @@ class Published:
     def give(self, model: nn.Module, structure: Build[Structure], found: Translated, *, whole: bool = False) -> Taken:
         """Copy its weights, found for a structure, into a model that was built of it; see ``take``."""
         own = model.state_dict()
-        zero = [ours for ours, beside in self.layout.zero if ours in own and beside in found.tensors]
-        source = {name: torch.zeros_like(own[name]) for name in zero} | found.tensors
+        zero = [name for name in self._zero(found) if name in own]
+        source = {name: torch.zeros(own[name].shape, dtype=own[name].dtype) for name in zero} | found.tensors
         return take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+
+    def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
+        """The structure. Where each of its tensors was found, they are on the meta device: ``give`` then puts those found in
+        their place, and nothing is drawn at random nor held twice."""
+        with torch.device("meta"), Unfilled():
+            model = structure(info)
+        own = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
+        return model if own <= {*found.tensors, *self._zero(found)} else structure(info)
+
+    def _zero(self, found: Translated) -> list[str]:
+        """Our tensors that are 0 where those beside them were found."""
+        return [ours for ours, beside in self.layout.zero if beside in found.tensors]
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
         """Old files repeat the tokens' vectors, also as the head's weights: they must be the same, and are left out."""
@@ -219,11 +231,14 @@ def _opened(path: Path) -> Any:
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
 
 
-def _read(file: Any, name: str, path: Path) -> Tensor:
-    try:
-        return file.get_tensor(name)
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{path}: {name} cannot be read: {error}") from None
+def _read(name: str, path: Path) -> Tensor:
+    """One tensor. A file is mapped to memory, and what was read of it stays there until it is closed: so it is opened anew."""
+    with _opened(path) as file:
+        try:
+            tensor = file.get_tensor(name)
+        except (SafetensorError, RuntimeError) as error:
+            raise ValueError(f"{path}: {name} cannot be read: {error}") from None
+        return tensor.to(torch.float32 if tensor.is_floating_point() else tensor.dtype, copy=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------- taking
@@ -305,10 +320,21 @@ def take(
     if wrong:
         more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         raise ValueError(f"{where}: its weights do not fit this structure: {'; '.join(wrong[:8])}{more}")
-    with torch.no_grad():
-        for name in taken:
-            own[name].copy_(source[name])
+    for name in taken:
+        _put(model, name, own[name], source[name])
     return Taken(taken, new, [*dict.fromkeys(their_name(n, rules) for n in left), *unknown])
+
+
+def _put(model: nn.Module, name: str, ours: Tensor, theirs: Tensor) -> None:
+    """Give one of a structure's tensors its numbers, or be it where it has no memory yet."""
+    if not ours.is_meta:
+        ours.detach().copy_(theirs)
+        return
+    whole = theirs.untyped_storage().nbytes() == theirs.nbytes
+    tensor = theirs.to(ours.dtype, copy=not whole)  # a part of another tensor would keep all of it
+    part, _, last = name.rpartition(".")
+    new = nn.Parameter(tensor, ours.requires_grad) if isinstance(ours, nn.Parameter) else tensor
+    setattr(model.get_submodule(part), last, new)
 
 
 def _unfit(name: str, theirs: Tensor, ours: Tensor) -> str | None:
@@ -317,7 +343,9 @@ def _unfit(name: str, theirs: Tensor, ours: Tensor) -> str | None:
         return f"{name} has shape {tuple(theirs.shape)}, here it is {tuple(ours.shape)}"
     if theirs.is_floating_point() != ours.is_floating_point():
         return f"{name} holds {str(theirs.dtype).removeprefix('torch.')}, here it is {str(ours.dtype).removeprefix('torch.')}"
-    return None if theirs.isfinite().all() else f"{name} holds NaN or infinite numbers"
+    # A sum is finite only if all are; it needs no memory, and can be infinite otherwise only for very large numbers.
+    finite = theirs.sum().isfinite() or theirs.isfinite().all()
+    return None if finite else f"{name} holds NaN or infinite numbers"
 
 
 def _of_body(unknown: Sequence[str], rules: Sequence[Rule]) -> list[str]:
@@ -472,7 +500,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
         seen = {name: replace(f, length=side) if f.kind == "image" else f for name, f in info.fields.items()}
         info = replace(info, fields=seen)
     found = published.our_tensors(structure)
-    model: Structure = structure(info)
+    model = published.build(structure, info, found)
     taken = published.give(model, structure, found, whole=True)
     if taken.new and task in (None, *published._tasks):
         missing = [their_name(n, published.layout.rules(structure)) for n in taken.new]
