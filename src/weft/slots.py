@@ -511,7 +511,22 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Latent, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Judges, Chooses, Sees)
+PROTOCOLS = (
+    Encodes,
+    Embeds,
+    Decodes,
+    Latent,
+    Continues,
+    Restores,
+    Classifies,
+    Tags,
+    Points,
+    Fills,
+    Relates,
+    Judges,
+    Chooses,
+    Sees,
+)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -935,6 +950,9 @@ class Metric:
     every term of the loss)."""
 
     wants: ClassVar[str] = "text"
+    by_row: ClassVar[bool] = True
+    """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
+    how much its texts differ."""
 
     def __init__(self):
         pass

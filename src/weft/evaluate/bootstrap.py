@@ -38,7 +38,8 @@ def bootstrap(
 
     The rows are drawn again with replacement, ``samples`` times; the interval leaves out (1 - level) / 2 of the figures at
     each end. A metric with ``statistics`` gives intervals for what its ``from_statistics`` gives (no groups). One without is
-    computed again for every sample, at most 200 times. A figure that is not defined (nan) has none.
+    computed again for every sample, at most 200 times. A figure that is not defined (nan) has none, nor has one that is about
+    the set of texts (Self-BLEU): a text that is drawn twice is none that was written twice.
 
     Efron 1979; for BLEU, Koehn 2004 (Statistical significance tests for machine translation evaluation).
 
@@ -58,6 +59,8 @@ def bootstrap(
         raise ValueError(f"level is {level}, but must lie between 0 and 1: 0.95 is usual")
     rng = np.random.default_rng(seed)
     samples = _checked(samples, metric)
+    if not metric.by_row:
+        return {}
     if isinstance(metric, Additive):
         stats_NK = _floats(metric.statistics(predictions, references))
         found = [metric.from_statistics(sums) for sums in _summed(_drawn(rng, samples, len(stats_NK)), stats_NK)]
@@ -110,6 +113,8 @@ def paired(
         raise ValueError(f"method is {method!r}, but must be 'randomisation' or 'bootstrap'")
     if not len(a) == len(b) == len(references):
         raise ValueError(f"{len(a)} and {len(b)} predictions for {len(references)} rows: both systems must predict every row")
+    if method == "bootstrap" and not metric.by_row:
+        raise ValueError(f"{type(metric).__name__} is about a set of texts, whose rows cannot be drawn again: use randomisation")
     rng = np.random.default_rng(seed)
     samples = _checked(samples, metric)
     both = _from_statistics(metric, a, b, references) if isinstance(metric, Additive) else _again(metric, a, b, references)

@@ -17,7 +17,7 @@ from weft.evaluate.bootstrap import bootstrap
 from weft.generate import Greedy
 from weft.slots import Codec, Dataset, Metric, Objective, Search
 
-_SMALLER_IS_BETTER = ("loss", "perplexity", "word_perplexity", "mean_absolute_error")
+_SMALLER_IS_BETTER = ("loss", "perplexity", "word_perplexity", "mean_absolute_error", "self_bleu", "repetition")
 
 
 @dataclass

@@ -1,0 +1,103 @@
+"""BLEU against all references of a data set at once, and of the texts against each other: for texts that answer to no one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.catalog import block
+from weft.choices import Count, Natural
+from weft.evaluate.ngrams import Pool, self_bleu
+from weft.evaluate.reference import against
+from weft.slots import Metric
+
+
+def evenly(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many of the texts, taken at equal distances, so that sorted ones are there from the first to the last.
+
+    >>> evenly(["a", "b", "c", "d"], 2)
+    ['a', 'c']
+    """
+    if not most or len(texts) <= most:
+        return list(texts)
+    return [texts[row * len(texts) // most] for row in range(most)]
+
+
+@block("pool-bleu")
+class PoolBLEU(Metric):
+    """BLEU of each predicted text against the references of all rows, 0 to 100: for texts that are not answers to their row.
+
+    BLEU = 100 BP exp(mean_n log p_n), not smoothed; words have blanks between them. It grows with the number of references, so
+    that it is given with it: ``pool_texts`` and ``pool_references``.
+
+    Papineni et al. 2002; all references for each text: Hu et al. 2017, https://arxiv.org/abs/1703.00955
+
+    Args:
+        field: Column of the raw row with the reference.
+        order: The longest n-grams.
+        references: At most so many different references, taken at equal distances; 0 = all.
+
+    Example:
+        >>> rows = [{"target": "the food was good"}, {"target": "the staff was rude"}]
+        >>> PoolBLEU(order=2).compute(["the staff was good", "the food was rude"], rows)
+        {'pool_bleu': 100.0, 'pool_texts': 2, 'pool_references': 2}
+    """
+
+    wants = "text"
+
+    def __init__(self, *, field: str = "target", order: Count = 4, references: Natural = 1000):
+        super().__init__()
+        self.field, self.order, self.references = field, order, references
+
+    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
+        found = self._pool(predictions, references).bleu(predictions)
+        return {"pool_bleu": found.score, "pool_texts": found.texts, "pool_references": found.references}
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x S: what each text adds; the references stay the same whatever rows are drawn."""
+        return self._pool(predictions, references).statistics(predictions)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """BLEU of the rows summed."""
+        return {"pool_bleu": Pool(["-"], order=self.order).score(sums, 0).score}
+
+    def signature(self) -> str:
+        return f"BLEU-{self.order}|references:{self.references or 'all'}|tok:none|smooth:none"
+
+    def _pool(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> Pool:
+        # of equal texts one is enough, and the pool is the same where rows are given twice (a paired test)
+        different = list(dict.fromkeys(against(predictions, references, self.field)))
+        return Pool(evenly(different, self.references), order=self.order)
+
+
+@block("self-bleu")
+class SelfBLEU(Metric):
+    """BLEU of each predicted text against all others that were predicted, 0 to 100: the lower, the more they differ.
+
+    The n-grams of a text are sought in all other texts, see ``self_bleu``. It grows with the number of texts.
+
+    Zhu et al. 2018 (Texygen), https://arxiv.org/abs/1802.01886
+
+    Args:
+        order: The longest n-grams.
+        most: Only the first so many texts; 0 = all.
+
+    Example:
+        >>> SelfBLEU(order=1).compute(["so good", "so bad"], [{}, {}])
+        {'self_bleu': 50.0}
+    """
+
+    wants = "text"
+    by_row = False
+
+    def __init__(self, *, order: Count = 4, most: Natural = 500):
+        super().__init__()
+        self.order, self.most = order, most
+
+    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
+        return {"self_bleu": self_bleu(predictions[: self.most or None], order=self.order).score}
+
+    def signature(self) -> str:
+        return f"BLEU-{self.order}|texts:{self.most or 'all'}|tok:none|smooth:none"
