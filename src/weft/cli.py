@@ -310,7 +310,7 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
 
     trained, files = _judged_by(run, files)
     judged = trained.judge(split, files)
-    about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
+    about = judged.about(trained.judging().metrics)
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **judged.figures, **about})
         if trouble := draw_classes(trained, judged, run):
@@ -318,7 +318,7 @@ def evaluate(run: RunDir, files: Files = None, split: Split = None, imports: Imp
     if as_json:
         print(json.dumps({**judged.figures, **about}, indent=2))
     else:
-        print(show_intervals(judged.figures, about["intervals"], judged.signatures))
+        print("\n".join([show_intervals(judged.figures, about["intervals"], judged.signatures), *judged.remarks]))
 
 
 @app.command()

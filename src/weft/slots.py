@@ -938,12 +938,37 @@ class Search:
         raise TypeError(f"{type(self).__name__} has no __call__")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What a metric is given that looks at the model itself.
+
+    Args:
+        model: In evaluation mode, without gradients.
+        objective: The one that evaluates.
+        dataset: The rows that are judged.
+        codec: Of the data.
+        device: Where the model is.
+        batch: Tokens per batch.
+        last: Whether training is over: a figure that costs much may be rougher before.
+    """
+
+    model: Any
+    objective: Objective
+    dataset: Dataset
+    codec: Codec
+    device: torch.device
+    batch: int
+    last: bool = True
+
+
 @slot
 class Metric:
-    """A figure from predictions and references. ``wants`` is text, label, or loss (then ``predictions`` is one dict: the sum of
-    every term of the loss)."""
+    """A figure from predictions and references. ``wants`` is text, label, loss (then ``predictions`` is one dict: the sum of
+    every term of the loss), or model (then ``measure`` is asked, not ``compute``)."""
 
     wants: ClassVar[str] = "text"
+    needs: ClassVar[tuple[type, ...]] = ()
+    """Protocols that the structure must have."""
     by_row: ClassVar[bool] = True
     """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
     how much its texts differ."""
@@ -954,6 +979,14 @@ class Metric:
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         """By name, from the predicted strings and the raw rows."""
         raise TypeError(f"{type(self).__name__} has no compute")
+
+    def measure(self, subject: Subject) -> dict[str, float]:
+        """By name, from the model itself. Equal whenever it is asked, and whatever rows are in a batch together."""
+        raise TypeError(f"{type(self).__name__} has no measure")
+
+    def remarks(self, figures: Mapping[str, float]) -> list[str]:
+        """What a person should know who reads these figures: sentences for the log and the screen."""
+        return []
 
     def check(self, info: Info) -> None:
         """Raise ValueError where it can say nothing of such data. Classes may not be known yet."""
