@@ -30,6 +30,7 @@ from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
 from weft.models import TextEncoder
 from weft.seq import Memory, Seq
+from weft.systems.latent_gan import Contests
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -88,6 +89,7 @@ OWN_TESTS = (
     "Annealing",
     "FreeBits",
     "Injection",
+    "Standardizer",
     "Chain",
     "Hiding",
     "Noise",
@@ -150,15 +152,13 @@ def kind_of(factory: Any) -> type:
 
 def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     """A factory that takes only wiring: with the ``given`` options, and small sizes where the slot is a whole network."""
-    known = choices(factory)
+    known = choices(factory.func if isinstance(factory, functools.partial) else factory)
     if "from_" in known and kind_of(factory) is slots.Structure:
         given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
     if kind_of(factory) is slots.Structure and not is_composition(factory):  # structures inside it are small too
         inner = {k: p.default for k, p in known.items() if slot_of(p.annotation) is slots.Structure}
-        shrunk |= {
-            k: functools.partial(v, **{n: t for n, t in TINY.items() if n in choices(base_of(v))}) for k, v in inner.items()
-        }
+        shrunk |= {k: tiny(v, {}) for k, v in inner.items()}
     shrunk |= given
     if is_composition(factory):
         return factory(**shrunk)
@@ -434,6 +434,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Norm: {"": (DIM,)},
     slots.FeedForward: {"": (DIM,)},
     slots.Transform: {"": (DIM, MEMORY)},
+    slots.Critic: {"": (DIM, 3)},
     slots.Residual: {"": (DIM,)},
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
@@ -493,6 +494,10 @@ Mover = Callable[[Any], Any]
 
 def _call_plain(module: Any, case: Case, to: Mover) -> list[Tensor]:
     return [module(to(normal(3, 6, DIM, seed=11)))]
+
+
+def _call_critic(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(normal(5, DIM, seed=11)), to(torch.arange(5) % case.wiring[1]))]
 
 
 def _call_residual(module: Any, case: Case, to: Mover) -> list[Tensor]:
@@ -595,6 +600,9 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
+    if Contests in provided:
+        place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
+        out += [place, module.score(place, batch["label"])]
     if slots.Points in provided:
         out.append(module.pointer(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out
@@ -610,6 +618,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Norm: _call_plain,
     slots.FeedForward: _call_plain,
     slots.Transform: _call_plain,
+    slots.Critic: _call_critic,
     slots.Residual: _call_residual,
     slots.Position: _call_position,
     slots.Score: _call_score,
