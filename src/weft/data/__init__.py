@@ -13,6 +13,7 @@ from weft.data.image import read_image
 from weft.data.labelled import LabelledText
 from weft.data.labelled_images import LabelledImages
 from weft.data.masking import with_masks
+from weft.data.mirrored import MirroredText
 from weft.data.multiple_choice import MultipleChoice
 from weft.data.order import Buckets, permute
 from weft.data.pairs import SentencePairs
@@ -40,6 +41,7 @@ __all__ = [
     "Feed",
     "LabelledImages",
     "LabelledText",
+    "MirroredText",
     "MultipleChoice",
     "Padding",
     "ParallelText",

@@ -8,17 +8,24 @@ from typing import Any
 
 from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
 
+SHORT, LONG, REPEATED = "short rows", "long rows", "repeated rows"
+WORDS_LOST = "words lost"
+"""Also a cell of rows that were cut after a word."""
 WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers cut off"
 SPACING, CHANGED = "rows decoded in other case or spacing", "rows decoded differently"
 COUNTS = {
     "rows read": "lines, records, sentences or documents that the files have",
     "empty rows": "of these, how many have no text; left out",
     "malformed rows": "of these, how many cannot be understood; left out (on_bad_row: skip)",
+    SHORT: "of these, how many have fewer words than a text needs; left out",
+    LONG: "of these, how many have more words or tokens than a text may have; left out (on_overflow: leave-out)",
+    REPEATED: "of these, how many have a text that came before; left out (repeats: drop)",
     "rows held out for validation": "of these, how many were taken from training",
     "rows left to training": "of these, how many validation did not take",
     "split rows": "of these, how many became several (on_overflow: split)",
-    "truncated rows": "of these, how many lost tokens",
+    "truncated rows": "of these, how many lost tokens or words",
     "tokens lost": "how many tokens that were",
+    WORDS_LOST: "how many words that were, where texts are cut after a word",
     "rows": "what is left, and used",
     "tokens": "how many they have, all texts together",
     "unknown tokens": "of these, how many stand for something that the vocabulary does not have",

@@ -208,6 +208,12 @@ class Prepared:
         row = self._check(row)
         return assemble(self.info, {name: column[row] for name, column in self.columns.items()})
 
+    def numbers(self, name: str) -> np.ndarray:
+        """A column with one number for each row, all of them."""
+        column = self.columns[name]
+        assert isinstance(column, _Numbers)
+        return column.read(0, column.size)
+
     def raw(self, row: int) -> dict[str, str]:
         row = self._check(row)
         return {name: texts[row] for name, texts in self.cells.items()}

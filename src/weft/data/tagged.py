@@ -51,7 +51,7 @@ class TaggedText(Written):
         'text'
     """
 
-    words = True
+    in_words = True
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from weft.catalog import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
 from weft.data.encoding import Columns, Values, columns_from, encode, longest, rows_of, shorten, split, tags_of
-from weft.data.ledger import BEYOND, DUPLICATES, WIDENED, WITHOUT, Ledger, short
+from weft.data.ledger import BEYOND, DUPLICATES, LONG, SHORT, WIDENED, WITHOUT, WORDS_LOST, Ledger, short
 from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
 from weft.data.reading import Cursor, Row
@@ -88,7 +88,7 @@ class Written(Data):
     It keeps each of its options under the option's name: all of them are part of the key under which prepared rows are kept.
     """
 
-    words = False
+    in_words = False
     """Whether the texts are given as words with spaces between them."""
     by = "text"
     """Rows that have the same text in this field stay together when some are held out (see ``same``)."""
@@ -100,6 +100,8 @@ class Written(Data):
     """Fields of which a row has several texts; the cell has them with tabs between them."""
     beside: tuple[str, ...] = ()
     """Further cells of a row that are kept as they were written."""
+    later: tuple[str, ...] = ("length", "on_overflow")
+    """Options that matter only when the tokenizers have learned."""
 
     def __init__(
         self,
@@ -122,6 +124,13 @@ class Written(Data):
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         """The rows from where the cursors stand; a bad one has its problem, an empty one no cells."""
         raise TypeError(f"{type(self).__name__} has no rows")
+
+    def usable(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
+        """Of these rows the good ones. A source may leave out or change some of them, and counts that."""
+        return self._good(cursors, ledger)
+
+    def accept(self, name: str, rows: Prepared) -> None:
+        """Raise ValueError where something is wrong with a split as a whole."""
 
     def same(self, cells: Mapping[str, str]) -> str:
         """What rows have in common that stay together when some are held out."""
@@ -171,6 +180,7 @@ class Written(Data):
         ledgers: dict[str, dict[str, Any]] = {}
         for name in wanted:
             keys[name], splits[name], ledgers[name] = self._prepare(name, codec, fingerprint, study, tell)
+            self.accept(name, splits[name])
         for name in wanted:
             if name != "train" and "train" in splits:
                 ledgers[name] |= self._duplicates(name, keys, splits, tell)
@@ -190,7 +200,7 @@ class Written(Data):
                 length=self.length,
                 space=space,
                 special=tokenizer.special,
-                words=self.words,
+                words=self.in_words,
                 letters=tokenizer.letters,
                 frame=tokenizer.frame,
                 pieces=pack_pieces(tokenizer.continues()),
@@ -226,7 +236,7 @@ class Written(Data):
         learns = codec is None and not known.keys() >= set(self.texts().values())
         files = self._there("train")
         tell("hashing the files", 0, 0)
-        chosen = self._identity(without=("length", "on_overflow"))
+        chosen = self._identity(without=self.later)
         key = cache.key_of("study", chosen, self._holds_out("train"), fingerprints.of_files(files))
         with cache.entry(key, lambda: tell("waiting for another process that prepares this data", 0, 0)) as folder:
             try:
@@ -269,8 +279,8 @@ class Written(Data):
         hashes: list[bytes] = []
         number = -1
         with (sample or Path(os.devnull)).open("w", encoding="utf-8") as stream:
-            for number, row in enumerate(self._good(cursors, ledger)):
-                where = _hash(self.same(row.cells))
+            for number, row in enumerate(self.usable(cursors, ledger)):
+                where = hash_of(self.same(row.cells))
                 if holds_out and number <= EXACT:
                     hashes.append(where)
                 for name, answer in answers.items():
@@ -332,7 +342,7 @@ class Written(Data):
         if self._holds_out(name):
             assert study is not None
             below, held = study.below.to_bytes(8), name == "valid"
-            keep = lambda text: (_hash(text) < below) == held  # noqa: E731
+            keep = lambda text: (hash_of(text) < below) == held  # noqa: E731
             side = [name, study.below]
         tell("hashing the files", 0, 0)
         key = cache.key_of("rows", self._identity(without=("hold_out",)), side, fingerprints.of_files(files), fingerprint)
@@ -362,7 +372,7 @@ class Written(Data):
         signs = 0
         try:
             tell(f"preparing {name}", noted, total)
-            for number, row in enumerate(self._good(cursors, ledger), 1):
+            for number, row in enumerate(self.usable(cursors, ledger), 1):
                 same = self.same(row.cells)
                 if keep is None or keep(same):
                     waiting.append(row)
@@ -431,6 +441,9 @@ class Written(Data):
             columns = columns_from(codec.info, [values for values, _ in fitted])
             raws = [raw for _, raw in fitted]
         ledger.counts["rows"] += len(raws)
+        if cut := [int(raw[WORDS_LOST]) for raw in raws if WORDS_LOST in raw]:
+            ledger.counts["truncated rows"] += len(cut)
+            ledger.counts[WORDS_LOST] += sum(cut)
         for field in codec.info.tokenized():
             column = columns[field.name]
             assert isinstance(column, Lists)
@@ -495,7 +508,7 @@ class Written(Data):
 
     def _spelled_out(self, codec: Codec, row: Row, field: Field, pieces: list[Values]) -> Iterator[dict[str, str]]:
         """The cells of each piece. A text that was cut keeps its end there: it is what was asked, or what should be answered."""
-        if not self.words:
+        if not self.in_words:
             for piece in pieces:
                 cut = {field.name: codec.decode(field.name, piece[field.name].tolist())} if len(pieces) > 1 else {}
                 yield {**row.cells, **cut}
@@ -566,7 +579,8 @@ def _classes(kind: str, cell: str) -> list[str]:
     return cell.split("\t") if kind == "labels" else cell.split(" ") if kind == "tags" else [cell]
 
 
-def _hash(text: str) -> bytes:
+def hash_of(text: str) -> bytes:
+    """Eight bytes that say nearly as much."""
     state = _BLANK.copy()  # faster than a new one
     state.update(text.encode())
     return state.digest()
@@ -590,6 +604,8 @@ def _nothing(name: str, files: list[list[str]], ledger: Ledger) -> str:
         return f"{names}: the file is empty"
     if bad := counts["malformed rows"]:
         return f"{names}: no row can be used: {bad} are malformed, the first: {ledger.shown()['first malformed rows'][0]}"
+    if left := [f"{counts[what]} {what}" for what in (SHORT, LONG) if counts[what]]:
+        return f"{names}: no row is left for {name}: of {counts['rows read']} there are {' and '.join(left)}, which are left out"
     if counts["rows held out for validation"] or counts["rows left to training"]:
         return f"{names}: no row is left for {name}: give valid, or another hold_out"
     if not counts["rows read"]:

@@ -10,6 +10,7 @@ import fnmatch
 import functools
 import inspect
 import json
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, spoken, wiring
+from weft.choices import IsFile
 from weft.recipe.part import Part, part, walk
 from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
 from weft.recipe.words import allowed, entry, literals, with_article
@@ -100,17 +102,14 @@ class Reader:
     def leaf(self, annotation: Any, node: Node, path: str) -> Any:
         if node.broken():
             return None
+        annotation = _meant(annotation, node)
         try:
             value = _adapter(annotation).validate_json(
                 json.dumps(node.plain()), strict=True, context={"folder": str(self.folder), "files": self.files}
             )
         except ValidationError as error:
-            reached = [(len(e["loc"]), e["type"] == "value_error") for e in error.errors()]
-            found = list(zip((self.explain(e, annotation, node, path) for e in error.errors()), reached, strict=True))
-            if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
-                # every member of a union complains: the one that came furthest, or looked at the value, is the one that was meant
-                found = [f for f in found if f[1] == max(reached)]
-            self.problems += dict.fromkeys(problem for problem, _ in found)
+            found = [(self.explain(e, annotation, node, path), e["loc"], e["type"] == "value_error") for e in error.errors()]
+            self.problems += dict.fromkeys(_furthest(annotation, found))
             return None
         members = [m for m in alternatives(annotation) if m is not type(None)]
         if all(get_origin(m) is Literal for m in members) and type(node.value) not in map(type, literals(annotation)):
@@ -254,6 +253,33 @@ def _forms(members: tuple[Any, ...]) -> dict[str, type]:
         elif get_origin(member) in (list, dict) and (kind := slot_of(get_args(member)[-1])) is not None:
             forms[get_origin(member).__name__] = kind
     return forms
+
+
+def _meant(annotation: Any, node: Node) -> Any:
+    """Of one file or files by name, what a mapping says: ``{path: ..., sha256: ...}`` is one file, any other is files by name."""
+    members = alternatives(annotation)
+    named = [m for m in members if get_origin(m) is dict]
+    files = [m for m in members if IsFile in getattr(m, "__metadata__", ())]
+    if not isinstance(node.value, dict) or not named or not files:
+        return annotation
+    alone = set(node.value) == {"path", "sha256"} and all(isinstance(inner.value, str) for inner in node.value.values())
+    return functools.reduce(operator.or_, files if alone else named)
+
+
+def _furthest(annotation: Any, found: list[tuple[Problem, tuple[Any, ...], bool]]) -> list[Problem]:
+    """Every member of a union complains: the one that came furthest, or looked at the value, is the one that was meant.
+
+    Of a list or a mapping, each entry is such a case of its own.
+    """
+    if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
+        most = max((len(loc), looked) for _, loc, looked in found)
+        return [problem for problem, loc, looked in found if (len(loc), looked) == most]
+    problems: list[Problem] = []
+    for step in dict.fromkeys(loc[0] if loc else None for _, loc, _ in found):
+        group = [(problem, loc[1:], looked) for problem, loc, looked in found if (loc[0] if loc else None) == step]
+        below = None if step is None else entry(annotation, step)
+        problems += [problem for problem, _, _ in group] if below is None else _furthest(below, group)
+    return problems
 
 
 @functools.lru_cache(None)
