@@ -350,12 +350,6 @@ class Posterior:
     mean_BP: Tensor
     logvar_BP: Tensor | None = None
 
-    def sample(self) -> Tensor:
-        """mean + exp(logvar / 2) eps, from the global generator; the mean itself where a text is one point."""
-        if self.logvar_BP is None:
-            return self.mean_BP
-        return self.mean_BP + (0.5 * self.logvar_BP).exp() * torch.randn_like(self.mean_BP)
-
 
 class Latent:
     """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
@@ -511,7 +505,22 @@ class Structure(nn.Module):
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
 
 
-PROTOCOLS = (Encodes, Embeds, Decodes, Latent, Continues, Restores, Classifies, Tags, Points, Fills, Relates, Judges, Chooses, Sees)
+PROTOCOLS = (
+    Encodes,
+    Embeds,
+    Decodes,
+    Latent,
+    Continues,
+    Restores,
+    Classifies,
+    Tags,
+    Points,
+    Fills,
+    Relates,
+    Judges,
+    Chooses,
+    Sees,
+)
 
 
 # --------------------------------------------------------------------------------------------------------------- data

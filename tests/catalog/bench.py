@@ -48,6 +48,14 @@ INFOS: dict[str, Info] = {
         {"source": Field("source", VOCAB, length=24, spare=4), "target": Field("target", VOCAB, length=24, spare=4)},
         target="target",
     ),
+    "mirrored": Info(
+        {
+            "source": Field("source", VOCAB, length=24, space="source"),
+            "target": Field("target", VOCAB + 3, length=24, space="target"),
+            "label": LABEL,
+        },
+        target="target",
+    ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
     "choices": Info(
@@ -77,6 +85,9 @@ TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
 
 OWN_TESTS = (
+    "Annealing",
+    "FreeBits",
+    "Injection",
     "Chain",
     "Hiding",
     "Noise",
@@ -143,6 +154,11 @@ def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     if "from_" in known and kind_of(factory) is slots.Structure:
         given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
+    if kind_of(factory) is slots.Structure and not is_composition(factory):  # structures inside it are small too
+        inner = {k: p.default for k, p in known.items() if slot_of(p.annotation) is slots.Structure}
+        shrunk |= {
+            k: functools.partial(v, **{n: t for n, t in TINY.items() if n in choices(base_of(v))}) for k, v in inner.items()
+        }
     shrunk |= given
     if is_composition(factory):
         return factory(**shrunk)

@@ -40,9 +40,7 @@ class LatentWriter(nn.Module, Decodes):
         label_dim: Width of the classes' vectors; 0 = the writer is told no class.
     """
 
-    def __init__(
-        self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]], label_dim: int = 0
-    ):
+    def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]], label_dim: int = 0):
         super().__init__()
         self.model: Any = model(info)
         if Continues not in self.model.provides():

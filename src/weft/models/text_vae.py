@@ -17,7 +17,20 @@ from weft.models.language_model import LanguageModel
 from weft.models.latent_writer import LatentWriter
 from weft.models.text_encoder import TextEncoder
 from weft.seq import Decoded, Memory, Seq
-from weft.slots import Decoder, Decodes, Embedder, Encodes, Head, Injection, Latent, Pooler, Posterior, Structure
+from weft.slots import (
+    Classifies,
+    Decoder,
+    Decodes,
+    Embedder,
+    Encodes,
+    Head,
+    Injection,
+    Latent,
+    Pooler,
+    Posterior,
+    Restores,
+    Structure,
+)
 
 BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
 
@@ -64,8 +77,11 @@ class TextVAE(Structure, Encodes, Decodes, Latent):
         super().__init__(info, weights=weights)
         self.latent = latent
         self.reader: Any = reader(info.alone("source"))
-        if Encodes not in self.reader.provides():
-            raise ValueError(f"what reads must encode, as a text-encoder does, but a {type(self.reader).__name__} does not")
+        if Encodes not in self.reader.provides() or {Decodes, Restores, Classifies} & set(self.reader.provides()):
+            raise ValueError(
+                f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
+                f"but this is a {type(self.reader).__name__}"
+            )
         self.pooler = pooler(self.reader.dim)
         self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
         self.writer = LatentWriter(info.alone("target"), latent, writer, injections)

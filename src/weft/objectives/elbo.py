@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,10 +26,12 @@ def divergence(posterior: Posterior) -> Tensor:
     return 0.5 * (posterior.mean_BP**2 + posterior.logvar_BP.exp() - posterior.logvar_BP - 1)
 
 
-def read_and_write(example: Example, info: Info) -> Instance:
-    """A text as it is read (``source``), what its writer is given (``input``), and what it is to predict (``picks``)."""
+def read_and_write(example: Example, info: Info, rng: np.random.Generator) -> Instance:
+    """A text as it is read (``source``), what its writer is given (``input``) and is to predict (``picks``), and a number that
+    its noise follows from (``seed``)."""
     source, target = info["source"], info["target"]
-    return Instance(source=source.frame.around([example["source"]]), **next_tokens(example["target"], target))
+    read = source.frame.around([example["source"]])
+    return Instance(source=read, **next_tokens(example["target"], target), seed=int(rng.integers(2**63)))
 
 
 def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
@@ -39,14 +42,24 @@ def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = Non
     return nll_N.new_zeros(len(batch)).index_add(0, picks.index_N // hidden.width, nll_N)
 
 
+def noise_of(batch: Batch, width: int) -> Tensor:
+    """B x width standard normal numbers. They follow from the number that each row was prepared with, so that neither padding nor
+    the other rows change them."""
+    if batch["seed"].device.type == "meta":
+        return torch.empty(len(batch), width, device="meta")
+    drawn = [np.random.default_rng(seed).standard_normal(width, np.float32) for seed in batch["seed"].tolist()]
+    return torch.from_numpy(np.stack(drawn)).to(batch["seed"].device)
+
+
 @block("elbo")
 class ELBO(Objective):
     """Write a text again from its place in a latent space, and keep these places near the prior.
 
-    loss = - log p(x|z) + beta sum_i kept(KL_i),  z = mu + exp(logvar / 2) eps,  KL_i = (mu_i^2 + exp(logvar_i) - logvar_i - 1) / 2
+    loss = - log p(x|z) + beta sum_i kept(KL_i),  z = mu + exp(logvar / 2) eps,
+    KL_i = (mu_i^2 + exp(logvar_i) - logvar_i - 1) / 2
 
-    Both are sums over a sentence and means over sentences. ``kl`` is what is paid for, ``raw_kl`` the divergence itself. While beta
-    is 0, nothing is free. In evaluation the loss is the plain bound: beta is 1, nothing is free, and one z is drawn.
+    Both are sums over a sentence and means over sentences. ``kl`` is what is paid for, ``raw_kl`` the divergence itself. While
+    beta is 0, nothing is free. In evaluation the loss is the plain bound: beta is 1, nothing is free, and one z is drawn.
 
     Kingma & Welling 2014, https://arxiv.org/abs/1312.6114; for texts: Bowman et al. 2016, https://arxiv.org/abs/1511.06349;
     the schedule and free bits: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
@@ -59,10 +72,9 @@ class ELBO(Objective):
 
     Example:
         >>> from weft.batch import Field
-        >>> import numpy as np
         >>> info = Info({"source": Field("source", 10), "target": Field("target", 10)}, target="target")
         >>> ids = np.array([7, 8])
-        >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, None, None)["input"].tolist()
+        >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, np.random.default_rng(0), None)["input"].tolist()
         [1, 7, 8]
     """
 
@@ -84,24 +96,26 @@ class ELBO(Objective):
         for name in ("source", "target"):
             info[name]  # raises where the data has it not
 
-    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return read_and_write(example, self.info) if len(example["target"]) else None
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        return read_and_write(example, self.info, rng) if len(example["target"]) else None
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"reconstruction": len(batch), "kl": len(batch), "raw_kl": len(batch)}
 
-    def place(self, posterior: Posterior) -> Tensor:
-        """The z that the text is written from."""
-        if self.noise == "none":
-            return posterior.mean_BP
-        return posterior.sample() if self.noise == "read" else posterior.mean_BP + torch.randn_like(posterior.mean_BP)
+    def place(self, posterior: Posterior, batch: Batch) -> Tensor:
+        """The z that texts are written from."""
+        mean_BP, logvar_BP = posterior.mean_BP, posterior.logvar_BP
+        if self.noise == "none" or logvar_BP is None:
+            return mean_BP
+        eps_BP = noise_of(batch, mean_BP.shape[-1]).to(mean_BP.dtype)
+        return mean_BP + eps_BP * ((0.5 * logvar_BP).exp() if self.noise == "read" else 1.0)
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         posterior = model.posterior(batch["source"])
         if posterior.logvar_BP is None:
             raise ValueError(f"{type(model).__name__} reads a text to one point: the bound needs a distribution (text-vae)")
         raw_BP, rows = divergence(posterior), len(batch)
-        nll_B = row_nll(model, batch, self.place(posterior))
+        nll_B = row_nll(model, batch, self.place(posterior, batch))
         if self.per_token and self.training:
             nll_B = nll_B / batch["input"].lengths()
         beta = self.beta.weight(clock.share) if self.training else 1.0
