@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, In
 from weft.catalog import choices, identity, name_of, slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
+
+T = TypeVar("T")
 
 # ---------------------------------------------------------------------------------------------- structure: small parts
 
@@ -34,6 +36,17 @@ class Activation(nn.Module):
 @slot
 class Norm(nn.Module):
     """Normalises vectors of width ``dim``."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+
+@slot
+class Standardizer(nn.Module):
+    """Makes the numbers of vectors of width ``dim`` comparable, one vector a row, by what the rows of a batch have of them.
+
+    Rows see each other in training, so that it has no place in networks over positions: there is ``Norm``.
+    """
 
     def __init__(self, dim: int):
         super().__init__()
@@ -287,7 +300,17 @@ class Head(nn.Module):
 
 # ----------------------------------------------------------------------------------------------- structure: the whole
 
+PROTOCOLS: list[type] = []
+"""What a structure can do, and an objective can need; research systems bring their own."""
 
+
+def protocol(cls: type[T]) -> type[T]:
+    """Declare something that structures can do: those that inherit from it provide it."""
+    PROTOCOLS.append(cls)
+    return cls
+
+
+@protocol
 class Encodes:
     """Can turn a sequence of ids into hidden states."""
 
@@ -295,6 +318,7 @@ class Encodes:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Embeds:
     """Has one embedder of the tokens that it encodes, which others may read and be tied to."""
 
@@ -312,6 +336,7 @@ class Decoding:
         return Decoding(self.inner.select(rows), self.seen_B[rows])
 
 
+@protocol
 class Decodes:
     """Can predict the next token of ``target``, with or without something to look at.
 
@@ -351,6 +376,7 @@ class Posterior:
     logvar_BP: Tensor | None = None
 
 
+@protocol
 class Latent:
     """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
 
@@ -376,14 +402,17 @@ class Latent:
         raise TypeError(f"{type(self).__name__} has no prior")
 
 
+@protocol
 class Continues:
     """Decodes from the beginning of a text alone: there is nothing else to look at."""
 
 
+@protocol
 class Restores:
     """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
 
 
+@protocol
 class Classifies:
     """Can say the class of a sequence: ``classifier(features(x))`` are the logits."""
 
@@ -410,6 +439,7 @@ class Chain(nn.Module):
         raise TypeError(f"{type(self).__name__} has no best")
 
 
+@protocol
 class Tags:
     """Can say a class for each word of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits.
 
@@ -423,6 +453,7 @@ class Tags:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Points:
     """Can say where in a text an answer stands: ``pointer`` of hidden states from ``encode`` are two logits, begin and end."""
 
@@ -432,6 +463,7 @@ class Points:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Fills:
     """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
@@ -441,6 +473,7 @@ class Fills:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Relates:
     """Can say how the two segments of a text belong together: ``relation(features(x))`` are the logits."""
 
@@ -451,6 +484,7 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+@protocol
 class Judges:
     """Can say of each token whether it was put in another's place: ``judge(encode(x))`` is one logit for each token."""
 
@@ -461,6 +495,7 @@ REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replace
 """What the head of a structure that judges says."""
 
 
+@protocol
 class Chooses:
     """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
 
@@ -475,6 +510,7 @@ CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
 """What the head of a structure that chooses says."""
 
 
+@protocol
 class Sees:
     """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
     left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
@@ -496,31 +532,13 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def inner(self) -> dict[str, Structure]:
-        """Structures that are parts of this one, by the choice that each is built of."""
+    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+        """Structures that are parts of this one, by the choice that each is built of; several may be built of one choice."""
         return {}
 
     def provides(self) -> tuple[type, ...]:
         """The protocols of this structure."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
-
-
-PROTOCOLS = (
-    Encodes,
-    Embeds,
-    Decodes,
-    Latent,
-    Continues,
-    Restores,
-    Classifies,
-    Tags,
-    Points,
-    Fills,
-    Relates,
-    Judges,
-    Chooses,
-    Sees,
-)
 
 
 # --------------------------------------------------------------------------------------------------------------- data

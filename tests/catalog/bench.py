@@ -88,6 +88,7 @@ OWN_TESTS = (
     "Annealing",
     "FreeBits",
     "Injection",
+    "Standardizer",
     "Chain",
     "Hiding",
     "Noise",

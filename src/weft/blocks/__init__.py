@@ -1,6 +1,6 @@
 """STRUCTURE: the catalog of building blocks. Importing this package registers them."""
 
-from weft.blocks.activation import GELU, GELUTanh, Identity, ReLU, Sigmoid, SiLU, Tanh
+from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
 from weft.blocks.alignment import Alignment
 from weft.blocks.attend import attend, look, recording
 from weft.blocks.bag import BagOfWords
@@ -13,8 +13,9 @@ from weft.blocks.injection import LatentEmbedding, LatentSlot
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
 from weft.blocks.mix import ScalarMix, SumLast
+from weft.blocks.mlp import MLP
 from weft.blocks.multihead import MultiHead
-from weft.blocks.norm import LayerNorm, RMSNorm
+from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
 from weft.blocks.ordered import Ordered
 from weft.blocks.patch import Patch, patches_in, patchify, unpatchify
 from weft.blocks.pooler import Concat, First, Last, Max, Mean
@@ -35,11 +36,13 @@ __all__ = [
     "GELU",
     "GRU",
     "LSTM",
+    "MLP",
     "Additive",
     "Alignment",
     "AttentionGRU",
     "AttentionLSTM",
     "BagOfWords",
+    "BatchNorm",
     "ClassifierHead",
     "Concat",
     "Dense",
@@ -55,6 +58,7 @@ __all__ = [
     "LatentEmbedding",
     "LatentSlot",
     "LayerNorm",
+    "LeakyReLU",
     "Learned",
     "Linear",
     "Mark",
@@ -86,6 +90,7 @@ __all__ = [
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",
+    "UnitNorm",
     "Untied",
     "attend",
     "look",
