@@ -30,7 +30,7 @@ from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
 from weft.models import TextEncoder
 from weft.seq import Memory, Seq
-from weft.systems.latent_gan import Contests
+from weft.systems.latent_gan import Draws
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -600,7 +600,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
-    if Contests in provided:
+    if Draws in provided:
         place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
         out += [place, module.score(place, batch["label"])]
     if slots.Points in provided:

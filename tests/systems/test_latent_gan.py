@@ -86,14 +86,15 @@ def test_the_loss_of_the_critic_by_hand():
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     drawn = torch.stack(
-        [torch.from_numpy(np.random.default_rng(seed).standard_normal(3 + 5 + 1, np.float32)) for seed in batch["seed"].tolist()]
+        [torch.from_numpy(np.random.default_rng(seed).standard_normal(3 + 5, np.float32)) for seed in batch["seed"].tolist()]
     )
     posterior, label = model.posterior(batch["source"]), batch["label"]
     real = (posterior.mean_BP + (0.5 * posterior.logvar_BP).exp() * drawn[:, :3]).detach()
     made = model.generator(drawn[:, 3:8], label)
     want = model.critic(made, label) - model.critic(real, label)
     torch.testing.assert_close(loss["critic"].total, want.sum())
-    share = torch.distributions.Normal(0, 1).cdf(drawn[:, 8])
+    share = batch["share"]
+    assert bool(((share >= 0) & (share < 1)).all()) and len(share.unique()) == 6
     at = (share[:, None] * real + (1 - share[:, None]) * made).detach().requires_grad_()
     (slope,) = torch.autograd.grad(model.critic(at, label).sum(), at)
     torch.testing.assert_close(loss["penalty"].total, ((slope.norm(dim=-1) - 1) ** 2).sum())
@@ -113,12 +114,12 @@ def test_the_critic_sees_the_class(critic):
     assert not torch.allclose(model.score(z, right["label"]), model.score(z, swapped["label"]))
     one, two = (objective(model, batch, Clock()) for batch in (right, swapped))
     for name in ("critic", "penalty"):
-        assert abs(float(one[name].total) - float(two[name].total)) > 1e-3
+        assert abs(one[name].total.item() - two[name].total.item()) > 1e-3
     # also where what was drawn stays as it was: only the critic is told another class
     draw = model.draw
     model.draw = lambda eps, label: draw(eps, right["label"])  # type: ignore[method-assign]
     kept = objective(model, swapped, Clock())
-    assert abs(float(one["critic"].total) - float(kept["critic"].total)) > 1e-3
+    assert abs(one["critic"].total.item() - kept["critic"].total.item()) > 1e-3
 
 
 @pytest.mark.parametrize("objective", [LatentCritic, LatentGenerator])
@@ -128,7 +129,7 @@ def test_rows_are_their_own(objective):
     whole = objective(model, batch_of(objective), Clock())
     alone = [objective(model, batch_of(objective, [row]), Clock()) for row in range(6)]
     for name, term in whole.items():
-        assert float(term.total) == pytest.approx(sum(float(a[name].total) for a in alone), rel=1e-4)
+        assert term.total.item() == pytest.approx(sum(a[name].total.item() for a in alone), rel=1e-4)
 
 
 def test_each_objective_reaches_its_own_network():

@@ -25,15 +25,14 @@ COLLAPSED = 0.1
 
 
 class Reading(Objective):
-    """The text as it is read and written, and its class, whatever the objective makes of a row."""
+    """The text as it is read and written, whatever the objective makes of a row."""
 
     def __init__(self, info: Info):
         super().__init__(info, 0)
         self.info = info
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        label = {"label": example["label"]} if "label" in self.info and self.info["label"].kind == "label" else {}
-        return Instance(**read_and_write(example, self.info, rng), **label) if len(example["target"]) else None
+        return read_and_write(example, self.info, rng) if len(example["target"]) else None
 
 
 @block("latent")
@@ -116,7 +115,7 @@ class LatentSpace(Metric):
     def _draws(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
         """Mean, log-variance and first draw (N x P), and log p(x|z), log p(z), log q(z|x) of all draws (N x K). Where a text is
         one point: the mean, and - log p(x|z)."""
-        label_B = batch["label"] if model.labelled and "label" in batch else None
+        label_B = batch["label"] if model.labelled else None
         posterior = model.posterior(batch["source"])
         mean_BP, logvar_BP = posterior.mean_BP.float(), posterior.logvar_BP
         if logvar_BP is None:

@@ -16,7 +16,7 @@ from weft.choices import Natural, NonNegative
 from weft.objectives.elbo import noise_of
 from weft.objectives.wgan import gradient_penalty
 from weft.slots import Dataset, Decodes, Latent, Objective, Posterior, Search
-from weft.systems.latent_gan import Contests
+from weft.systems.latent_gan import Draws
 
 _ROWS = 128
 
@@ -24,7 +24,7 @@ _ROWS = 128
 class LatentContest(Objective):
     """What both objectives are given: a text, its class, and a number that its noise follows from."""
 
-    needs = (Decodes, Latent, Contests)
+    needs = (Decodes, Latent, Draws)
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
@@ -59,7 +59,7 @@ class LatentCritic(LatentContest):
 
     Example:
         >>> LatentCritic.needs[-1].__name__
-        'Contests'
+        'Draws'
     """
 
     def __init__(
@@ -74,18 +74,21 @@ class LatentCritic(LatentContest):
         super().__init__(info, dim)
         self.penalty, self.noise, self.rows = penalty, noise, rows
 
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        made = super().prepare(example, rng, pool)
+        return None if made is None else Instance(**made, share=float(rng.random()))
+
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"critic": len(batch), "penalty": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         label_B, rows = batch["label"], len(batch)
-        eps_BP, eps_BE, share_B1 = noise_of(batch, model.latent + model.noise + 1).split([model.latent, model.noise, 1], -1)
+        eps_BP, eps_BE = noise_of(batch, model.latent + model.noise).split([model.latent, model.noise], -1)
         real_BP = model.real(batch["source"], eps_BP if self.noise == "read" else None)
         with torch.no_grad():
             made_BP = model.draw(eps_BE.to(real_BP.dtype), label_B)
         gap_B = model.score(made_BP, label_B) - model.score(real_BP, label_B)
-        share_B = torch.special.ndtr(share_B1[:, 0])  # normal numbers to uniform ones
-        penalty_B = gradient_penalty(lambda x_BP: model.score(x_BP, label_B), real_BP, made_BP, share_B)
+        penalty_B = gradient_penalty(lambda x_BP: model.score(x_BP, label_B), real_BP, made_BP, batch["share"])
         return Loss(critic=Term(gap_B.sum(), rows), penalty=Term(penalty_B.sum(), rows, self.penalty))
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
@@ -122,7 +125,7 @@ class LatentGenerator(LatentContest):
 
     Example:
         >>> LatentGenerator.needs[-1].__name__
-        'Contests'
+        'Draws'
     """
 
     def counts(self, batch: Batch) -> dict[str, int]:

@@ -37,7 +37,7 @@ _LEAST = 1e-4
 
 
 @protocol
-class Contests:
+class Draws:
     """Draws places of a class in a latent space, and judges places as those of a class; both in standardised numbers."""
 
     noise: int
@@ -104,7 +104,7 @@ class Generator(nn.Module):
 
 
 @block("latent-gan")
-class LatentGAN(Structure, Encodes, Decodes, Latent, Contests):
+class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
     """Texts of a class from a model that knows no classes: a conditional GAN in its latent space.
 
     x ~ p(x|z),  z = mean + deviation G(eps, y),  eps ~ N(0, 1);  D((z - mean) / deviation, y) tells drawn places from real ones
@@ -153,7 +153,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Contests):
                 "places are drawn in the latent space of a structure that Encodes, Decodes and has a Latent space, such as "
                 f"text-vae, but a {type(self.model).__name__} lacks: {', '.join(missing)}"
             )
-        if Contests in self.model.provides():
+        if Draws in self.model.provides():
             raise ValueError(f"a {type(self.model).__name__} draws places already: give the model whose latent space they are in")
         self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
         self.standard = Standard(self.latent)
