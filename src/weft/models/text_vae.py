@@ -31,13 +31,14 @@ from weft.slots import (
     Posterior,
     Restores,
     Structure,
+    Variational,
 )
 
 BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
 
 
 @block("text-vae")
-class TextVAE(Structure, Encodes, Decodes, Latent):
+class TextVAE(Structure, Encodes, Decodes, Latent, Variational):
     """Reads a text into a latent space, and writes it from there.
 
     q(z|x) = N(mu, exp(logvar)) with [mu; logvar] = W pooler(reader(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, 1)

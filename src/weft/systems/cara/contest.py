@@ -114,7 +114,8 @@ Confusion = Literal["uniform", "flip", "negative"]
 class Fool(OnPlaces):
     """Hide the class of a text from the classifier, and make places that the critic takes for real: for reader and sampler.
 
-    loss = weight confusion(classifier(z)) + real_weight taken_as_made(D(z)) + taken_as_real(D(z')),  z = reader(x),  z' = sampler(s)
+    loss = weight confusion(classifier(z)) + real_weight made(D(z)) + real(D(z')),  z = reader(x),  z' = sampler(s)
+    wasserstein: made(D) = D, real(D) = -D;  logistic: made(D) = - log(1 - sigmoid(D)), real(D) = - log sigmoid(D)
     uniform:  confusion = - 1/K sum_k log p(k | z), least at p = 1/K
     flip:     confusion = - 1/(K - 1) sum_{k != y} log p(k | z)
     negative: confusion = log p(y | z), which has no bottom

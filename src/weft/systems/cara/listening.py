@@ -77,7 +77,8 @@ class Follow(Objective):
 
     Example:
         >>> from weft.batch import Field
-        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": Field("label", 2, kind="label")}, "target")
+        >>> label = Field("label", 2, kind="label")
+        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> row = Follow(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["wish"] in (0, 1)
         True

@@ -114,7 +114,8 @@ class Transfers(Structure, Encodes, Decodes, Latent, Contests):
     # -------------------------------------------------------------------------------------------------- and back to a text
 
     def memory(self, batch: Batch) -> Memory:
-        return self.write_from(self.posterior(batch["source"]).mean_BP, batch["label"] if "label" in batch else None)
+        label_B = batch["label"] if "label" in batch else None  # noqa: SIM401  (a batch has no get)
+        return self.write_from(self.posterior(batch["source"]).mean_BP, label_B)
 
     def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.writer.write_from(z_BP, label_B)

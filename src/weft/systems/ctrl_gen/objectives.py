@@ -19,14 +19,14 @@ from weft.choices import Count, NonNegative, Positive
 from weft.generate.soft import write_softly
 from weft.objectives.elbo import noise_of
 from weft.seq import Seq
-from weft.slots import Decodes, Latent, Objective
+from weft.slots import Decodes, Latent, Objective, Variational
 from weft.systems.cara.protocols import Listens, as_heard, classes_in
 
 
 class FromPrior(Objective):
     """What both phases have in common: a class and a place are drawn, and a text is written from them in soft ids."""
 
-    needs = (Decodes, Latent, Listens)
+    needs = (Decodes, Latent, Variational, Listens)
 
     def __init__(self, info: Info, dim: int, length: int, temperature: float):
         super().__init__(info, dim)
@@ -62,7 +62,8 @@ class Attribute(FromPrior):
 
     Example:
         >>> from weft.batch import Field
-        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": Field("label", 2, kind="label")}, "target")
+        >>> label = Field("label", 2, kind="label")
+        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> sorted(Attribute(info, 8).prepare({}, np.random.default_rng(0), None))
         ['seed', 'wish']
     """
@@ -91,9 +92,8 @@ class Attribute(FromPrior):
         rows, z_BP = len(batch), _places(model, batch)
         text = self.write(model, z_BP, batch)
         logits_BK, posterior = model.heard(text), model.posterior(text)
-        if posterior.logvar_BP is None:
-            raise ValueError(f"{type(model).__name__} reads a text to one point: ctrl-gen-attribute needs a distribution")
         logvar_BP = posterior.logvar_BP
+        assert logvar_BP is not None  # it is Variational
         nll_BP = 0.5 * ((z_BP - posterior.mean_BP) ** 2 * (-logvar_BP).exp() + logvar_BP + math.log(2 * math.pi))
         right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
         return Loss(
@@ -109,8 +109,8 @@ class Attribute(FromPrior):
 class Discriminate(FromPrior):
     """Say the class of real texts, and of those written from the prior, of which the listener shall be sure: for the listener.
 
-    loss = CE(listener(x), y) + made_weight (CE(listener(x'), y') + entropy_weight H(listener(x'))),  x' = writer(z, y') in soft ids,
-    z ~ N(0, 1),  y' uniform over the classes
+    loss = CE(listener(x), y) + made_weight (CE(listener(x'), y') + entropy_weight H(listener(x'))),
+    x' = writer(z, y') in soft ids,  z ~ N(0, 1),  y' uniform over the classes
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
