@@ -415,6 +415,11 @@ class Latent:
 
 
 @protocol
+class Variational:
+    """Reads a text to a distribution over its latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
+
+
+@protocol
 class Continues:
     """Decodes from the beginning of a text alone: there is nothing else to look at."""
 

@@ -30,6 +30,7 @@ from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
 from weft.models import TextEncoder
 from weft.seq import Memory, Seq
+from weft.systems.cara import Contests, Listens
 from weft.systems.latent_gan import Draws
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
@@ -56,6 +57,9 @@ INFOS: dict[str, Info] = {
             "label": LABEL,
         },
         target="target",
+    ),
+    "one vocabulary": Info(
+        {"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24), "label": LABEL}, target="target"
     ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
@@ -590,6 +594,11 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
         if slots.Judges in provided:
             out.append(module.judge(module.encode(x).data.flatten(0, 1)))
+    if Contests in provided:
+        z = module.posterior(batch["source"]).mean_BP
+        out += [module.made(to(normal(3, module.noise, seed=14))), module.classes_of(z), module.realness_of(z)]
+    if Listens in provided:
+        out.append(module.heard(batch[module.target.name]))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Chooses in provided:
@@ -697,10 +706,26 @@ def abilities(structure: Any) -> frozenset[str]:
     return frozenset(p.__name__ for case in _tried(structure)[0] for p in case.build().provides())
 
 
+_BUILT: dict[tuple[Any, int], Any] = {}
+
+
+def _once(factory: Any, info: Info, *more: int) -> Any:
+    """What a factory builds for this data, or the ValueError: every structure meets every objective, so each is built once."""
+    place = (factory, id(info))
+    if place not in _BUILT:
+        try:
+            _BUILT[place] = factory(info, *more)
+        except ValueError as error:
+            _BUILT[place] = error
+    return _BUILT[place]
+
+
 def fits(structure: Any, objective: Any, info: Info) -> bool:
     """Whether a structure has what an objective needs, on this data."""
+    goal, model = _once(objective, info, DIM), _once(structure, info)
+    if isinstance(goal, ValueError) or isinstance(model, ValueError):
+        return False
     try:
-        goal, model = objective(info, DIM), structure(info)
         return set(goal.needs) <= set(model.provides()) and _respects(model, goal, info)
     except ValueError:
         return False

@@ -15,7 +15,7 @@ from weft.catalog import Build, block
 from weft.objectives.annealing import Ramp
 from weft.objectives.free_bits import Floor
 from weft.objectives.next_token import next_tokens
-from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search
+from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
 
 Noise = Literal["read", "unit", "none"]
 
@@ -79,7 +79,7 @@ class ELBO(Objective):
         [1, 7, 8]
     """
 
-    needs = (Decodes, Latent)
+    needs = (Decodes, Latent, Variational)
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ from weft.slots import (
     Posterior,
     Structure,
     Transform,
+    Variational,
     protocol,
 )
 
@@ -163,6 +164,11 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
 
     def inner(self) -> dict[str, Structure]:
         return {"model": self.model}
+
+    def provides(self) -> tuple[type, ...]:
+        """The bound of the model inside is still that of its own prior."""
+        more = (Variational,) if Variational in self.model.provides() else ()
+        return (*super().provides(), *more)
 
     # ---------------------------------------------------------------------------------------------------------- the contest
 
