@@ -42,8 +42,8 @@ def write_stand_ins(folder: Path) -> Path:
         "stsb/dev.csv": "".join(f"a {a} here,a {a} there,{i}.0\n" for i, a in enumerate(_NOUNS.values())),
         "commonsenseqa/train.jsonl": "".join(_choice(noun, place) for noun in _NOUNS.values() for place in _PLACES),
         "xquad/train.json": json.dumps({"data": [{"paragraphs": [_paragraph(noun) for noun in _NOUNS.values()]}]}),
-        "yelp/positive.txt": "".join(f"the {noun} was fine .\n" for noun in _NOUNS.values()),
-        "yelp/negative.txt": "".join(f"the {noun} was dull .\n" for noun in _NOUNS.values()),
+        "yelp/positive.txt": "".join(f"the {noun} in {place} was fine .\n" for noun in _NOUNS.values() for place in _PLACES),
+        "yelp/negative.txt": "".join(f"the {noun} in {place} was dull .\n" for noun in _NOUNS.values() for place in _PLACES),
     }
     for split, some in (("train", captions), ("val", captions[::4])):
         for side, language in enumerate(("de", "en")):

@@ -147,6 +147,16 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
         metric.check(info)
 
 
+def check_metrics(evaluation: Any, model: Any) -> None:
+    """Raises ValueError where a metric looks for something that the structure has not."""
+    for metric in evaluation.metrics:
+        if missing := [need.__name__ for need in metric.needs if need not in model.provides()]:
+            has = ", ".join(p.__name__ for p in model.provides()) or "nothing"
+            raise ValueError(
+                f"the metric {name_of(type(metric))} needs a structure that {' and '.join(missing)}, but it has: {has}"
+            )
+
+
 def _name(factory: Any, built: Any) -> str:
     return name_of(factory) if base_of(factory) is not None else type(built).__name__
 

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from weft.batch import Batch, Clock, Info, Instance, collate
-from weft.build import Plan, build_network, check_evaluation, plans, same_tokenizers, with_data
+from weft.build import Plan, build_network, check_evaluation, check_metrics, plans, same_tokenizers, with_data
 from weft.cost import counting
 from weft.learning import Loop, Network
 from weft.learning.nonfinite import tensors_in
-from weft.recipe import Part, Problem, RecipeError
+from weft.recipe import Part, Problem, RecipeError, once
 from weft.run import Run
 from weft.seq import Seq
 from weft.slots import Objective
@@ -83,13 +83,15 @@ def check(run: Run) -> list[Report]:
             attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
         with Unfilled():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+        if network is not None and evaluation is not None:
+            attempt(check_metrics, plan.evaluate, evaluation, network.model)
         if not problems:
             report = attempt(_report, plan.structure, plan, learning, info, network)
             reports += [report]
             if report is not None and evaluation is not None and network is not None and evaluation.every:
                 attempt(evaluation.check_best, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
-        raise RecipeError(problems)
+        raise RecipeError(once(problems, run.copies))
     return reports
 
 

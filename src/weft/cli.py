@@ -379,7 +379,7 @@ def evaluate(
         for warning in writing.warnings():
             say(f"warning: {warning}")
     judged = trained.judge(split, files)
-    about = {"intervals": judged.intervals(trained.judging().metrics), "signatures": judged.signatures}
+    about = judged.about(trained.judging().metrics)
     figures = {**judged.figures, **written}
     if not files:
         write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
@@ -388,7 +388,7 @@ def evaluate(
     if as_json:
         print(json.dumps({**figures, **about}, indent=2))
     else:
-        print(show_intervals(figures, about["intervals"], judged.signatures))
+        print("\n".join([show_intervals(figures, about["intervals"], judged.signatures), *judged.remarks]))
 
 
 @app.command()

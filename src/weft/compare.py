@@ -28,7 +28,7 @@ from weft.recipe import RecipeError, parse, read_file
 
 FORMAT = 1
 PREDICTIONS = "predictions.jsonl"
-_SMALLER = re.compile(r"loss|perplexity|errors?|ter|wer|cer|mae|mse|rmse|bits|nll|distance|self|repetition")
+_SMALLER = re.compile(r"loss|perplexity|errors?|ter|wer|cer|mae|mse|rmse|bits|nll|distance|self|repetition|elbo|reconstruction")
 _LARGER = re.compile(
     r"accuracy|match|within|bleu\d?|chrf|rouge\w?|meteor|cider|f\d+|precision|recall|kappa|correlation|pearson|spearman|kendall"
     r"|matthews|mcc|auc|map|mrr|ndcg|hits|score|distinct"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,11 @@ class Display:
 
     def update(self, row: Mapping[str, Any], padding: float) -> None: ...
 
-    def evaluated(self, round_: int, figures: Mapping[str, float]) -> None: ...
+    def evaluated(self, round_: int, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     def end(self) -> None: ...
 
-    def finished(self, folder: Path, figures: Mapping[str, float]) -> None: ...
+    def finished(self, folder: Path, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[Tell]:
@@ -106,16 +106,16 @@ class Terminal(Display):
             left = (now - self.started) / done * (self.steps - row["round"]) if done else None
             self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
 
-    def evaluated(self, round_: int, figures: Mapping[str, float]) -> None:
-        self.say(f"round {round_} valid: {show_figures(figures)}")
+    def evaluated(self, round_: int, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([f"round {round_} valid: {show_figures(figures)}", *remarks]))
 
     def end(self) -> None:
         if self.bar:
             self.bar.stop()
             self.bar = None
 
-    def finished(self, folder: Path, figures: Mapping[str, float]) -> None:
-        self.say(f"{show_figures(figures)}\nthe run is in {folder}")
+    def finished(self, folder: Path, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([show_figures(figures), *remarks, f"the run is in {folder}"]))
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[Tell]:

@@ -18,6 +18,17 @@ def key(*parts: Key) -> int:
     return int.from_bytes(hashlib.blake2b(_canonical(parts).encode(), digest_size=8).digest(), "little")
 
 
+def normal(shape: tuple[int, ...], *parts: Key) -> np.ndarray:
+    """Normal numbers that depend on all parts: the noise of a row is its own, whatever else is in its batch.
+
+    Of two shapes that differ in the first number, the smaller has the first numbers of the larger.
+
+    >>> bool((normal((2, 3), "row", 1) == normal((4, 3), "row", 1)[:2]).all())
+    True
+    """
+    return np.random.Generator(np.random.Philox(key=key(*parts))).standard_normal(shape, np.float32)
+
+
 def _canonical(part: Key) -> str:
     if isinstance(part, tuple | list):
         return "(" + ",".join(map(_canonical, part)) + ")"

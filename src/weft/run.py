@@ -91,6 +91,8 @@ class Run:
         self.begin: tuple[int, ...] | None = None
         """Ids that a text which is written begins with; None = the begin mark, as weft trains it."""
         self.name = "run"
+        self.copies: dict[str, str] = {}
+        """Of its recipe: the paths of references, and what each copies."""
 
     # ---------------------------------------------------------------------------------------------------------- recipe
 
@@ -378,7 +380,9 @@ def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] 
 
 
 def read_tree(root: Node, folder: Path = Path(), *, files: bool = True) -> Run:
-    return Reader(folder, files).root(Run, root)()
+    run: Run = Reader(folder, files).root(Run, root)()
+    run.copies = root.copies
+    return run
 
 
 def name_of_recipe(path: Path) -> str:

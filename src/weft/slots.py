@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from weft.batch import Batch, Clock, Example, Field, Frame, Hypothesis, Info, In
 from weft.catalog import choices, identity, name_of, slot
 from weft.masks import Causal, Full, Mask
 from weft.seq import KV, Decoded, Memory, Seq, State
+
+T = TypeVar("T")
 
 # ---------------------------------------------------------------------------------------------- structure: small parts
 
@@ -40,6 +42,17 @@ class Norm(nn.Module):
 
 
 @slot
+class Standardizer(nn.Module):
+    """Makes the numbers of vectors of width ``dim`` comparable, one vector a row, by what the rows of a batch have of them.
+
+    Rows see each other in training, so that it has no place in networks over positions: there is ``Norm``.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+
+
+@slot
 class FeedForward(nn.Module):
     """A map of each position by itself: B x T x D to B x T x D."""
 
@@ -53,6 +66,18 @@ class Transform(nn.Module):
 
     def __init__(self, dim: int, out: int):
         super().__init__()
+
+
+@slot
+class Critic(nn.Module):
+    """How real a vector of width ``dim`` looks, as one of a class, of which there are ``classes``."""
+
+    def __init__(self, dim: int, classes: int):
+        super().__init__()
+
+    def forward(self, x_BP: Tensor, label_B: Tensor) -> Tensor:
+        """B scores; each row is looked at by itself."""
+        raise TypeError(f"{type(self).__name__} has no forward")
 
 
 @slot
@@ -287,7 +312,17 @@ class Head(nn.Module):
 
 # ----------------------------------------------------------------------------------------------- structure: the whole
 
+PROTOCOLS: list[type] = []
+"""What a structure can do, and an objective can need; research systems bring their own."""
 
+
+def protocol(cls: type[T]) -> type[T]:
+    """Declare something that structures can do: those that inherit from it provide it."""
+    PROTOCOLS.append(cls)
+    return cls
+
+
+@protocol
 class Encodes:
     """Can turn a sequence of ids into hidden states."""
 
@@ -295,6 +330,7 @@ class Encodes:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Embeds:
     """Has one embedder of the tokens that it encodes, which others may read and be tied to."""
 
@@ -312,6 +348,7 @@ class Decoding:
         return Decoding(self.inner.select(rows), self.seen_B[rows])
 
 
+@protocol
 class Decodes:
     """Can predict the next token of ``target``, with or without something to look at.
 
@@ -351,6 +388,7 @@ class Posterior:
     logvar_BP: Tensor | None = None
 
 
+@protocol
 class Latent:
     """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
 
@@ -376,14 +414,22 @@ class Latent:
         raise TypeError(f"{type(self).__name__} has no prior")
 
 
+@protocol
+class Variational:
+    """Reads a text to a distribution over its latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
+
+
+@protocol
 class Continues:
     """Decodes from the beginning of a text alone: there is nothing else to look at."""
 
 
+@protocol
 class Restores:
     """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
 
 
+@protocol
 class Classifies:
     """Can say the class of a sequence: ``classifier(features(x))`` are the logits."""
 
@@ -410,6 +456,7 @@ class Chain(nn.Module):
         raise TypeError(f"{type(self).__name__} has no best")
 
 
+@protocol
 class Tags:
     """Can say a class for each word of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits.
 
@@ -423,6 +470,7 @@ class Tags:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Points:
     """Can say where in a text an answer stands: ``pointer`` of hidden states from ``encode`` are two logits, begin and end."""
 
@@ -432,6 +480,7 @@ class Points:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Fills:
     """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
@@ -441,6 +490,7 @@ class Fills:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
+@protocol
 class Relates:
     """Can say how the two segments of a text belong together: ``relation(features(x))`` are the logits."""
 
@@ -451,6 +501,7 @@ class Relates:
         raise TypeError(f"{type(self).__name__} has no features")
 
 
+@protocol
 class Judges:
     """Can say of each token whether it was put in another's place: ``judge(encode(x))`` is one logit for each token."""
 
@@ -461,6 +512,7 @@ REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replace
 """What the head of a structure that judges says."""
 
 
+@protocol
 class Chooses:
     """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
 
@@ -475,6 +527,7 @@ CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
 """What the head of a structure that chooses says."""
 
 
+@protocol
 class Sees:
     """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
     left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
@@ -496,31 +549,13 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def inner(self) -> dict[str, Structure]:
-        """Structures that are parts of this one, by the choice that each is built of."""
+    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+        """Structures that are parts of this one, by the choice that each is built of; several may be built of one choice."""
         return {}
 
     def provides(self) -> tuple[type, ...]:
         """The protocols of this structure."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
-
-
-PROTOCOLS = (
-    Encodes,
-    Embeds,
-    Decodes,
-    Latent,
-    Continues,
-    Restores,
-    Classifies,
-    Tags,
-    Points,
-    Fills,
-    Relates,
-    Judges,
-    Chooses,
-    Sees,
-)
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -938,12 +973,37 @@ class Search:
         raise TypeError(f"{type(self).__name__} has no __call__")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What a metric is given that looks at the model itself.
+
+    Args:
+        model: In evaluation mode, without gradients.
+        objective: The one that evaluates.
+        dataset: The rows that are judged.
+        codec: Of the data.
+        device: Where the model is.
+        batch: Tokens per batch.
+        last: Whether training is over: a figure that costs much may be rougher before.
+    """
+
+    model: Any
+    objective: Objective
+    dataset: Dataset
+    codec: Codec
+    device: torch.device
+    batch: int
+    last: bool = True
+
+
 @slot
 class Metric:
-    """A figure from predictions and references. ``wants`` is text, label, or loss (then ``predictions`` is one dict: the sum of
-    every term of the loss)."""
+    """A figure from predictions and references. ``wants`` is text, label, loss (then ``predictions`` is one dict: the sum of
+    every term of the loss), or model (then ``measure`` is asked, not ``compute``)."""
 
     wants: ClassVar[str] = "text"
+    needs: ClassVar[tuple[type, ...]] = ()
+    """Protocols that the structure must have."""
     by_row: ClassVar[bool] = True
     """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
     how much its texts differ."""
@@ -954,6 +1014,14 @@ class Metric:
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         """By name, from the predicted strings and the raw rows."""
         raise TypeError(f"{type(self).__name__} has no compute")
+
+    def measure(self, subject: Subject) -> dict[str, float]:
+        """By name, from the model itself. Equal whenever it is asked, and whatever rows are in a batch together."""
+        raise TypeError(f"{type(self).__name__} has no measure")
+
+    def remarks(self, figures: Mapping[str, float]) -> list[str]:
+        """What a person should know who reads these figures: sentences for the log and the screen."""
+        return []
 
     def check(self, info: Info) -> None:
         """Raise ValueError where it can say nothing of such data. Classes may not be known yet."""

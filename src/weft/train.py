@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from weft.build import Plan, build_network, check_evaluation, choose_device, plans, same_tokenizers, with_data
+from weft.build import Plan, build_network, check_evaluation, check_metrics, choose_device, plans, same_tokenizers, with_data
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display, show_ledger
 from weft.evaluate import Judged
@@ -148,7 +148,7 @@ class Training:
         cpu = self.processes.sum({"cpu": self.meter.spent()})["cpu"]
         if self.processes.first:
             self.display.say(describe(self.use(cpu)))
-        self.display.finished(self.folder.path, judged.figures)
+        self.display.finished(self.folder.path, judged.figures, judged.remarks)
         return judged
 
     def one_stage(self, plan: Plan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
@@ -164,6 +164,7 @@ class Training:
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(corpus.splits)}")
         self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
+        check_metrics(self.evaluation, self.network.model)
         if before:
             taken = take_weights(self.network, before, plan.start)
             self.display.say(
@@ -299,7 +300,7 @@ class Training:
         split = "test" if "test" in results else "valid"
         valid = {"valid": results["valid"].figures} if split == "test" and "valid" in results else {}
         with self.display.waiting("confidence intervals"):
-            about = {"intervals": judged.intervals(self.evaluation.metrics), "signatures": judged.signatures}
+            about = judged.about(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
         write_json(self.folder.metrics, {"format": FORMAT, "split": split, **judged.figures, **valid, **about})
         self.folder.write_predictions(judged.predictions, judged.references)
@@ -366,9 +367,11 @@ class Training:
             self.corpus.codec,
             self.device,
             self.evaluation.rows,
+            last=False,
         )
-        self.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures})
-        self.display.evaluated(progress.round, judged.figures)
+        remarks = {"remarks": judged.remarks} if judged.remarks else {}
+        self.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures, **remarks})
+        self.display.evaluated(progress.round, judged.figures, judged.remarks)
         return self.evaluation.better(judged.figures)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:

@@ -30,6 +30,8 @@ from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
 from weft.masks import Causal, Full, Mask, Prefix, Window
 from weft.models import TextEncoder
 from weft.seq import Memory, Seq
+from weft.systems.cara import Contests, Listens
+from weft.systems.latent_gan import Draws
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -55,6 +57,9 @@ INFOS: dict[str, Info] = {
             "label": LABEL,
         },
         target="target",
+    ),
+    "one vocabulary": Info(
+        {"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24), "label": LABEL}, target="target"
     ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
@@ -88,6 +93,7 @@ OWN_TESTS = (
     "Annealing",
     "FreeBits",
     "Injection",
+    "Standardizer",
     "Chain",
     "Hiding",
     "Noise",
@@ -150,15 +156,13 @@ def kind_of(factory: Any) -> type:
 
 def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     """A factory that takes only wiring: with the ``given`` options, and small sizes where the slot is a whole network."""
-    known = choices(factory)
+    known = choices(factory.func if isinstance(factory, functools.partial) else factory)
     if "from_" in known and kind_of(factory) is slots.Structure:
         given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
     if kind_of(factory) is slots.Structure and not is_composition(factory):  # structures inside it are small too
         inner = {k: p.default for k, p in known.items() if slot_of(p.annotation) is slots.Structure}
-        shrunk |= {
-            k: functools.partial(v, **{n: t for n, t in TINY.items() if n in choices(base_of(v))}) for k, v in inner.items()
-        }
+        shrunk |= {k: tiny(v, {}) for k, v in inner.items()}
     shrunk |= given
     if is_composition(factory):
         return factory(**shrunk)
@@ -434,6 +438,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Norm: {"": (DIM,)},
     slots.FeedForward: {"": (DIM,)},
     slots.Transform: {"": (DIM, MEMORY)},
+    slots.Critic: {"": (DIM, 3)},
     slots.Residual: {"": (DIM,)},
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
@@ -493,6 +498,10 @@ Mover = Callable[[Any], Any]
 
 def _call_plain(module: Any, case: Case, to: Mover) -> list[Tensor]:
     return [module(to(normal(3, 6, DIM, seed=11)))]
+
+
+def _call_critic(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(normal(5, DIM, seed=11)), to(torch.arange(5) % case.wiring[1]))]
 
 
 def _call_residual(module: Any, case: Case, to: Mover) -> list[Tensor]:
@@ -585,6 +594,11 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
         if slots.Judges in provided:
             out.append(module.judge(module.encode(x).data.flatten(0, 1)))
+    if Contests in provided:
+        z = module.posterior(batch["source"]).mean_BP
+        out += [module.made(to(normal(3, module.noise, seed=14))), module.classes_of(z), module.realness_of(z)]
+    if Listens in provided:
+        out.append(module.heard(batch[module.target.name]))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.Chooses in provided:
@@ -595,6 +609,9 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
+    if Draws in provided:
+        place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
+        out += [place, module.score(place, batch["label"])]
     if slots.Points in provided:
         out.append(module.pointer(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out
@@ -610,6 +627,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Norm: _call_plain,
     slots.FeedForward: _call_plain,
     slots.Transform: _call_plain,
+    slots.Critic: _call_critic,
     slots.Residual: _call_residual,
     slots.Position: _call_position,
     slots.Score: _call_score,
@@ -688,10 +706,26 @@ def abilities(structure: Any) -> frozenset[str]:
     return frozenset(p.__name__ for case in _tried(structure)[0] for p in case.build().provides())
 
 
+_BUILT: dict[tuple[Any, int], Any] = {}
+
+
+def _once(factory: Any, info: Info, *more: int) -> Any:
+    """What a factory builds for this data, or the ValueError: every structure meets every objective, so each is built once."""
+    place = (factory, id(info))
+    if place not in _BUILT:
+        try:
+            _BUILT[place] = factory(info, *more)
+        except ValueError as error:
+            _BUILT[place] = error
+    return _BUILT[place]
+
+
 def fits(structure: Any, objective: Any, info: Info) -> bool:
     """Whether a structure has what an objective needs, on this data."""
+    goal, model = _once(objective, info, DIM), _once(structure, info)
+    if isinstance(goal, ValueError) or isinstance(model, ValueError):
+        return False
     try:
-        goal, model = objective(info, DIM), structure(info)
         return set(goal.needs) <= set(model.provides()) and _respects(model, goal, info)
     except ValueError:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weft.check import check
 from weft.recipe.tree import MOST_DEPTH, MOST_NODES, RecipeError
 from weft.run import read_run_text
 
@@ -40,6 +41,35 @@ def test_a_copy_is_read_in_its_new_place(mistakes, small: str) -> None:
         "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder "
         "(known: tied, untied, classifier, ordered)"
     ]
+
+
+def test_a_mistake_in_what_is_copied_is_said_once_where_it_stands(mistakes, small: str) -> None:
+    text = small.replace("layers: 1}", "layrs: 1}").replace("decoder: transformer", 'decoder: "${structure.encoder}"')
+    (said,) = mistakes(text)
+    assert said.startswith("r.yaml:6: structure.encoder.layrs: Transformer has no option 'layrs'; did you mean 'layers'?")
+
+
+def test_also_through_several_copies_and_from_inside_one(mistakes, small: str) -> None:
+    text = small.replace("lr: 0.01", "lr: -1") + '  phases: [{optimizer: "${learning.optimizer}"}, "${learning.phases.0}"]\n'
+    assert mistakes(text) == ["r.yaml:12: learning.optimizer.lr: must be a number above 0, up to 10^12, not -1"]
+
+
+def test_what_is_wrong_only_in_the_copy_is_said_there(mistakes, small: str) -> None:
+    """Both are wrong, and not in the same way."""
+    text = small.replace("layers: 1}", "layrs: 1}").replace("decoder: transformer", 'head: "${structure.encoder}"')
+    said = mistakes(text)
+    assert len(said) == 2
+    assert said[0].startswith("r.yaml:6: structure.encoder.layrs")
+    assert said[1].startswith("r.yaml:7: structure.head.type: no Head named 'transformer'")
+
+
+def test_what_a_constructor_refuses_is_said_once_too(read, small: str) -> None:
+    text = small.replace("layers: 1}", "layers: 1, layer: {mixer: {heads: 3}}}")
+    text += 'stages: [{name: again, learning: {type: gradient, steps: 1}, structure: "${structure}"}]\n'
+    with pytest.raises(RecipeError) as caught:
+        check(read(text))
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.path) == ("r.yaml:6", "structure.encoder.layer.mixer")
 
 
 @pytest.mark.parametrize(

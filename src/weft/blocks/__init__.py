@@ -1,11 +1,12 @@
 """STRUCTURE: the catalog of building blocks. Importing this package registers them."""
 
-from weft.blocks.activation import GELU, GELUTanh, Identity, ReLU, Sigmoid, SiLU, Tanh
+from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
 from weft.blocks.alignment import Alignment
 from weft.blocks.attend import attend, look, recording
 from weft.blocks.bag import BagOfWords
 from weft.blocks.cnn import CNN
 from weft.blocks.crf import CRF
+from weft.blocks.critic import Concatenated, Projection
 from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
@@ -14,8 +15,9 @@ from weft.blocks.interpolated import Interpolated
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
 from weft.blocks.mix import ScalarMix, SumLast
+from weft.blocks.mlp import MLP
 from weft.blocks.multihead import MultiHead
-from weft.blocks.norm import LayerNorm, RMSNorm
+from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
 from weft.blocks.ordered import Ordered
 from weft.blocks.patch import Patch, patches_in, patchify, unpatchify
 from weft.blocks.pooler import Concat, First, Last, Max, Mean
@@ -36,13 +38,16 @@ __all__ = [
     "GELU",
     "GRU",
     "LSTM",
+    "MLP",
     "Additive",
     "Alignment",
     "AttentionGRU",
     "AttentionLSTM",
     "BagOfWords",
+    "BatchNorm",
     "ClassifierHead",
     "Concat",
+    "Concatenated",
     "Dense",
     "Dot",
     "First",
@@ -57,6 +62,7 @@ __all__ = [
     "LatentEmbedding",
     "LatentSlot",
     "LayerNorm",
+    "LeakyReLU",
     "Learned",
     "Linear",
     "Mark",
@@ -68,6 +74,7 @@ __all__ = [
     "PositionwiseFeedForward",
     "PostNorm",
     "PreNorm",
+    "Projection",
     "RMSNorm",
     "ReLU",
     "RelativeBias",
@@ -88,6 +95,7 @@ __all__ = [
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",
+    "UnitNorm",
     "Untied",
     "attend",
     "look",

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.catalog import block
+from weft.choices import Share
 from weft.slots import Activation
 
 
@@ -24,6 +25,31 @@ class ReLU(Activation):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(x)
+
+
+@block("leaky-relu")
+class LeakyReLU(Activation):
+    """The positive part, and a little of the negative one.
+
+    max(x, 0) + slope min(x, 0)
+
+    Maas et al. 2013; in critics: Radford et al. 2016, https://arxiv.org/abs/1511.06434
+
+    Args:
+        slope: The share of the negative part that is left.
+
+    Example:
+        >>> import torch
+        >>> LeakyReLU()(torch.tensor([-1.0, 2.0])).tolist()
+        [-0.20000000298023224, 2.0]
+    """
+
+    def __init__(self, *, slope: Share = 0.2):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.leaky_relu(x, self.slope)
 
 
 @block("gelu")

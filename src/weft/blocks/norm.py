@@ -1,4 +1,4 @@
-"""Normalisation of vectors. Suffixes: D width; any leading shape."""
+"""Normalisation of vectors. Suffixes: D width, any leading shape; N rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.catalog import block
-from weft.choices import Positive
-from weft.slots import Norm
+from weft.choices import Positive, Share
+from weft.slots import Norm, Standardizer
 
 
 @block("layer-norm")
@@ -62,3 +62,65 @@ class RMSNorm(Norm):
 
     def forward(self, x_D: Tensor) -> Tensor:
         return F.rms_norm(x_D, self.weight.shape, self.weight, self.eps)
+
+
+@block("unit-norm")
+class UnitNorm(Norm):
+    """Length 1: vectors lie on a sphere.
+
+    y = x / max(|x|, eps)
+
+    For the codes of an autoencoder: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
+
+    Args:
+        eps: The least length to divide by.
+
+    Example:
+        >>> import torch
+        >>> UnitNorm(2)(torch.tensor([[3.0, 4.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, dim: int, *, eps: Positive = 1e-6):
+        super().__init__(dim)
+        self.eps = eps
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        return F.normalize(x_D, dim=-1, eps=self.eps)
+
+
+@block("batch-norm")
+class BatchNorm(Standardizer):
+    """Mean 0 and variance 1 of each number over the rows of a batch, then a scale and a shift of each number.
+
+    y = (x - mean_N(x)) / sqrt(var_N(x) + eps) * weight + bias
+
+    In evaluation, and for a single row, mean and variance are running means over the batches of training.
+
+    Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167
+
+    Args:
+        momentum: How much of a batch's mean and variance goes into the running ones.
+        eps: Added to the variance.
+
+    Example:
+        >>> import torch
+        >>> BatchNorm(1)(torch.tensor([[1.0], [3.0]])).round().tolist()
+        [[-1.0], [1.0]]
+    """
+
+    def __init__(self, dim: int, *, momentum: Share = 0.1, eps: Positive = 1e-5):
+        super().__init__(dim)
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.mean: Tensor
+        self.variance: Tensor
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("variance", torch.ones(dim))
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        x_ND = x_D.reshape(-1, x_D.shape[-1])
+        several = self.training and len(x_ND) > 1  # one row has no variance
+        y_ND = F.batch_norm(x_ND, self.mean, self.variance, self.weight, self.bias, several, self.momentum, self.eps)
+        return y_ND.reshape(x_D.shape)

@@ -24,6 +24,7 @@ from weft.evaluate.latent import (
     log_density,
     mutual_information,
 )
+from weft.evaluate.latent_space import LatentSpace
 from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.multilabel import MultiLabelF1
 from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
@@ -49,6 +50,7 @@ __all__ = [
     "ExactMatch",
     "Judged",
     "KneserNey",
+    "LatentSpace",
     "MacroF1",
     "MeanAbsoluteError",
     "MultiLabelF1",

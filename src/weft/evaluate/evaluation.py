@@ -15,9 +15,23 @@ from weft.choices import Count, Natural
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
 from weft.generate import Greedy
-from weft.slots import Codec, Dataset, Metric, Objective, Search
+from weft.slots import Codec, Dataset, Metric, Objective, Search, Subject
 
-_SMALLER_IS_BETTER = ("loss", "perplexity", "word_perplexity", "mean_absolute_error", "self_bleu", "repetition")
+_SMALLER_IS_BETTER = (
+    "loss",
+    "perplexity",
+    "word_perplexity",
+    "mean_absolute_error",
+    "self_bleu",
+    "repetition",
+    "negative_elbo",
+    "reconstruction",
+    "iw_nll",
+    "iw_perplexity",
+    "iw_word_perplexity",
+)
+_ASK = ("text", "label")
+"""What metrics want that are computed from predictions."""
 
 
 @dataclass
@@ -30,7 +44,13 @@ class Judged:
     """The rows that were predicted, as they were written."""
     signatures: dict[str, str] = field(default_factory=dict)
     """How a metric was computed, where it says so."""
+    remarks: list[str] = field(default_factory=list)
+    """What should be known to who reads the figures."""
     split: str = ""
+
+    def about(self, metrics: Iterable[Metric]) -> dict[str, Any]:
+        """What stands beside the figures in a file: their intervals, how they were computed, remarks."""
+        return {"intervals": self.intervals(metrics), "signatures": self.signatures, "remarks": self.remarks}
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
         """Bootstrap confidence intervals (95 %) of the metrics' figures, by name."""
@@ -38,7 +58,7 @@ class Judged:
         predictions, references = [self.predictions[row] for row in order], [self.references[row] for row in order]
         found: dict[str, tuple[float, float]] = {}
         for metric in metrics if len(order) > 1 else ():
-            if metric.wants != "loss":
+            if metric.wants in _ASK:
                 found |= bootstrap(metric, predictions, references)
         return found
 
@@ -78,9 +98,16 @@ class Evaluation:
         self.search = search()
 
     def judge(
-        self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device, rows: int = 0
+        self,
+        model: torch.nn.Module,
+        objective: Objective,
+        dataset: Dataset,
+        codec: Codec,
+        device: torch.device,
+        rows: int = 0,
+        last: bool = True,
     ) -> Judged:
-        """Evaluate on a dataset, or on its first ``rows`` rows. Leaves the model's mode as it was."""
+        """Evaluate on a dataset, or on its first ``rows`` rows. Leaves the model's mode as it was. ``last``: training is over."""
         if rows and rows < len(dataset):
             dataset = First(dataset, rows)
         was_training = model.training
@@ -100,9 +127,11 @@ class Evaluation:
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
                     weights[name] = term.weight
-                if any(m.wants in ("text", "label") for m in self.metrics):
+                if any(m.wants in _ASK for m in self.metrics):
                     predictions = objective.predict(model, moved, self.search)
                     answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
+            subject = Subject(model, objective, dataset, codec, device, self.batch, last)
+            looked = {id(m): m.measure(subject) for m in self.metrics if m.wants == "model"}
         model.train(was_training)
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
@@ -110,14 +139,19 @@ class Evaluation:
         if batches.skipped:
             figures["rows_left_out"] = batches.skipped
         references = {row: dataset.raw(row) for row in sorted(answers)}
+        remarks: list[str] = []
         for metric in self.metrics:
-            if metric.wants == "loss":
+            if metric.wants == "model":
+                found = looked[id(metric)]
+            elif metric.wants == "loss":
                 everything = [references.get(row) or dataset.raw(row) for row in range(len(dataset))]
-                figures |= metric.compute([totals], everything)
+                found = metric.compute([totals], everything)
             else:
-                figures |= metric.compute([answers[row] for row in references], list(references.values()))
+                found = metric.compute([answers[row] for row in references], list(references.values()))
+            figures |= found
+            remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
-        return Judged(figures, answers, references, signatures)
+        return Judged(figures, answers, references, signatures, remarks)
 
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
         """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""

@@ -371,8 +371,9 @@ def begin(model: Structure, structure: Build[Structure]) -> dict[str, Taken]:
     the place it is from."""
     structure = structure() if is_composition(structure) else structure
     found: dict[str, Taken] = {}
-    for name, part in model.inner().items():
-        found |= begin(part, options(structure)[name])
+    for name, parts in model.inner().items():
+        for part in [parts] if isinstance(parts, Structure) else parts:
+            found |= begin(part, options(structure)[name])
     return found if model.weights is None else found | {model.weights: _begin(model, structure, Path(model.weights))}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from weft.batch import Batch, Info
 from weft.blocks import LatentEmbedding, LatentSlot, Linear, Mean
 from weft.catalog import Build, block
-from weft.choices import Place, Width
+from weft.choices import Natural, Place, Width
 from weft.masks import Causal, Full, Mask
 from weft.models.language_model import LanguageModel
 from weft.models.latent_writer import LatentWriter
@@ -30,18 +31,20 @@ from weft.slots import (
     Posterior,
     Restores,
     Structure,
+    Variational,
 )
 
 BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
 
 
 @block("text-vae")
-class TextVAE(Structure, Encodes, Decodes, Latent):
+class TextVAE(Structure, Encodes, Decodes, Latent, Variational):
     """Reads a text into a latent space, and writes it from there.
 
     q(z|x) = N(mu, exp(logvar)) with [mu; logvar] = W pooler(reader(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, 1)
 
     What is read and what is written are one text in two fields, ``source`` and ``target``, which may have different tokenizers.
+    With ``label_dim``, the writer is also told the class of the text, p(x|z, y).
 
     Bowman et al. 2016, https://arxiv.org/abs/1511.06349; from pre-trained networks: Li et al. 2020 (OPTIMUS),
     https://arxiv.org/abs/2004.04092
@@ -52,6 +55,7 @@ class TextVAE(Structure, Encodes, Decodes, Latent):
         pooler: Makes one vector of what was read.
         writer: A language model: language-model, gpt2, pretrained.
         injections: How z enters what is written; each can be left out.
+        label_dim: Width of the vectors of the classes (field ``label``) that the writer is told; 0 = it is told none.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -72,6 +76,7 @@ class TextVAE(Structure, Encodes, Decodes, Latent):
         pooler: Build[Pooler] = Mean,
         writer: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = BOTH,
+        label_dim: Natural = 0,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
@@ -84,10 +89,11 @@ class TextVAE(Structure, Encodes, Decodes, Latent):
             )
         self.pooler = pooler(self.reader.dim)
         self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
-        self.writer = LatentWriter(info.alone("target"), latent, writer, injections)
+        self.writer = LatentWriter(info.alone("target"), latent, writer, injections, label_dim)
+        self.labelled = self.draws_labelled = label_dim > 0
         self.target, self.dim = info["target"], self.writer.dim
 
-    def inner(self) -> dict[str, Structure]:
+    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"reader": self.reader, "writer": self.writer.model}
 
     # ------------------------------------------------------------------------------------------------- to the latent space
@@ -105,10 +111,10 @@ class TextVAE(Structure, Encodes, Decodes, Latent):
     # -------------------------------------------------------------------------------------------------- and back to a text
 
     def memory(self, batch: Batch) -> Memory:
-        return self.write_from(self.posterior(batch["source"]).mean_BP)
+        return self.write_from(self.posterior(batch["source"]).mean_BP, batch["label"] if self.labelled else None)
 
     def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.writer.write_from(z_BP)
+        return self.writer.write_from(z_BP, label_B if self.labelled else None)
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         return self.writer.decode(x, memory, mask)

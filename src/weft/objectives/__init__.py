@@ -1,6 +1,6 @@
 """OBJECTIVE: what is to be predicted."""
 
-from weft.objectives.annealing import Ramp, Steady
+from weft.objectives.annealing import Decay, Ramp, Steady
 from weft.objectives.choice import Choice
 from weft.objectives.classification import Classification
 from weft.objectives.denoising import Denoising
@@ -39,6 +39,7 @@ __all__ = [
     "Chained",
     "Choice",
     "Classification",
+    "Decay",
     "Denoising",
     "Deshuffling",
     "DocumentRotation",

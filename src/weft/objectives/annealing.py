@@ -56,3 +56,27 @@ class Ramp(Annealing):
         if done < self.zero:
             return 0.0
         return self.top * (min((done - self.zero) / self.rise, 1.0) if self.rise else 1.0)
+
+
+@block("decay")
+class Decay(Annealing):
+    """Less and less, always by the same factor.
+
+    w = top left^share
+
+    Args:
+        top: The weight at first.
+        left: What share of it is left at last.
+
+    Example:
+        >>> [round(Decay(top=2.0, left=0.25).weight(share), 2) for share in (0.0, 0.5, 1.0)]
+        [2.0, 1.0, 0.5]
+    """
+
+    def __init__(self, *, top: NonNegative = 1.0, left: Share = 0.5):
+        if not left:
+            raise ValueError("left is 0, but a factor never brings a weight to nothing: take a small share, such as 0.01")
+        self.top, self.left = top, left
+
+    def weight(self, share: float) -> float:
+        return self.top * self.left**share

@@ -15,7 +15,7 @@ from weft.catalog import Build, block
 from weft.objectives.annealing import Ramp
 from weft.objectives.free_bits import Floor
 from weft.objectives.next_token import next_tokens
-from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search
+from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
 
 Noise = Literal["read", "unit", "none"]
 
@@ -27,11 +27,12 @@ def divergence(posterior: Posterior) -> Tensor:
 
 
 def read_and_write(example: Example, info: Info, rng: np.random.Generator) -> Instance:
-    """A text as it is read (``source``), what its writer is given (``input``) and is to predict (``picks``), and a number that
-    its noise follows from (``seed``)."""
+    """A text as it is read (``source``), what its writer is given (``input``) and is to predict (``picks``), its class where it
+    has one (``label``), and a number that its noise follows from (``seed``)."""
     source, target = info["source"], info["target"]
     read = source.frame.around([example["source"]])
-    return Instance(source=read, **next_tokens(example["target"], target), seed=int(rng.integers(2**63)))
+    label = {"label": int(example["label"])} if "label" in info and info["label"].kind == "label" else {}
+    return Instance(source=read, **next_tokens(example["target"], target), **label, seed=int(rng.integers(2**63)))
 
 
 def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
@@ -78,7 +79,7 @@ class ELBO(Objective):
         [1, 7, 8]
     """
 
-    needs = (Decodes, Latent)
+    needs = (Decodes, Latent, Variational)
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class ELBO(Objective):
         if posterior.logvar_BP is None:
             raise ValueError(f"{type(model).__name__} reads a text to one point: the bound needs a distribution (text-vae)")
         raw_BP, rows = divergence(posterior), len(batch)
-        nll_B = row_nll(model, batch, self.place(posterior, batch))
+        nll_B = row_nll(model, batch, self.place(posterior, batch), batch["label"] if model.labelled else None)
         if self.per_token and self.training:
             nll_B = nll_B / batch["input"].lengths()
         beta = self.beta.weight(clock.share) if self.training else 1.0

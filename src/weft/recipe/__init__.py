@@ -3,7 +3,7 @@
 from weft.recipe.override import override
 from weft.recipe.part import Part
 from weft.recipe.read import Reader
-from weft.recipe.reference import resolve
+from weft.recipe.reference import once, resolve
 from weft.recipe.text import parse, read_file
 from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest
 from weft.recipe.write import dump, dump_options, to_yaml
@@ -19,6 +19,7 @@ __all__ = [
     "dump_options",
     "from_plain",
     "nearest",
+    "once",
     "override",
     "parse",
     "read_file",

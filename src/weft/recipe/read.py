@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, spoken, wiring
 from weft.choices import IsFile
 from weft.recipe.part import Part, part, walk
+from weft.recipe.reference import once
 from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
 from weft.recipe.words import allowed, entry, literals, with_article
 
@@ -46,10 +47,9 @@ class Reader:
 
     def root(self, factory: Callable[..., Any], node: Node) -> Part:
         """The whole recipe as options of ``factory``. Raises RecipeError with every mistake, those of form included."""
-        self.problems += node.problems
         given = self.options(factory, "a recipe", node, "", ())
-        if self.problems:
-            raise RecipeError(self.problems)
+        if problems := [*node.problems, *once(self.problems, node.copies)]:
+            raise RecipeError(problems)
         return part(functools.partial(factory, **given), node.where, "")
 
     # ------------------------------------------------------------------------------------------------- any annotation

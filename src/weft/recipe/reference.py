@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class _Resolver:
         except RecipeError as error:
             self.root.problems += error.problems
             return replace(node, value=BROKEN)
+        self.root.copies[path] = target
         return _moved(self.walk(found, target, (*seen, target), depth), node.where)
 
     def find(self, node: Node, path: str, seen: tuple[str, ...]) -> tuple[str, Node]:
@@ -80,6 +82,34 @@ class _Resolver:
 
     def lost(self, node: Node, path: str, text: str) -> RecipeError:
         return RecipeError([Problem(node.where, shorten(path, 200), text)])
+
+
+def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem]:
+    """The problems without those of a copy where the original has one too: there it is to be mended.
+
+    >>> twice = [Problem("r.yaml:1", "a.x", "too large"), Problem("r.yaml:2", "b.x", "too large")]
+    >>> [str(problem) for problem in once(twice, {"b": "a"})]
+    ['r.yaml:1: a.x: too large']
+    """
+    found = list(problems)
+    there = {p.path for p in found}
+    return [p for p in found if not any(path in there for path in _originals(p.path, copies))]
+
+
+def _originals(path: str, copies: Mapping[str, str]) -> Iterator[str]:
+    """Where else that stands which is read at a path: what is copied there, what is copied to that place, and so on."""
+    seen = {path}
+    for _ in range(MOST_DEPTH):
+        steps = path.split(".")
+        heads = (".".join(steps[:n]) for n in range(len(steps), 0, -1))
+        copy = next((head for head in heads if head in copies), None)
+        if copy is None:
+            return
+        path = copies[copy] + path[len(copy) :]
+        if path in seen:  # a reference to itself
+            return
+        seen.add(path)
+        yield path
 
 
 def _refers(value: Any) -> bool:

@@ -59,6 +59,8 @@ class Node:
     where: str
     problems: list[Problem] = field(default_factory=list)
     """Of the root: the mistakes that were found so far."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Of the root: the paths of references, and what each copies."""
 
     def plain(self) -> Any:
         """The value without places."""
