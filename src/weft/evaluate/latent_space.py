@@ -13,8 +13,8 @@ from weft.batch import Example, Info, Instance
 from weft.catalog import block
 from weft.choices import Count, Natural, NonNegative
 from weft.data import evaluation_batches
+from weft.evaluate.language_model import Perplexity
 from weft.evaluate.latent import active_units, elbo, importance_weighted, kl, log_density, mutual_information
-from weft.evaluate.perplexity import Perplexity
 from weft.evaluate.reference import column
 from weft.keys import normal
 from weft.objectives.elbo import read_and_write, row_nll
