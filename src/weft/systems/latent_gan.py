@@ -72,13 +72,14 @@ class Standard(nn.Module):
     @torch.no_grad()
     def find(self, posteriors: Iterable[Posterior]) -> None:
         """Mean and deviation of a z that is drawn for each text: Var z = Var mean + E exp(logvar)."""
-        texts, sum_P, squares_P = 0, 0.0, 0.0
+        texts, sum_P, squares_P = 0, self.mean.double() * 0, self.mean.double() * 0
         for posterior in posteriors:
             mean_BP = posterior.mean_BP.double()
-            own_BP = 0.0 if posterior.logvar_BP is None else posterior.logvar_BP.double().exp()
-            texts += len(mean_BP)
-            sum_P, squares_P = sum_P + mean_BP.sum(0), squares_P + (mean_BP**2 + own_BP).sum(0)
-        if not isinstance(sum_P, Tensor) or not isinstance(squares_P, Tensor):
+            texts, sum_P = texts + len(mean_BP), sum_P + mean_BP.sum(0)
+            squares_P = squares_P + (mean_BP**2).sum(0)
+            if posterior.logvar_BP is not None:
+                squares_P = squares_P + posterior.logvar_BP.double().exp().sum(0)
+        if not texts:
             raise ValueError("there are no texts whose places could be standardised")
         mean_P = sum_P / texts
         self.mean.copy_(mean_P)
