@@ -666,13 +666,15 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
 
 
 def _respects(model: Any, objective: Any, info: Info) -> bool:
-    """Whether the structure's encoder respects the mask under which the objective runs it: a refusal is a ValueError."""
-    if slots.Encodes not in getattr(objective, "needs", ()):
+    """Whether the structure's encoder respects the mask under which the objective runs it, and a structure that writes texts of a
+    class is told one: a refusal is a ValueError."""
+    if slots.Encodes not in getattr(objective, "needs", ()) and not getattr(model, "labelled", False):
         return True
     try:
         objective(model, objective_batch(objective, info), Clock())
     except ValueError as error:
-        if "cannot respect the mask" in str(error) or "token vectors have a width" in str(error):
+        refusals = ("cannot respect the mask", "token vectors have a width", "writes texts of a class, and none was given")
+        if any(refusal in str(error) for refusal in refusals):
             return False
         raise
     return True

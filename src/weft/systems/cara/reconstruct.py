@@ -15,7 +15,7 @@ from weft.objectives.annealing import Decay
 from weft.objectives.elbo import noise_of, read_and_write, row_nll
 from weft.slots import Annealing, Decodes, Latent, Objective, Search
 from weft.systems.cara.protocols import Contests, classes_in
-from weft.systems.cara.spread import Spread
+from weft.systems.cara.spread import Spreads
 
 
 @block("cara-reconstruct")
@@ -50,10 +50,10 @@ class Reconstruct(Objective):
         self.info, self.noise, self.label = info, noise(), classes_in(info)
         for name in ("source", "target"):
             info[name]  # raises where the data has it not
-        self.texts, self.made = Spread(), Spread()
+        self.spreads = Spreads()
 
     def train(self, mode: bool = True) -> Reconstruct:
-        self.texts, self.made = Spread(), Spread()  # an evaluation begins, or is over
+        self.spreads.turn()
         return super().train(mode)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
@@ -67,8 +67,7 @@ class Reconstruct(Objective):
         with torch.no_grad():
             right = (model.classes_of(z_BP).argmax(-1) == batch["label"]).sum()
             if not self.training:
-                self.texts.add(z_BP)
-                self.made.add(model.made(noise_of(batch, model.noise).to(z_BP.dtype)))
+                self.spreads.add(z_BP, model.made(noise_of(batch, model.noise).to(z_BP.dtype)))
         if self.training:
             z_BP = z_BP + self.noise.weight(clock.share) * noise_of(batch, model.latent).to(z_BP.dtype)
         counts = self.counts(batch)
@@ -78,7 +77,7 @@ class Reconstruct(Objective):
         )
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
-        return {"variance": self.texts.variance(), "made_variance": self.made.variance()}
+        return self.spreads.figures()
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         lengths = batch["source"].lengths().tolist()

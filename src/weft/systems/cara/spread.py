@@ -34,3 +34,27 @@ class Spread:
         if self.sum_P is None or self.square is None:
             return math.nan
         return max(0.0, float(self.square / self.rows - ((self.sum_P / self.rows) ** 2).sum()))
+
+
+class Spreads:
+    """The spread of texts and of made places, in the evaluation that goes on or was just over.
+
+    An objective is told that an evaluation begins and ends by its mode, and is asked for figures after that.
+    """
+
+    def __init__(self):
+        self.now, self.before = (Spread(), Spread()), (Spread(), Spread())
+
+    def turn(self) -> None:
+        """The mode was set: what comes now is another evaluation, if there is one."""
+        if self.now[0].rows:
+            self.now, self.before = (Spread(), Spread()), self.now
+
+    def add(self, text_BP: Tensor, made_BP: Tensor) -> None:
+        self.now[0].add(text_BP)
+        self.now[1].add(made_BP)
+
+    def figures(self) -> dict[str, float]:
+        text, made = self.now if self.now[0].rows else self.before
+        self.now, self.before = (Spread(), Spread()), (Spread(), Spread())
+        return {"variance": text.variance(), "made_variance": made.variance()}

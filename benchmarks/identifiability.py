@@ -1,0 +1,199 @@
+"""Can the class be told apart from the content? ``python -m benchmarks.identifiability``
+
+Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content and
+class then explain each sentiment word equally well, and nothing in the reconstruction says which one the writer should heed. A
+listener that has learnt from sentences of all pairs settles it. For every dish, the sentence is read, and it is asked how probable
+a word of the wished class is after "the DISH was": for the class it was read with, and for the other one.
+
+CARA, beside the same without a listener (ARAE-), three seeds each; writes docs/images/identifiability.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.batch import Example, Field, Info, Special, pad
+from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max
+from weft.catalog import block
+from weft.learning import Adam, Gradient, Phase
+from weft.models import Classifier, LanguageModel, TextEncoder
+from weft.objectives import Steady
+from weft.run import Run
+from weft.seq import Seq
+from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
+from weft.systems.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+
+DISHES = ["pizza", "pasta", "soup", "salad", "sushi", "curry", "steak", "toast"]
+WORDS = {"good": ["great", "lovely", "superb", "tasty"], "bad": ["awful", "bland", "stale", "cold"]}
+SYMBOLS = [*Special.NAMES, "the", "was", ".", *DISHES, *WORDS["bad"], *WORDS["good"]]
+LABELS = ("bad", "good")
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "identifiability.png"
+
+
+def sentence(dish: str, word: str) -> np.ndarray:
+    return np.array([SYMBOLS.index(s) for s in ("the", dish, "was", word, ".")])
+
+
+class Sentences:
+    """Sentences of some pairs of dish and class."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]):
+        self.rows = [(sentence(dish, word), LABELS.index(label)) for dish, label in pairs for word in WORDS[label]]
+        self.lengths: Mapping[str, np.ndarray] = {name: np.full(len(self.rows), 5) for name in ("source", "target")}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> Example:
+        ids, label = self.rows[row]
+        return {"source": ids, "target": ids, "label": label}
+
+    def raw(self, row: int) -> dict[str, str]:
+        ids, label = self.rows[row]
+        text = " ".join(SYMBOLS[i] for i in ids)
+        return {"source": text, "target": text, "label": LABELS[label]}
+
+
+def usual(dish: str) -> str:
+    """The class that a dish has in training."""
+    return "good" if DISHES.index(dish) < len(DISHES) // 2 else "bad"
+
+
+@block("dishes")
+class Dishes(Data):
+    """Sentences about dishes, of which in ``train`` each has one class, and in ``all`` both.
+
+    Example:
+        >>> {name: len(rows) for name, rows in Dishes().open().splits.items()}
+        {'train': 32, 'all': 64, 'valid': 32}
+    """
+
+    def declare(self) -> Info:
+        texts = {name: Field(name, len(SYMBOLS), length=8) for name in ("source", "target")}
+        label = Field("label", 2, kind="label", length=1, space="label", labels=LABELS)
+        return Info({**texts, "label": label}, target="target", data="dishes")
+
+    def open(
+        self,
+        codec: Codec | None = None,
+        *,
+        known: Mapping[str, Tokenizer] | None = None,
+        only: Sequence[str] = (),
+        tell: Tell | None = None,
+    ) -> Corpus:
+        train = Sentences([(dish, usual(dish)) for dish in DISHES])
+        everything = Sentences([(dish, label) for dish in DISHES for label in LABELS])
+        return Corpus(codec or Codec(self.declare(), {}), {"train": train, "all": everything, "valid": train}, {"rows": len(train)})
+
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {}
+
+
+READS, WRITES = ["reader.*", "to_latent.*"], ["writer.*"]
+
+
+def run_of(listens: bool, seed: int, steps: int) -> Run:
+    """CARA, or without a listener ARAE-."""
+    phases = [
+        partial(Phase, objective="reconstruct", train=[*READS, *WRITES]),
+        partial(Phase, objective="judge", train=["classifier.*", "critic.*"]),
+        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-3, beta1=0.5)),
+    ]
+    objectives: dict[str, Any] = {"reconstruct": Reconstruct, "judge": Judge, "fool": Fool}
+    if listens:
+        phases += [
+            partial(Phase, objective="listen", train=["listener.*"], data="all"),
+            partial(Phase, objective="follow", train=[*READS, *WRITES], start=steps // 3),
+        ]
+        objectives |= {"listen": Listen, "follow": partial(Follow, length=6, weight=partial(Steady, top=1.0))}
+    structure = partial(
+        CARA,
+        latent=32,
+        noise=8,
+        label_dim=8,
+        reader=partial(TextEncoder, dim=32, encoder=GRU, head=None),
+        pooler=Last,
+        writer=partial(LanguageModel, dim=32, decoder=GRUDecoder),
+        sampler=partial(MLP, hidden=[32]),
+        classifier=partial(MLP, hidden=[32]),
+        critic=partial(MLP, hidden=[32]),
+        listener=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
+    )
+    learning = partial(
+        Gradient, steps=steps, batch=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
+    )
+    return Run(seed=seed, device="cpu", data=Dishes, structure=structure, objective=objectives, learning=learning)
+
+
+@torch.inference_mode()
+def heeded(model: Any) -> dict[str, float]:
+    """The mean probability of a word of the wished class, for the dishes' usual class and for the other."""
+    found: dict[str, list[float]] = {"usual": [], "other": []}
+    for dish in DISHES:
+        for wish in LABELS:
+            texts = [sentence(dish, word) for word in WORDS[usual(dish)]]
+            source = pad([np.append(ids, Special.eos) for ids in texts])
+            label_B = torch.full((len(texts),), LABELS.index(wish))
+            memory = model.write_from(model.posterior(source).mean_BP, label_B)
+            given = torch.from_numpy(np.stack([np.append(Special.bos, ids[:3]) for ids in texts]))
+            p_BV = model.head(model.decode(Seq(given), memory).hidden.data[:, -1]).softmax(-1)
+            words = [SYMBOLS.index(word) for word in WORDS[wish]]
+            found["usual" if wish == usual(dish) else "other"] += p_BV[:, words].sum(-1).tolist()
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2, 3.2), dpi=160, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for at, (name, seeds) in enumerate(figures.items()):
+        for shift, (kind, colour) in zip((-0.18, 0.18), (("usual", "#9aa4b2"), ("other", "#1d5cd6")), strict=True):
+            values = [seed[kind] for seed in seeds]
+            label = {"usual": "class it was read with", "other": "other class, never seen with this dish"}[kind]
+            axes.bar(at + shift, np.mean(values), 0.34, color=colour, label=label if at == 0 else None)
+            axes.plot([at + shift] * len(values), values, "o", color="#1c2128", markersize=3)
+    axes.set_xticks(range(len(figures)), list(figures))
+    axes.set_ylabel("probability of a word of the wished class", fontsize=8)
+    axes.set_ylim(0, 1.05)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def main(seeds: int, steps: int, runs: Path, picture: Path) -> dict[str, list[dict[str, float]]]:
+    figures: dict[str, list[dict[str, float]]] = {}
+    for name, listens in (("ARAE-", False), ("CARA", True)):
+        for seed in range(1, seeds + 1):
+            run = run_of(listens, seed, steps)
+            run.train(runs / f"{name}-{seed}", quiet=True)
+            assert run.model is not None
+            figures.setdefault(name, []).append(heeded(run.model.eval()))
+            print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in figures[name][-1].items()), flush=True)
+    for name, found in figures.items():
+        told = [f"{kind} {np.mean([f[kind] for f in found]):.3f} +- {np.std([f[kind] for f in found]):.3f}" for kind in found[0]]
+        print(f"{name:6} mean of {seeds} seeds: " + "  ".join(told))
+    draw(figures, picture)
+    return figures
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--picture", type=Path, default=PICTURE)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        main(chosen.seeds, chosen.steps, Path(folder), chosen.picture)
