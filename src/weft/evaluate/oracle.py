@@ -148,7 +148,7 @@ def shared_texts(known: Sequence[str], judged: Sequence[str]) -> int:
     """How many of the texts that are judged stand among those that are known, case and number of blanks apart.
 
     For an oracle, those it was trained with and real texts that measure it; for a network, those it was trained with and what it
-    wrote. ``weft.data.near_duplicates`` counts those that are equal but for a few words.
+    wrote. ``weft.data.duplicates.near_duplicates`` counts those that are equal but for a few words.
 
     >>> shared_texts(["So good .", "so bad"], ["so good .", "so good .", "fine"])
     2
