@@ -58,7 +58,7 @@ INFOS: dict[str, Info] = {
         target="target",
     ),
     "one vocabulary": Info(
-        {"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24), "label": LABEL}, target="target"
+        {"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24), "label": LABEL}, "target"
     ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
