@@ -1,9 +1,9 @@
 """Can the class be told apart from the content? ``python -m benchmarks.identifiability``
 
-Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content and
-class then explain each sentiment word equally well, and nothing in the reconstruction says which one the writer should heed. A
-listener that has learnt from sentences of all pairs settles it. For every dish, the sentence is read, and it is asked how probable
-a word of the wished class is after "the DISH was": for the class it was read with, and for the other one.
+Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content
+and class then explain each sentiment word equally well, and nothing in the reconstruction says which one the writer should heed.
+A listener that has learnt from sentences of all pairs settles it. Every sentence is read, and it is asked how probable a word of
+the wished class is after "the DISH was", and the dish itself after "the": for the class it was read with, and for the other one.
 
 CARA, beside the same without a listener (ARAE-), three seeds each; writes docs/images/identifiability.png.
 """
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from weft.batch import Example, Field, Info, Special, pad
-from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max
+from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max, RMSNorm
 from weft.catalog import block
 from weft.learning import Adam, Gradient, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder
@@ -90,7 +90,9 @@ class Dishes(Data):
     ) -> Corpus:
         train = Sentences([(dish, usual(dish)) for dish in DISHES])
         everything = Sentences([(dish, label) for dish in DISHES for label in LABELS])
-        return Corpus(codec or Codec(self.declare(), {}), {"train": train, "all": everything, "valid": train}, {"rows": len(train)})
+        return Corpus(
+            codec or Codec(self.declare(), {}), {"train": train, "all": everything, "valid": train}, {"rows": len(train)}
+        )
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {}
@@ -104,7 +106,7 @@ def run_of(listens: bool, seed: int, steps: int) -> Run:
     phases = [
         partial(Phase, objective="reconstruct", train=[*READS, *WRITES]),
         partial(Phase, objective="judge", train=["classifier.*", "critic.*"]),
-        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-3, beta1=0.5)),
+        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
     ]
     objectives: dict[str, Any] = {"reconstruct": Reconstruct, "judge": Judge, "fool": Fool}
     if listens:
@@ -120,6 +122,7 @@ def run_of(listens: bool, seed: int, steps: int) -> Run:
         label_dim=8,
         reader=partial(TextEncoder, dim=32, encoder=GRU, head=None),
         pooler=Last,
+        norm=RMSNorm,
         writer=partial(LanguageModel, dim=32, decoder=GRUDecoder),
         sampler=partial(MLP, hidden=[32]),
         classifier=partial(MLP, hidden=[32]),
@@ -132,20 +135,28 @@ def run_of(listens: bool, seed: int, steps: int) -> Run:
     return Run(seed=seed, device="cpu", data=Dishes, structure=structure, objective=objectives, learning=learning)
 
 
+KINDS = {
+    "usual word": "word of the class it was read with",
+    "other word": "word of the other class, never seen with this dish",
+    "other dish": "the same dish, with the other class",
+}
+
+
 @torch.inference_mode()
 def heeded(model: Any) -> dict[str, float]:
-    """The mean probability of a word of the wished class, for the dishes' usual class and for the other."""
-    found: dict[str, list[float]] = {"usual": [], "other": []}
+    """Mean probabilities of a word of the wished class, and of the dish that was read."""
+    found: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for dish in DISHES:
+        texts = [sentence(dish, word) for word in WORDS[usual(dish)]]
+        z_BP = model.posterior(pad([np.append(ids, Special.eos) for ids in texts])).mean_BP
+        given = torch.from_numpy(np.stack([np.append(Special.bos, ids[:3]) for ids in texts]))
         for wish in LABELS:
-            texts = [sentence(dish, word) for word in WORDS[usual(dish)]]
-            source = pad([np.append(ids, Special.eos) for ids in texts])
-            label_B = torch.full((len(texts),), LABELS.index(wish))
-            memory = model.write_from(model.posterior(source).mean_BP, label_B)
-            given = torch.from_numpy(np.stack([np.append(Special.bos, ids[:3]) for ids in texts]))
-            p_BV = model.head(model.decode(Seq(given), memory).hidden.data[:, -1]).softmax(-1)
-            words = [SYMBOLS.index(word) for word in WORDS[wish]]
-            found["usual" if wish == usual(dish) else "other"] += p_BV[:, words].sum(-1).tolist()
+            memory = model.write_from(z_BP, torch.full((len(texts),), LABELS.index(wish)))
+            p_BTV = model.head(model.decode(Seq(given), memory).hidden.data).softmax(-1)
+            words = p_BTV[:, 3, [SYMBOLS.index(word) for word in WORDS[wish]]].sum(-1)
+            found["usual word" if wish == usual(dish) else "other word"] += words.tolist()
+            if wish != usual(dish):
+                found["other dish"] += p_BTV[:, 1, SYMBOLS.index(dish)].tolist()
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
@@ -153,20 +164,19 @@ def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2, 3.2), dpi=160, facecolor="white", layout="constrained")
+    figure = Figure(figsize=(5.2, 3.4), dpi=160, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for at, (name, seeds) in enumerate(figures.items()):
-        for shift, (kind, colour) in zip((-0.18, 0.18), (("usual", "#9aa4b2"), ("other", "#1d5cd6")), strict=True):
+    for at, seeds in enumerate(figures.values()):
+        for shift, kind, colour in zip((-0.27, 0.0, 0.27), KINDS, ("#c6ccd6", "#1d5cd6", "#8fb0ef"), strict=True):
             values = [seed[kind] for seed in seeds]
-            label = {"usual": "class it was read with", "other": "other class, never seen with this dish"}[kind]
-            axes.bar(at + shift, np.mean(values), 0.34, color=colour, label=label if at == 0 else None)
+            axes.bar(at + shift, np.mean(values), 0.25, color=colour, label=KINDS[kind] if at == 0 else None)
             axes.plot([at + shift] * len(values), values, "o", color="#1c2128", markersize=3)
     axes.set_xticks(range(len(figures)), list(figures))
-    axes.set_ylabel("probability of a word of the wished class", fontsize=8)
+    axes.set_ylabel("probability", fontsize=8)
     axes.set_ylim(0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=1)
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.28), ncols=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -192,7 +202,7 @@ if __name__ == "__main__":
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -53,8 +53,7 @@ def ours(folder: Path, mix: Any) -> Any:
     loaded = load(folder)
     structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], mix=mix), weights=str(folder))
     model = structure(loaded.info).eval()
-    taken = begin(model, structure)
-    assert taken is not None
+    (taken,) = begin(model, structure).values()
     assert taken.new == [name for name, _ in model.named_parameters() if ".mix." in name]
     return model
 

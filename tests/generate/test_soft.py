@@ -102,7 +102,9 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 
 def test_the_colder_the_nearer_to_single_symbols():
     model = writer()
-    peaks = [write_softly(model, model.write_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)]
+    peaks = [
+        write_softly(model, model.write_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
+    ]
     assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
 
 
@@ -112,7 +114,7 @@ def test_what_is_refused():
     assert write_softly(model, memory, length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5, but it must be at least 1 and at most 4, the model's positions"):
         write_softly(model, memory, length=5)
-    with pytest.raises(ValueError, match="length is 0, but it must be at least 1$"):
+    with pytest.raises(ValueError, match=r"length is 0, but it must be at least 1$"):
         write_softly(writer(), memory, length=0)
     with pytest.raises(ValueError, match="temperature is 0, but it must be above 0"):
         write_softly(model, memory, length=3, temperature=0.0)

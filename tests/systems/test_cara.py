@@ -461,52 +461,52 @@ def test_a_run_that_is_killed_inside_a_step_ends_bit_identical(name, whole, monk
 
 @pytest.mark.parametrize("kind", [Judge, Fool, Listen, Follow, Reconstruct])
 def test_one_class_alone_is_refused(kind):
-    with pytest.raises(ValueError, match="needs texts of two classes or more, but the data .* has good alone"):
+    with pytest.raises(ValueError, match=r"needs texts of two classes or more, but the data .* has good alone"):
         kind(info_of(("good",)), 8)
 
 
 def test_structures_refuse_data_without_classes():
-    with pytest.raises(ValueError, match="two classes or more"):
+    with pytest.raises(ValueError, match=r"two classes or more"):
         CARA(info_of(("good",)), **SMALL)
     texts = Info({"source": Field("source", 9), "target": Field("target", 9)}, target="target")
     for build in (partial(CARA, **SMALL), partial(ARAE, **CHOICES)):
-        with pytest.raises(ValueError, match="needs a field 'label'"):
+        with pytest.raises(ValueError, match=r"needs a field 'label'"):
             build(texts)
     sets = Info({**INFO.fields, "label": Field("label", 3, kind="labels")}, target="target")
-    with pytest.raises(ValueError, match="needs one class a text, but .* is a labels"):
+    with pytest.raises(ValueError, match=r"needs one class a text, but .* is a labels"):
         CARA(sets, **SMALL)
 
 
 def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="what reads must encode and do nothing else, .* but this is a LanguageModel"):
+    with pytest.raises(ValueError, match=r"what reads must encode and do nothing else, .* but this is a LanguageModel"):
         cara(reader=partial(LanguageModel, dim=8))
-    with pytest.raises(ValueError, match="what writes must be a language model"):
+    with pytest.raises(ValueError, match=r"what writes must be a language model"):
         arae(writer=partial(TextEncoder, dim=8))
-    with pytest.raises(ValueError, match="what listens must say a class, as a classifier does, but a TextEncoder does not"):
+    with pytest.raises(ValueError, match=r"what listens must say a class, as a classifier does, but a TextEncoder does not"):
         cara(listener=partial(TextEncoder, dim=8))
 
 
 @pytest.mark.parametrize("build", [cara, arae])
 def test_a_class_must_be_given(build):
     model = build()
-    with pytest.raises(ValueError, match="writes texts of a class, and none was given"):
+    with pytest.raises(ValueError, match=r"writes texts of a class, and none was given"):
         model.memory(Batch({"source": Seq(torch.tensor([[7, 2]]))}, 1))
 
 
 def test_writers_need_a_vector_and_a_class():
-    with pytest.raises(ValueError, match="writes from a vector and a class, and they were not given"):
+    with pytest.raises(ValueError, match=r"writes from a vector and a class, and they were not given"):
         arae().decode(Seq(torch.tensor([[1, 7]])), None)
 
 
 def test_a_phase_that_would_never_run_is_refused():
-    with pytest.raises(ValueError, match="phase follow never runs: it starts in round 4, and there are 4"):
+    with pytest.raises(ValueError, match=r"phase follow never runs: it starts in round 4, and there are 4"):
         loop_of(cara(), list(STEPS), steps=4, starts={"follow": 4})
 
 
 def test_weights_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="zero 0.5 and rise 0.7 are more than a whole cycle"):
+    with pytest.raises(ValueError, match=r"zero 0.5 and rise 0.7 are more than a whole cycle"):
         Follow(INFO, 8, weight=partial(Ramp, zero=0.5, rise=0.7))
-    with pytest.raises(ValueError, match="left is 0, but a factor never brings a weight to nothing"):
+    with pytest.raises(ValueError, match=r"left is 0, but a factor never brings a weight to nothing"):
         Reconstruct(INFO, 8, noise=partial(Decay, left=0.0))
     assert Follow(INFO, 8, weight=partial(Steady, top=2.0)).weight.weight(0.5) == 2.0
 
@@ -515,7 +515,7 @@ def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     folder = save(structure(Info({"text": Field("text", 10, length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "reader": pretrained(from_=str(folder), task="encode")})
-    with pytest.raises(ValueError, match="has shape .10, 8., here it is .14, 8."):
+    with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
         begin(build(INFO), build)
     few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
     assert len(begin(build(few), build)[str(folder)].taken) > 10

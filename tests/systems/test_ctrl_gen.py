@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.distributions import Categorical, Normal
 
 from weft.batch import Batch, Clock, Field, Frame, Info, collate
-from weft.blocks import CNN, GRU, GRUDecoder, LatentEmbedding, Last
+from weft.blocks import CNN, GRU, GRUDecoder, Last, LatentEmbedding
 from weft.generate.soft import write_softly
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
 from weft.objectives import ELBO
@@ -76,7 +76,9 @@ def test_a_text_vae_may_be_told_the_class():
     objective = ELBO(INFO, 8)
     batch = batch_of(objective)
     one = objective(model, batch, Clock())["reconstruction"].total
-    other = objective(model, Batch({**batch.fields, "label": (batch["label"] + 1) % 3}, len(batch)), Clock())["reconstruction"].total
+    other = objective(model, Batch({**batch.fields, "label": (batch["label"] + 1) % 3}, len(batch)), Clock())[
+        "reconstruction"
+    ].total
     assert not torch.allclose(one, other), "the bound does not heed the class"
     plain = TextVAE(INFO, **{**choices, "label_dim": 0}, injections=[LatentEmbedding])
     assert not plain.labelled and plain.writer.labels is None

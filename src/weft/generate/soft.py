@@ -50,7 +50,7 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     special, rows = model.target.special, memory.rows
     state = model.start(memory, rows)
     token = torch.full((rows, 1), special.bos, device=_device(memory))
-    never = torch.tensor(forbidden(special, model.target.vocab), device=token.device)
+    never = torch.tensor(forbidden(model.target, model.target.vocab), device=token.device)
     soft: list[Tensor] = []
     real: list[Tensor] = []
     going_B = torch.ones(rows, dtype=torch.bool, device=token.device)

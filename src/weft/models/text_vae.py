@@ -111,7 +111,8 @@ class TextVAE(Structure, Encodes, Decodes, Latent, Variational):
     # -------------------------------------------------------------------------------------------------- and back to a text
 
     def memory(self, batch: Batch) -> Memory:
-        return self.write_from(self.posterior(batch["source"]).mean_BP, batch["label"] if self.labelled and "label" in batch else None)
+        label_B = batch["label"] if self.labelled and "label" in batch else None
+        return self.write_from(self.posterior(batch["source"]).mean_BP, label_B)
 
     def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.writer.write_from(z_BP, label_B if self.labelled else None)
