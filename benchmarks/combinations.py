@@ -59,13 +59,7 @@ _TEXT = partial(Field, vocab=16, length=6, spare=4)
 INFOS = {
     "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
     "mirrored text": Info(
-        {
-            "source": _TEXT("source", space="source"),
-            "target": _TEXT("target", space="target"),
-            "label": Field("label", 3, "label"),
-        },
-        "target",
-        "mirrored text",
+        {"source": _TEXT("source", space="source"), "target": _TEXT("target", space="target")}, "target", "mirrored text"
     ),
     "plain text": Info({"text": _TEXT("text")}, "text", "plain text"),
     "labelled text": Info({"text": _TEXT("text"), "label": Field("label", 3, "label")}, "text", "labelled text"),

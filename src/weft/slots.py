@@ -949,7 +949,8 @@ class Learning:
 
 def require(objective: Objective, model: Any) -> None:
     """Refuse a structure that lacks what the objective needs, where it would otherwise compute something else in silence."""
-    if missing := [need.__name__ for need in objective.needs if not isinstance(model, need)]:
+    provided = model.provides() if isinstance(model, Structure) else [need for need in objective.needs if isinstance(model, need)]
+    if missing := [need.__name__ for need in objective.needs if need not in provided]:
         what, name = " and ".join(missing), type(model).__name__
         raise ValueError(f"{type(objective).__name__} needs a structure that {what}, and {name} does not")
 

@@ -78,7 +78,7 @@ def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
     memory = model.write_from(z[:1])
     step = model.step(_begin(1), model.start(memory, 1))
     logits = model.head(step.hidden.data[:, -1])[0]
-    logits[forbidden(INFO["text"].special, 12)] = -torch.inf
+    logits[forbidden(INFO["text"], 12)] = -torch.inf
     share = one[:, 0].argmax(-1).bincount(minlength=12) / 6000
     torch.testing.assert_close(share, logits.softmax(-1), atol=0.025, rtol=0)
 
@@ -95,7 +95,7 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
     model, z = writer().train(training), places().requires_grad_()
     text = write_softly(model, model.write_from(z), length=5, straight_through=straight_through)
     torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
-    assert not text.data[..., forbidden(INFO["text"].special, 12)].any()
+    assert not text.data[..., forbidden(INFO["text"], 12)].any()
     (text.data[:, -1] * torch.randn(12)).sum().backward()
     assert bool(torch.isfinite(z.grad).all()) and bool((z.grad != 0).any(1).all())
 
