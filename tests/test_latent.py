@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import torch
 from tests.commands import weft
 
-from weft import catalog, latent
+from weft import latent
 from weft.evaluate import Oracle
 from weft.generate import Beam, Sample
 from weft.latent import LatentSpace, between, open_latent, read_terms
@@ -27,7 +26,6 @@ from weft.texts import read_sorted, read_texts
 from weft.train import Training
 from weft.transfer import judge_run, open_oracle
 
-PLUGIN = "tests.labelled_vae"
 PARTS = """\
   reader: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
   writer: {{type: language-model, dim: 8, decoder: {mixer}}}
@@ -36,7 +34,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: parallel-text, train: [texts.txt, texts.txt], tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: mirrored-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -44,10 +42,12 @@ structure:
 {PARTS}"""
 LABELLED = f"""\
 device: cpu
-data: {{type: twice, train: texts.tsv, tokenizer: word, length: 12, hold_out: 0.2}}
-objective: write-again
+data: {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: word, length: 12, hold_out: 0.2}}
+objective: elbo
 structure:
-  type: labelled-vae
+  type: text-vae
+  latent: 4
+  label_dim: 4
 {PARTS}"""
 ROWS = [
     (f"the {thing} was {much}{word}", kind)
@@ -61,29 +61,25 @@ A, B, C = "the food was fine", "the room was not at all rude", "the staff was ve
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs with a latent space, vae and cls; the second heeds classes."""
     home = tmp_path_factory.mktemp("latent")
     (home / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     (home / "texts.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("text", "label"), *ROWS]))
     for kind in ("good", "bad"):
         (home / f"{kind}.txt").write_text("".join(f"{text}\n" for text, label in ROWS if label == kind))
-    before = set(catalog._NAMES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "draw_curve", lambda self: None)
-        for name, recipe, imports in (("vae", VAE, ()), ("cls", LABELLED, ("--import", PLUGIN))):
+        for name, recipe in (("vae", VAE), ("cls", LABELLED)):
             (home / f"{name}.yaml").write_text(recipe)
-            answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet", *imports)
+            answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")
             assert answer.code == 0, answer.err
             # Weights that have hardly been trained write the same everywhere; random ones of some size do not.
             weights = read_weights(home / name / "model.safetensors")
             torch.manual_seed(3)
             random = {key: torch.randn(tensor.shape) if tensor.ndim > 1 else tensor for key, tensor in weights.items()}
             write_weights(home / name / "model.safetensors", random)
-    yield home
-    for factory in set(catalog._NAMES) - before:
-        catalog.unregister(factory)
-    sys.modules.pop(PLUGIN, None)
+    return home
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +300,11 @@ def test_classes_that_are_not_there(labelled):
 
 
 def test_a_model_that_only_draws_texts_of_a_class(labelled, monkeypatch):
-    monkeypatch.setattr(labelled.model, "labelled", False, raising=False)
+    model = labelled.model
+    monkeypatch.setattr(model, "labelled", False)
+    monkeypatch.setattr(model, "prior", lambda rows, label_B: torch.randn(rows, 4) + 5.0 * label_B[:, None])
+    write = model.writer.write_from
+    monkeypatch.setattr(model, "write_from", lambda z_BP, label_B=None: write(z_BP, torch.zeros(len(z_BP), dtype=torch.long)))
     assert labelled.sample(3, "good") != labelled.sample(3, "bad")
     with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label bad.*guide"):
         labelled.transfer([A], "good")
@@ -428,7 +428,7 @@ def test_texts_are_drawn(home, space, labelled):
     assert answer.out.split("\n")[:-1] == space.sample(4, seed=5)
     hot = weft("latent", home / "vae", "sample", "--number", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
     assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sample, temperature=2, top_p=0.9, seed=5))
-    found = weft("latent", home / "cls", "sample", "--number", "2", "--json", "--import", PLUGIN)
+    found = weft("latent", home / "cls", "sample", "--number", "2", "--json")
     texts = labelled.sample(2)
     assert [json.loads(line) for line in found.out.splitlines()] == [
         {"label": "bad", "text": texts[0]},
@@ -465,18 +465,18 @@ def test_map(home, space, tmp_path):
     answer = weft("latent", home / "vae", "map", home / "texts.tsv", "--out", out, "--most", "20")
     assert answer.code == 0 and answer.out.startswith(f"wrote {out}: 20 texts, ") and "reading 20 texts" in answer.err
     assert out.read_bytes()[:4] == b"\x89PNG"
-    found = json.loads(weft("latent", home / "cls", "map", "valid", "--out", out, "--json", "--import", PLUGIN).out)
+    found = json.loads(weft("latent", home / "cls", "map", "valid", "--out", out, "--json").out)
     assert found["file"] == str(out) and 0 < sum(found["variance"]) <= 1 and found["texts"] > 3
 
 
 def test_transfer_and_texts_of_a_class(home, labelled):
-    answer = weft("transfer", home / "cls", "--to", "good", "--import", PLUGIN, given=given([*TEXTS, ""]))
+    answer = weft("transfer", home / "cls", "--to", "good", given=given([*TEXTS, ""]))
     assert answer.code == 0 and answer.out.split("\n") == [*labelled.transfer([*TEXTS, ""], "good"), ""]
-    as_json = weft("transfer", home / "cls", "--to", "bad", "--json", home / "texts.txt", "--import", PLUGIN).out.splitlines()
+    as_json = weft("transfer", home / "cls", "--to", "bad", "--json", home / "texts.txt").out.splitlines()
     assert json.loads(as_json[0]) == {"input": TEXTS[0], "label": "bad", "text": labelled.transfer(TEXTS[:1], "bad")[0]}
-    drawn = weft("generate", home / "cls", "--label", "good", "--number", "3", "--seed", "2", "--import", PLUGIN)
+    drawn = weft("generate", home / "cls", "--label", "good", "--number", "3", "--seed", "2")
     assert drawn.out.split("\n")[:-1] == labelled.sample(3, "good", seed=2)
-    best = weft("generate", home / "cls", "--label", "good", "--beam", "3", "--n-best", "2", "--json", "--import", PLUGIN)
+    best = weft("generate", home / "cls", "--label", "good", "--beam", "3", "--n-best", "2", "--json")
     rows = [json.loads(line) for line in best.out.splitlines()]
     assert len(rows) == 10 and rows[0]["label"] == "good" and len(rows[0]["answers"]) == 2
 
@@ -486,7 +486,7 @@ def test_generate_goes_on_as_before(home, space):
 
 
 def test_evaluate_judges_texts_of_a_class(home):
-    both = ("--oracle", f"good={home / 'good.txt'}", "--oracle", f"bad={home / 'bad.txt'}", "--import", PLUGIN)
+    both = ("--oracle", f"good={home / 'good.txt'}", "--oracle", f"bad={home / 'bad.txt'}")
     answer = weft("evaluate", home / "cls", "--split", "valid", *both, "--json")
     assert answer.code == 0, answer.err
     figures, wanted = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid").figures()
@@ -495,7 +495,7 @@ def test_evaluate_judges_texts_of_a_class(home):
     assert json.loads((home / "cls" / "metrics-valid.json").read_text())["transfer_bleu_4"] == wanted["transfer_bleu_4"]
     plain = weft("evaluate", home / "cls", "--split", "valid", *both).out
     assert ["transfer_accuracy", f"{wanted['transfer_accuracy']:.4f}"] in [line.split() for line in plain.splitlines()]
-    assert "oracle_accuracy" not in weft("evaluate", home / "cls", "--split", "valid", "--import", PLUGIN).out
+    assert "oracle_accuracy" not in weft("evaluate", home / "cls", "--split", "valid").out
 
 
 @pytest.mark.parametrize(
@@ -527,6 +527,6 @@ def test_evaluate_judges_texts_of_a_class(home):
 )
 def test_mistakes_are_explained(home, words, said):
     places = {"vae": home / "vae", "cls": home / "cls", "home": home}
-    answer = weft(*(word.format(**places) for word in words), *(["--import", PLUGIN] if "{cls}" in words else []), given=b"a\n")
+    answer = weft(*(word.format(**places) for word in words), given=b"a\n")
     assert answer.code == 2
     assert said in " ".join(answer.err.replace("│", " ").split()), answer.err
