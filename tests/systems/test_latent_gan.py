@@ -211,7 +211,7 @@ def test_prior_draws_of_a_class():
 def test_refused():
     with pytest.raises(ValueError, match=r"such as text-vae, but a Seq2Seq lacks: .*Latent"):
         gan(model=partial(Seq2Seq, dim=8))
-    with pytest.raises(ValueError, match="a LatentGAN draws places already"):
+    with pytest.raises(ValueError, match="a LatentGAN draws texts of a class already"):
         gan(model=partial(LatentGAN, model=VAE))
     with pytest.raises(ValueError, match=r"one class a text, but the data .* gives labels"):
         LatentGAN(Info({**INFO.fields, "label": replace(LABEL, kind="labels")}, target="target"), model=VAE)

@@ -155,8 +155,8 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
                 "places are drawn in the latent space of a structure that Encodes, Decodes and has a Latent space, such as "
                 f"text-vae, but a {type(self.model).__name__} lacks: {', '.join(missing)}"
             )
-        if Draws in self.model.provides():
-            raise ValueError(f"a {type(self.model).__name__} draws places already: give the model whose latent space they are in")
+        if self.model.draws_labelled:
+            raise ValueError(f"a {type(self.model).__name__} draws texts of a class already: give a model that knows no classes")
         self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
         self.standard = Standard(self.latent)
         self.generator = Generator(noise, label_dim, label.vocab, self.latent, generator)
