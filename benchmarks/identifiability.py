@@ -119,7 +119,7 @@ def run_of(listens: bool, seed: int, steps: int) -> Run:
         CARA,
         latent=32,
         noise=8,
-        label_dim=8,
+        label_dim=1,
         reader=partial(TextEncoder, dim=32, encoder=GRU, head=None),
         pooler=Last,
         norm=RMSNorm,
