@@ -101,7 +101,7 @@ class Dishes(Data):
 READS, WRITES = ["reader.*", "to_latent.*"], ["writer.*"]
 
 
-def run_of(listens: bool, seed: int, steps: int) -> Run:
+def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
     """CARA, or without a listener ARAE-."""
     phases = [
         partial(Phase, objective="reconstruct", train=[*READS, *WRITES]),
@@ -119,7 +119,7 @@ def run_of(listens: bool, seed: int, steps: int) -> Run:
         CARA,
         latent=32,
         noise=8,
-        label_dim=1,
+        label_dim=label_dim,
         reader=partial(TextEncoder, dim=32, encoder=GRU, head=None),
         pooler=Last,
         norm=RMSNorm,
@@ -181,11 +181,11 @@ def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
     figure.savefig(path)
 
 
-def main(seeds: int, steps: int, runs: Path, picture: Path) -> dict[str, list[dict[str, float]]]:
+def main(seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1) -> dict[str, list[dict[str, float]]]:
     figures: dict[str, list[dict[str, float]]] = {}
     for name, listens in (("ARAE-", False), ("CARA", True)):
         for seed in range(1, seeds + 1):
-            run = run_of(listens, seed, steps)
+            run = run_of(listens, seed, steps, label_dim)
             run.train(runs / f"{name}-{seed}", quiet=True)
             assert run.model is not None
             figures.setdefault(name, []).append(heeded(run.model.eval()))
@@ -203,7 +203,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument(
+        "--label-dim", type=int, default=1, help="width of the classes' vectors: how much the class weighs at first"
+    )
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        main(chosen.seeds, chosen.steps, Path(folder), chosen.picture)
+        main(chosen.seeds, chosen.steps, Path(folder), chosen.picture, chosen.label_dim)
