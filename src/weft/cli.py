@@ -242,6 +242,8 @@ def generate(
         else:
             print("\n".join(f"{a['score']:.4f}\t{a['text']}" for a in answers))
         sys.stdout.flush()
+    if trained.cut:
+        say(trained.said_cut(trained.cut))
 
 
 def _drawn(run: Run, number: int, label: str, seed: int, search: Any) -> Iterator[Any]:
@@ -315,6 +317,8 @@ def predict(
         else:
             print(answer.text.replace("\t", " | "))
         sys.stdout.flush()
+    if trained.cut:
+        say(trained.said_cut(trained.cut))
 
 
 def _cells(info: Any, line: str, number: int) -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -90,6 +92,8 @@ class Run:
         self.folder: Path | None = None
         self.begin: tuple[int, ...] | None = None
         """Ids that a text which is written begins with; None = the begin mark, as weft trains it."""
+        self.cut = 0
+        """How many rows that were asked are longer than those of training, so that only their first part was read."""
         self.name = "run"
         self.copies: dict[str, str] = {}
         """Of its recipe: the paths of references, and what each copies."""
@@ -131,7 +135,8 @@ class Run:
 
     def generate(self, texts: Iterable[str], search: Search | Build[Search] | None = None, n_best: int = 1) -> list[Any]:
         """The answer to each text (with ``n_best`` > 1 a list of them), in order."""
-        found = list(self.search_all(texts, search))
+        with self._saying_what_is_cut():
+            found = list(self.search_all(texts, search))
         if n_best == 1:
             return [self.text_of(row[0]) for row in found]
         return [[self.text_of(h) for h in row[:n_best]] for row in found]
@@ -148,7 +153,7 @@ class Run:
         if given is None:
             examples = (self._prompt(text, target, line) for line, text in enumerate(texts, 1))
         else:
-            examples = (given.frame.around([example_of(codec, {field.name: text})[field.name]]) for text in texts)
+            examples = (given.frame.around([example_of(codec, {field.name: text}, self._cut)[field.name]]) for text in texts)
         for first, group in _groups(examples, batch):
             limits, keys = [searcher.limit(len(row)) for row in group], list(range(first, first + len(group)))
             rows = self._batch([Instance({field.name: row}) for row in group])
@@ -161,10 +166,25 @@ class Run:
                 raise ValueError(f"lines {first + 1} to {first + len(group)}: {error}") from None
             yield from found
 
+    def _cut(self, tokens: int) -> None:
+        self.cut += 1
+
+    @contextmanager
+    def _saying_what_is_cut(self) -> Iterator[None]:
+        before = self.cut
+        yield
+        if self.cut > before:
+            warnings.warn(self.said_cut(self.cut - before), stacklevel=4)
+
+    def said_cut(self, rows: int) -> str:
+        """What is to be said of rows that were read in part."""
+        length = max(f.length for f in self._ready().info.tokenized())
+        return f"of {rows:,} rows that are longer than {length} tokens, only the first part was read"
+
     def _prompt(self, text: str, target: Field, line: int) -> Any:
         """What a language model goes on from: the text behind what it begins with; of an empty one, the begin mark."""
         codec, most = self._ready(), positions(self.model)
-        ids = example_of(codec, {target.name: text})[target.name]
+        ids = example_of(codec, {target.name: text}, self._cut)[target.name]
         begin = () if self.begin == () and len(ids) else self.begin or (target.special.bos,)
         if -1 in begin:
             raise ValueError(f"line {line} is empty, and this model's tokenizer has no id that begins a text")
@@ -187,7 +207,8 @@ class Run:
         ``masked-lm``, the best token at each <mask> of the text, with tabs between them. Rows of several texts are tuples,
         or dicts by field, with a list where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An
         image is said by its file's name."""
-        return [answer.text for answer in self.predict_all(texts, batch)]
+        with self._saying_what_is_cut():
+            return [answer.text for answer in self.predict_all(texts, batch)]
 
     def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
@@ -197,7 +218,7 @@ class Run:
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
         done, reading = 0, with_masks(codec) if objective.fills else codec
         for group in _batched((cells_of(codec.info, text) for text in texts), batch):
-            examples = [example_of(reading, row) for row in group]
+            examples = [example_of(reading, row, self._cut) for row in group]
             prepared = [
                 _ask(objective, example, number) if _has_words(codec.info, row) else None
                 for number, (row, example) in enumerate(zip(group, examples, strict=True), done + 1)

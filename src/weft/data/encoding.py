@@ -9,7 +9,7 @@ a list of two numbers, its first and its last token, or of none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -339,9 +339,12 @@ def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:
     return matrix
 
 
-def example_of(codec: Codec, cells: Mapping[str, str]) -> dict[str, Any]:
+def example_of(codec: Codec, cells: Mapping[str, str], cut: Callable[[int], None] | None = None) -> dict[str, Any]:
     """The example of a row's cells, as training would have made it; answers that are not there are class 0. The cell of an image
-    is its file."""
+    is its file. ``cut`` hears how many tokens are lost where a text is longer than it may be."""
     (values,) = rows_of(encode(codec, [cells])) or [{}]
     images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
-    return assemble(codec.info, shorten(codec.info, values)[0]) | images
+    short, lost = shorten(codec.info, values)
+    if lost and cut is not None:
+        cut(lost)
+    return assemble(codec.info, short) | images

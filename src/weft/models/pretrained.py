@@ -33,7 +33,8 @@ from weft.unfilled import Unfilled
 
 CONVERT = (
     "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
-    "AutoModel.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True)"
+    "transformers.{kind}.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True), and copy the tokenizer's "
+    "files"
 )
 
 
@@ -90,7 +91,8 @@ class Published:
         if not whole.is_file():
             pickles = [p.name for ending in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in sorted(self.path.glob(ending))]
             if pickles:
-                raise ValueError(f"{self.path} holds its weights in a pickle only ({', '.join(pickles)}). {CONVERT}")
+                advice = CONVERT.format(kind=(self.config.get("architectures") or ["AutoModel"])[0])  # another class has no head
+                raise ValueError(f"{self.path} holds its weights in a pickle only ({', '.join(pickles)}). {advice}")
             raise ValueError(f"{self.path} has no model.safetensors")
         with _opened(whole) as file:
             return dict.fromkeys(file.keys(), whole)

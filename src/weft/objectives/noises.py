@@ -199,8 +199,9 @@ class DropTokens(Noise):
 class RandomSpans(Noise):
     """Spans of a mean length are left out, each replaced by a sentinel; what the sentinels stand for is to be written.
 
-    n = round(share T) noise tokens in s = max(1, round(n / mean)) spans: n and T - n are each cut into s parts at random, and the
-    parts alternate, beginning with what is kept (and so ending with a span).
+    n = round(share T) noise tokens in s = max(1, round(n / mean)) spans: n is cut into s parts at random, T - n into s + 1 of
+    which the last may be empty, and the parts alternate, beginning with what is kept. As published a text always ends with a
+    span; then the one span of a short text would always be its end.
 
     Raffel et al. 2020 (T5), section 3.3.4, https://arxiv.org/abs/1910.10683
 
@@ -225,8 +226,9 @@ class RandomSpans(Noise):
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         noise = budget_of(self.share, len(ids))
         spans = min(max(1, round(noise / self.mean)), noise, len(ids) - noise)
-        lengths = np.stack([parts(len(ids) - noise, spans, rng), parts(noise, spans, rng)], 1).ravel()
-        return sentinels(np.repeat(np.arange(2 * spans) % 2 == 1, lengths), ids, field)
+        kept = parts(len(ids) - noise + 1, spans + 1, rng) - np.eye(spans + 1, dtype=int)[-1]
+        lengths = np.append(np.stack([kept[:-1], parts(noise, spans, rng)], 1).ravel(), kept[-1])
+        return sentinels(np.repeat(np.arange(2 * spans + 1) % 2 == 1, lengths), ids, field)
 
 
 def parts(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
