@@ -192,6 +192,16 @@ KINDS = {
         "labelled-text",
         "classifier",
     ),
+    "texts without blanks": (
+        {"d.tsv": "text\tlabel\n" + "".join(f"这部电影非常好看{i}\t好\n这部电影不好{i}\t坏\n" for i in range(20))},
+        "labelled-text",
+        "classifier",
+    ),
+    "two texts without a header": (
+        {"d.tsv": "".join(f"das ist der Satz {i}\tthis is the sentence {i}\n" for i in [0, *range(40)])},
+        "parallel-text",
+        "seq2seq",
+    ),
     "parts of speech": ({"train.conll": "a DET\ndog NOUN\n\nthe DET\ncat NOUN\n\n" * 20}, "tagged-text", "tagger"),
     "parallel": ({"train.de": "ein Hund da\n" * 30, "train.en": "a dog there\n" * 30}, "parallel-text", "seq2seq"),
     "tagged": ({"train.conll": "EU NNP B-ORG\nrejects VBZ O\n\nPeter NNP B-PER\nspoke VBD O\n\n" * 20}, "tagged-text", "tagger"),

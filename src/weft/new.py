@@ -233,7 +233,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         names = header
         options["header"] = f"[{', '.join(header)}]"
     columns = [_Column(name, [row.get(name, "").strip() for row in rows if row.get(name, "").strip()]) for name in names]
-    texts = sorted((c for c in columns if c.words >= 3 and not c.is_label), key=lambda c: -c.words)
+    texts = sorted((c for c in columns if (c.words >= 3 and not c.is_label) or c.name.lower() in TEXT), key=lambda c: -c.words)
     texts = [c for c in columns if c in texts[:2]]
     labels = [c for c in columns if c not in texts and c.is_label and c.kinds > 1 and c.name.lower() not in ("id", "split")]
     label = next((c for c in labels if c.name.lower() in LABEL), labels[-1] if labels else None)

@@ -27,6 +27,7 @@ class ParallelText(Written):
         train: Two UTF-8 files of equally many lines, source and target; or one table.
         valid: The same for validation; without it, training rows are held out.
         test: The same for the final evaluation.
+        header: The names of a table's columns, where its first line is already a row; None = the first line has them.
         source: The column of sources in a table.
         target: The column of targets in a table.
         tokenizer: How text becomes ids; trained on the training rows.
@@ -50,6 +51,7 @@ class ParallelText(Written):
         train: Pair,
         valid: Pair | None = None,
         test: Pair | None = None,
+        header: tuple[str, ...] | None = None,
         source: str = "source",
         target: str = "target",
         tokenizer: Build[Tokenizer] = BPE,
@@ -64,6 +66,7 @@ class ParallelText(Written):
                 raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(place)} files")
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.target_tokenizer = target_tokenizer
+        self.header = None if header is None else tuple(header)
         self.source, self.target = source, target
 
     def texts(self) -> dict[str, str]:
@@ -79,7 +82,7 @@ class ParallelText(Written):
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         if len(cursors) == 1:
-            return tables(cursors[0], {"source": Wanted(self.source), "target": Wanted(self.target)})
+            return tables(cursors[0], {"source": Wanted(self.source), "target": Wanted(self.target)}, self.header)
         return self._side_by_side(*cursors)
 
     def _side_by_side(self, source: Cursor, target: Cursor) -> Iterator[Row]:
