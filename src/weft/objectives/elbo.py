@@ -31,7 +31,8 @@ def read_and_write(example: Example, info: Info, rng: np.random.Generator) -> In
     has one (``label``), and a number that its noise follows from (``seed``)."""
     source, target = info["source"], info["target"]
     read = source.frame.around([example["source"]])
-    label = {"label": int(example["label"])} if "label" in info and info["label"].kind == "label" else {}
+    has = "label" in example and info["label"].kind == "label"  # what is asked about may have none
+    label = {"label": int(example["label"])} if has else {}
     return Instance(source=read, **next_tokens(example["target"], target), **label, seed=int(rng.integers(2**63)))
 
 
