@@ -101,3 +101,30 @@ class LatentWriter(nn.Module, Decodes):
         at = x.mark(position=state.seen_B[:, None] + Seq(x.data, x.mask).positions())
         done = self.decoder.step(self._embed(at, state.added_BD), state.inner)
         return Decoded(done.hidden, WritingFrom(done.state, state.seen_B + x.lengths(), state.added_BD))
+
+
+class Writes(Decodes):
+    """Decodes as its ``writer`` does: a latent writer, or several."""
+
+    writer: Any
+
+    def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
+        return self.writer.decode(x, memory, mask)
+
+    def start(self, memory: Memory | None, rows: int) -> Any:
+        return self.writer.start(memory, rows)
+
+    def step(self, x: Seq, state: Any) -> Decoded:
+        return self.writer.step(x, state)
+
+    @property
+    def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.writer.decoder
+
+    @property
+    def head(self) -> Head:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.writer.head
+
+    @property
+    def target_embedder(self) -> Embedder:
+        return self.writer.embedder

@@ -13,18 +13,15 @@ from weft.batch import Batch, Info
 from weft.blocks import LatentEmbedding, LatentSlot, Linear, Mean
 from weft.catalog import Build, block
 from weft.choices import Natural, Place, Width
-from weft.masks import Causal, Full, Mask
+from weft.masks import Full, Mask
 from weft.models.language_model import LanguageModel
-from weft.models.latent_writer import LatentWriter
+from weft.models.latent_writer import LatentWriter, Writes
 from weft.models.text_encoder import TextEncoder
-from weft.seq import Decoded, Memory, Seq
+from weft.seq import Memory, Seq
 from weft.slots import (
     Classifies,
-    Decoder,
     Decodes,
-    Embedder,
     Encodes,
-    Head,
     Injection,
     Latent,
     Pooler,
@@ -38,7 +35,7 @@ BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
 
 
 @block("text-vae")
-class TextVAE(Structure, Encodes, Decodes, Latent, Variational):
+class TextVAE(Structure, Encodes, Writes, Latent, Variational):
     """Reads a text into a latent space, and writes it from there.
 
     q(z|x) = N(mu, exp(logvar)) with [mu; logvar] = W pooler(reader(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, 1)
@@ -116,24 +113,3 @@ class TextVAE(Structure, Encodes, Decodes, Latent, Variational):
 
     def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.writer.write_from(z_BP, label_B if self.labelled else None)
-
-    def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
-        return self.writer.decode(x, memory, mask)
-
-    def start(self, memory: Memory | None, rows: int) -> Any:
-        return self.writer.start(memory, rows)
-
-    def step(self, x: Seq, state: Any) -> Decoded:
-        return self.writer.step(x, state)
-
-    @property
-    def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.decoder
-
-    @property
-    def head(self) -> Head:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.head
-
-    @property
-    def target_embedder(self) -> Embedder:
-        return self.writer.embedder

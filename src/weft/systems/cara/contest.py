@@ -13,6 +13,7 @@ from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
 from weft.catalog import block
 from weft.choices import NonNegative
 from weft.objectives.elbo import noise_of
+from weft.objectives.wgan import gradient_penalty
 from weft.slots import Latent, Objective
 from weft.systems.cara.protocols import Contests, classes_in
 
@@ -88,22 +89,14 @@ class Judge(OnPlaces):
             made_BP = self.made(model, batch, real_BP)
         classifier = F.cross_entropy(model.classes_of(real_BP), batch["label"], reduction="sum")
         critic_B = taken_as_real(model.realness_of(real_BP), self.game) + taken_as_made(model.realness_of(made_BP), self.game)
+        penalty_B = torch.zeros_like(critic_B)
+        if self.training and self.penalty:
+            penalty_B = gradient_penalty(model.realness_of, real_BP, made_BP, batch["share"])
         return Loss(
             classifier=Term(classifier, rows),
             critic=Term(critic_B.sum(), rows),
-            penalty=Term(self.steepness(model, real_BP, made_BP, batch["share"]), rows, self.penalty),
+            penalty=Term(penalty_B.sum(), rows, self.penalty),
         )
-
-    def steepness(self, model: Any, real_BP: Tensor, made_BP: Tensor, share_B: Tensor) -> Tensor:
-        """The sum over rows of (|grad D| - 1)^2, at a place between the real and the made one."""
-        if not self.training or not self.penalty:
-            return real_BP.new_zeros(())
-        with torch.enable_grad():
-            share_B1 = share_B.to(real_BP.dtype)[:, None]
-            between_BP = (share_B1 * real_BP + (1 - share_B1) * made_BP).requires_grad_()
-            score_B = model.realness_of(between_BP)
-            (slope_BP,) = torch.autograd.grad(score_B.sum(), between_BP, create_graph=True)
-        return ((slope_BP.norm(dim=-1) - 1) ** 2).sum()
 
 
 Confusion = Literal["uniform", "flip", "negative"]

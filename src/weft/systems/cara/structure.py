@@ -16,20 +16,17 @@ from weft.batch import Batch, Info
 from weft.blocks import CNN, MLP, BatchNorm, LatentEmbedding, LeakyReLU, Linear, Max, Mean, UnitNorm
 from weft.catalog import Build, block
 from weft.choices import Place, Width
-from weft.masks import Causal, Full, Mask
+from weft.masks import Full, Mask
 from weft.models.classifier import Classifier
 from weft.models.language_model import LanguageModel
-from weft.models.latent_writer import LatentWriter
+from weft.models.latent_writer import LatentWriter, Writes
 from weft.models.text_encoder import TextEncoder
-from weft.seq import Decoded, Memory, Seq
+from weft.seq import Memory, Seq
 from weft.slots import (
     Classifies,
-    Decoder,
     Decodes,
-    Embedder,
     Encoder,
     Encodes,
-    Head,
     Injection,
     Latent,
     Norm,
@@ -49,7 +46,7 @@ CRITIC = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
 LISTENER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
 
 
-class Transfers(Structure, Encodes, Decodes, Latent, Contests):
+class Transfers(Structure, Encodes, Writes, Latent, Contests):
     """What CARA and ARAE have in common; they differ in ``writer``."""
 
     labelled = draws_labelled = True
@@ -119,27 +116,6 @@ class Transfers(Structure, Encodes, Decodes, Latent, Contests):
 
     def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.writer.write_from(z_BP, label_B)
-
-    def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
-        return self.writer.decode(x, memory, mask)
-
-    def start(self, memory: Memory | None, rows: int) -> Any:
-        return self.writer.start(memory, rows)
-
-    def step(self, x: Seq, state: Any) -> Decoded:
-        return self.writer.step(x, state)
-
-    @property
-    def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.decoder
-
-    @property
-    def head(self) -> Head:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.head
-
-    @property
-    def target_embedder(self) -> Embedder:
-        return self.writer.embedder
 
 
 @block("cara")
