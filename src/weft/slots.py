@@ -279,7 +279,7 @@ class Injection(nn.Module):
         return None
 
     def added(self, z_BP: Tensor) -> Tensor | None:
-        """B x D, added to the vector of every token, or None."""
+        """B x L x D, added to the vectors of the first L tokens (L = 1: to those of all), or None."""
         return None
 
 

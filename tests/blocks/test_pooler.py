@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from weft.blocks import Concat, First, Last, Max, Mean
+from weft.blocks import ByPlace, Concat, First, Last, Max, Mean
 from weft.seq import Seq
 
 BY_HAND = {First: lambda r: r[0], Last: lambda r: r[-1], Mean: lambda r: r.mean(0), Max: lambda r: r.max(0).values}
@@ -26,7 +26,7 @@ def test_pooler_is_its_formula_over_real_tokens(pooler):
     torch.testing.assert_close(pooler(3)(Seq(data)), plain)
 
 
-@pytest.mark.parametrize("pooler", [*BY_HAND, partial(Concat, parts=[First, Max])])
+@pytest.mark.parametrize("pooler", [*BY_HAND, partial(Concat, parts=[First, Max]), ByPlace])
 def test_a_row_of_padding_gives_finite_numbers_and_gradients(pooler):
     data = torch.randn(2, 3, 4, requires_grad=True)
     mask = torch.tensor([[False] * 3, [True] * 3])
@@ -44,3 +44,20 @@ def test_concat_projects_its_parts():
     torch.testing.assert_close(concat(x), want)
     with pytest.raises(ValueError, match="0 poolers"):
         Concat(4, parts=[])
+
+
+def test_by_place_has_weights_for_each_place_of_the_real_tokens():
+    pooler = ByPlace(3, places=5)
+    data = torch.randn(4, 5, 3)
+    weight_LDD = pooler.out.weight.unflatten(1, (5, 3)).transpose(0, 1)
+    want = torch.stack(
+        [
+            sum((weight_LDD[t] @ h_D for t, h_D in enumerate(row[real])), pooler.out.bias)
+            for row, real in zip(data, MASK, strict=True)
+        ]
+    )
+    torch.testing.assert_close(pooler(Seq(data.masked_fill(~MASK[..., None], torch.nan), MASK)), want)
+    wide = Seq(torch.cat([torch.randn(4, 3, 3), data], 1), torch.cat([torch.zeros(4, 3, dtype=torch.bool), MASK], 1))
+    torch.testing.assert_close(pooler(wide), want)  # eight columns, but no row has more than five real tokens
+    with pytest.raises(ValueError, match="a text of 6 tokens, but by-place has 5 places"):
+        pooler(Seq(torch.randn(1, 6, 3)))

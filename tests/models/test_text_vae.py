@@ -10,7 +10,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from weft.batch import Batch, Clock, Field, Info, collate
-from weft.blocks import GRU, GRUDecoder, LatentEmbedding, LatentSlot, Learned, Sum, Token, TransformerDecoder
+from weft.blocks import GRU, GRUDecoder, LatentByPlace, LatentEmbedding, LatentSlot, Learned, Sum, Token, TransformerDecoder
 from weft.generate import Beam, Greedy
 from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2, save
 from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
@@ -44,7 +44,13 @@ def batch_of(objective: ELBO, rows) -> Batch:
 
 # ------------------------------------------------------------------------------------------------------------ how z enters
 
-INJECTIONS = {"both": [LatentSlot, LatentEmbedding], "slot": [LatentSlot], "embedding": [LatentEmbedding]}
+INJECTIONS = {
+    "both": [LatentSlot, LatentEmbedding],
+    "slot": [LatentSlot],
+    "embedding": [LatentEmbedding],
+    "by place": [partial(LatentByPlace, places=7)],
+    "all": [partial(LatentByPlace, places=2), LatentSlot, LatentEmbedding, partial(LatentByPlace, places=3)],
+}
 
 
 @pytest.mark.parametrize("injections", INJECTIONS.values(), ids=INJECTIONS)
@@ -70,6 +76,20 @@ def test_every_position_sees_z_and_no_later_token(injections):
         by_z, by_x = torch.autograd.grad(hidden[0, t].sum(), (z, soft), retain_graph=True)
         assert bool((by_z != 0).any()), f"position {t} does not see z"
         assert bool((by_x[0, t + 1 :] == 0).all()), f"position {t} sees a later token"
+
+
+def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none():
+    model = vae(injections=[partial(LatentByPlace, places=2)])
+    (injection,) = model.writer.injections
+    z_BP, plain = torch.randn(2, 4), model.writer.model.embed(Seq(IDS)).data
+    given = model.writer._embed(Seq(IDS), model.writer._added(model.write_from(z_BP))).data - plain
+    for t, weight_DP in enumerate(injection.map.weight.unflatten(0, (2, -1))):
+        torch.testing.assert_close(given[:, t], z_BP @ weight_DP.T, **CLOSE)
+    assert not given[:, 2:].any()
+    mask = torch.tensor([[False, False, True, True], [True, True, True, False]])
+    padded = Seq(IDS, mask)
+    given = model.writer._embed(padded, model.writer._added(model.write_from(z_BP))).data - model.writer.model.embed(padded).data
+    torch.testing.assert_close(given[0, 2:], (injection.map(z_BP[0])).unflatten(0, (2, -1)), **CLOSE)
 
 
 def test_without_injections_z_is_not_seen():

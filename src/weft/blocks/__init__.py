@@ -10,7 +10,7 @@ from weft.blocks.critic import Concatenated, Projection
 from weft.blocks.dense import Dense
 from weft.blocks.feedforward import Gated, PositionwiseFeedForward
 from weft.blocks.head import ClassifierHead, Tied, Untied
-from weft.blocks.injection import LatentEmbedding, LatentSlot
+from weft.blocks.injection import LatentByPlace, LatentEmbedding, LatentSlot
 from weft.blocks.interpolated import Interpolated
 from weft.blocks.linear import Linear
 from weft.blocks.mark import Mark
@@ -20,7 +20,7 @@ from weft.blocks.multihead import MultiHead
 from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
 from weft.blocks.ordered import Ordered
 from weft.blocks.patch import Patch, patches_in, patchify, unpatchify
-from weft.blocks.pooler import Concat, First, Last, Max, Mean
+from weft.blocks.pooler import ByPlace, Concat, First, Last, Max, Mean
 from weft.blocks.position import Learned, RelativeBias, Rotary, Sinusoidal
 from weft.blocks.recurrent import GRU, LSTM
 from weft.blocks.recurrent_decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
@@ -45,6 +45,7 @@ __all__ = [
     "AttentionLSTM",
     "BagOfWords",
     "BatchNorm",
+    "ByPlace",
     "ClassifierHead",
     "Concat",
     "Concatenated",
@@ -59,6 +60,7 @@ __all__ = [
     "Interpolated",
     "LSTMDecoder",
     "Last",
+    "LatentByPlace",
     "LatentEmbedding",
     "LatentSlot",
     "LayerNorm",

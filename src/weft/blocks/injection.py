@@ -6,6 +6,7 @@ from torch import Tensor
 
 from weft.blocks.linear import Linear
 from weft.catalog import block
+from weft.choices import Count
 from weft.slots import Decoder, Injection
 
 
@@ -51,7 +52,7 @@ class LatentEmbedding(Injection):
         >>> import torch
         >>> from weft.blocks import GRUDecoder
         >>> LatentEmbedding(8, 4, GRUDecoder(8, None)).added(torch.ones(2, 4)).shape
-        torch.Size([2, 8])
+        torch.Size([2, 1, 8])
     """
 
     def __init__(self, dim: int, latent: int, decoder: Decoder):
@@ -59,4 +60,34 @@ class LatentEmbedding(Injection):
         self.map = Linear(latent, dim, bias=False)
 
     def added(self, z_BP: Tensor) -> Tensor:
-        return self.map(z_BP)
+        return self.map(z_BP)[:, None]
+
+
+@block("latent-by-place")
+class LatentByPlace(Injection):
+    """A vector made of z is added to the vector of every token, by a map of its own for each place in the text.
+
+    x_t <- x_t + W_t z
+
+    With the pooler by-place, which has a map for each place of what is read, a short text is written again from z after a few
+    hundred updates: words need not be counted by a recurrent network, or found by attention.
+
+    Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
+
+    Args:
+        places: How many places have a map; nothing is added after them.
+
+    Example:
+        >>> import torch
+        >>> from weft.blocks import GRUDecoder
+        >>> LatentByPlace(8, 4, GRUDecoder(8, None), places=16).added(torch.ones(2, 4)).shape
+        torch.Size([2, 16, 8])
+    """
+
+    def __init__(self, dim: int, latent: int, decoder: Decoder, *, places: Count = 32):
+        super().__init__(dim, latent, decoder)
+        self.places = places
+        self.map = Linear(latent, places * dim, bias=False)
+
+    def added(self, z_BP: Tensor) -> Tensor:
+        return self.map(z_BP).unflatten(-1, (self.places, -1))

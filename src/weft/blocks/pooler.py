@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from weft.blocks.linear import Linear
 from weft.catalog import Build, block
+from weft.choices import Count
 from weft.seq import Seq
 from weft.slots import Pooler, Transform
 
@@ -103,6 +104,41 @@ class Max(Pooler):
             return x.data.amax(1)
         most_BD = x.data.masked_fill(~x.mask[..., None], -torch.inf).amax(1)
         return most_BD.masked_fill(~x.mask.any(1, keepdim=True), 0.0)
+
+
+@block("by-place")
+class ByPlace(Pooler):
+    """The real tokens' vectors one after another, through one dense map: each place of the text has weights of its own.
+
+    y = sum_t W_t h_t + b
+
+    The order of the tokens is not lost, as it is in a mean, and need not be carried along, as in the last vector.
+
+    Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
+
+    Args:
+        places: Most tokens of a text, begin and end among them.
+
+    Example:
+        >>> import torch
+        >>> ByPlace(4, places=16)(Seq(torch.ones(2, 3, 4))).shape
+        torch.Size([2, 4])
+    """
+
+    def __init__(self, dim: int, *, places: Count = 32):
+        super().__init__(dim)
+        self.places = places
+        self.out = Linear(places * dim, dim)
+
+    def forward(self, x: Seq) -> Tensor:
+        if x.width > self.places and (most := int(x.lengths().max())) > self.places:
+            raise ValueError(f"a text of {most} tokens, but by-place has {self.places} places: raise places, or shorten the data")
+        rank_BT = x.real().cumsum(1) - 1
+        within_BT = (rank_BT >= 0) & (rank_BT < self.places) & x.real()
+        at_BTD = rank_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)
+        data_BTD = x.data.masked_fill(~within_BT[..., None], 0.0)
+        placed_BLD = data_BTD.new_zeros(len(data_BTD), self.places, data_BTD.shape[-1]).scatter_add(1, at_BTD, data_BTD)
+        return self.out(placed_BLD.flatten(1))
 
 
 MEAN_AND_MAX: list[Build[Pooler]] = [Mean, Max]

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.batch import Info
@@ -18,13 +19,13 @@ from weft.slots import Continues, Decoder, Decodes, Decoding, Embedder, Head, In
 
 @dataclass(frozen=True)
 class WritingFrom(Decoding):
-    """State of a writer: the decoder's, how many tokens each row has seen, and what is added to every token."""
+    """State of a writer: the decoder's, how many tokens each row has seen, and what is added to tokens by their place."""
 
-    added_BD: Tensor | None
+    added_BLD: Tensor | None
 
     def select(self, rows: Tensor) -> WritingFrom:
-        added_BD = None if self.added_BD is None else self.added_BD[rows]
-        return WritingFrom(self.inner.select(rows), self.seen_B[rows], added_BD)
+        added_BLD = None if self.added_BLD is None else self.added_BLD[rows]
+        return WritingFrom(self.inner.select(rows), self.seen_B[rows], added_BLD)
 
 
 class LatentWriter(nn.Module, Decodes):
@@ -83,12 +84,12 @@ class LatentWriter(nn.Module, Decodes):
         if memory is None or memory.vector is None:
             raise ValueError("this model writes from a vector, and none was given")
         found = [injection.added(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
-        there = [added_BD for added_BD in found if added_BD is not None]
-        return torch.stack(there).sum(0) if there else None
+        there = [added_BLD for added_BLD in found if added_BLD is not None]
+        return reduce(_add, there) if there else None
 
-    def _embed(self, x: Seq, added_BD: Tensor | None) -> Seq:
+    def _embed(self, x: Seq, added_BLD: Tensor | None) -> Seq:
         embedded = self.model.embed(x)
-        return embedded if added_BD is None else embedded.with_data(embedded.data + added_BD[:, None])
+        return embedded if added_BLD is None else embedded.with_data(embedded.data + _at(x.positions(), added_BLD))
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         return self.decoder(self._embed(x, self._added(memory)), memory, mask)
@@ -99,8 +100,24 @@ class LatentWriter(nn.Module, Decodes):
 
     def step(self, x: Seq, state: Any) -> Decoded:
         at = x.mark(position=state.seen_B[:, None] + Seq(x.data, x.mask).positions())
-        done = self.decoder.step(self._embed(at, state.added_BD), state.inner)
-        return Decoded(done.hidden, WritingFrom(done.state, state.seen_B + x.lengths(), state.added_BD))
+        done = self.decoder.step(self._embed(at, state.added_BLD), state.inner)
+        return Decoded(done.hidden, WritingFrom(done.state, state.seen_B + x.lengths(), state.added_BLD))
+
+
+def _add(one_BLD: Tensor, other_BLD: Tensor) -> Tensor:
+    """The sum of what two injections add, the one of fewer places filled up with nothing; a single vector is for all places."""
+    few_BLD, many_BLD = sorted((one_BLD, other_BLD), key=lambda x_BLD: x_BLD.shape[1])
+    lacking = many_BLD.shape[1] - few_BLD.shape[1]
+    return many_BLD + (few_BLD if few_BLD.shape[1] == 1 else F.pad(few_BLD, (0, 0, 0, lacking)))
+
+
+def _at(position_BT: Tensor, added_BLD: Tensor) -> Tensor:
+    """B x T x D (or B x 1 x D, for all): what is added at these places; nothing after the last."""
+    places = added_BLD.shape[1]
+    if places == 1:
+        return added_BLD
+    index_BTD = position_BT.clamp(0, places - 1)[..., None].expand(-1, -1, added_BLD.shape[-1])
+    return added_BLD.gather(1, index_BTD).masked_fill((position_BT >= places)[..., None], 0.0)
 
 
 class Writes(Decodes):
