@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.blocks.linear import Linear
 from weft.catalog import block
@@ -69,7 +69,7 @@ class LatentByPlace(Injection):
 
     x_t <- x_t + W_t z
 
-    With the pooler by-place, which has a map for each place of what is read, a short text is written again from z after a few
+    The maps start with variance 1 / P. With the pooler by-place, which has a map for each place of what is read, a short text is written again from z after a few
     hundred updates: words need not be counted by a recurrent network, or found by attention.
 
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
@@ -88,6 +88,7 @@ class LatentByPlace(Injection):
         super().__init__(dim, latent, decoder)
         self.places = places
         self.map = Linear(latent, places * dim, bias=False)
+        nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is heard as loudly as a token
 
     def added(self, z_BP: Tensor) -> Tensor:
         return self.map(z_BP).unflatten(-1, (self.places, -1))

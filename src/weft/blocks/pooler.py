@@ -131,8 +131,10 @@ class ByPlace(Pooler):
         self.out = Linear(places * dim, dim)
 
     def forward(self, x: Seq) -> Tensor:
-        if x.width > self.places and (most := int(x.lengths().max())) > self.places:
-            raise ValueError(f"a text of {most} tokens, but by-place has {self.places} places: raise places, or shorten the data")
+        if x.width > self.places and (most := x.width if x.data.is_meta else int(x.lengths().max())) > self.places:
+            raise ValueError(
+                f"a text of {most} tokens, but by-place has {self.places} places: raise places, or lower the length of the data"
+            )
         rank_BT = x.real().cumsum(1) - 1
         within_BT = (rank_BT >= 0) & (rank_BT < self.places) & x.real()
         at_BTD = rank_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)

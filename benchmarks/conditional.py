@@ -1,0 +1,238 @@
+"""Systems that write texts of a class, side by side: texts drawn for a class, and texts rewritten to be of the other.
+
+    python -m benchmarks.conditional                      run what is missing on Yelp, one after another, then show the tables
+    python -m benchmarks.conditional --table              only show them; missing arms are named
+    python -m benchmarks.conditional --trials             the settings that were tried for each system, equally many
+    python -m benchmarks.conditional --corpus flickrstyle
+    python -m benchmarks.conditional --part 1/2           every second arm, for a core; another call takes --part 2/2
+
+An arm is a shipped recipe with a seed, trained on the parts of benchmarks/sentences.py and judged by 1,000 texts that no part of
+it has seen (800 of FlickrStyle): accuracy by an oracle trained on texts of its own, BLEU against real texts or the source, their
+geometric mean G, Self-BLEU, and perplexity under a Kneser-Ney model of texts of its own. Trials are of seed 1 and judged on the
+validation texts; the setting with the best G of rewritten texts (of drawn texts, where a system rewrites none) is the recipe.
+Figures are kept in benchmarks/results under the hash of the recipe. Sentences are looked for under WEFT_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from benchmarks.arms import PLACE, Arm, done, run
+from benchmarks.results import record, recorded
+from benchmarks.sentences import STYLE, YELP, Corpus, apart
+from weft.evaluate import KneserNey, Oracle, Written, constant, copied, drawn, judge_generation, judge_transfer, retrieved
+from weft.files import read_json
+from weft.recipe import RecipeError
+from weft.transfer import judge_run
+
+SEEDS = (1, 2, 3)
+CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, its recipe, and the settings that were tried for it; the first is the recipe as it is."""
+
+    name: str
+    recipe: str
+    trials: tuple[tuple[str, ...], ...] = ((),)
+    corpora: tuple[str, ...] = ("yelp",)
+
+    def arm(self, corpus: Corpus, seed: int, trial: int = 0) -> Arm:
+        changes = (f"seed={seed}", *corpus.data(), *CHANGED[corpus.name], *self.trials[trial])
+        return Arm(f"{corpus.name}-{self.recipe}-{seed}", self.recipe, changes)
+
+
+BOTH = ("yelp", "flickrstyle")
+CHANGED = {"yelp": (), "flickrstyle": ("data.words=[4, 20]", "data.length=24")}
+"""What a corpus changes in every recipe."""
+SYSTEMS = (
+    System("CARA_AB", "cara-minilm"),
+    System("CARA_A", "cara-annealed", corpora=BOTH),
+    System("CARA", "cara", corpora=BOTH),
+    System("ARAE-", "arae-minus", corpora=BOTH),
+    System("ARAE", "arae"),
+    System("Ctrl-Gen", "ctrl-gen"),
+    System("OPTIMUS", "optimus"),
+    System("NN-Outlines", "nn-outlines"),
+)
+
+
+@cache
+def oracle_of(corpus: Corpus) -> Oracle:
+    file = PLACE / f"sentences-{corpus.name}" / "oracle.json"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Oracle.train(*apart(corpus.cut()["oracle"])).save(file)
+    return Oracle.load(file)
+
+
+@cache
+def usual(corpus: Corpus) -> KneserNey | None:
+    """Says how usual a text is; None where too few texts are left for it."""
+    rest = corpus.cut()["rest"]
+    return KneserNey([text.split() for text, _ in rest], order=4, min_count=2) if len(rest) >= 10_000 else None
+
+
+def name_of(arm: Arm, split: str) -> str:
+    return f"{arm.folder().name}-{split}"
+
+
+def judge(arm: Arm, corpus: Corpus, split: str) -> None:
+    """Judge a run that is done, and keep the figures."""
+    folder = arm.folder()
+    found = judge_run(folder, oracle_of(corpus), split=split, model=usual(corpus))
+    usage, metrics = read_json(folder / "usage.json"), read_json(folder / "metrics.json")
+    record(
+        name_of(arm, split),
+        {
+            "figures": found.figures(),
+            "warnings": found.warnings(),
+            "validation": {name: value for name, value in metrics.items() if isinstance(value, float)},
+            "seconds": usage["seconds"],
+            "cpu_seconds": usage["cpu_seconds"],
+            "peak_memory": usage["peak_memory"],
+            "drawn": found.drawn[:8],
+            "rewritten": found.rewritten[:8],
+        },
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------- tables
+
+GENERATION = ("accuracy", "bleu_4", "g_score", "self_bleu", "distinct_2", "word_perplexity")
+TRANSFER = ("accuracy", "bleu_4", "g_score", "self_bleu", "word_perplexity")
+TITLES = {"accuracy": "accuracy, %", "bleu_4": "BLEU", "g_score": "G", "self_bleu": "Self-BLEU", "distinct_2": "distinct-2, %"}
+SHARES = ("accuracy", "distinct_2")
+
+
+def cell(found: Sequence[float], share: bool = False) -> str:
+    if not found:
+        return ""
+    found = [100 * value if share else value for value in found]
+    return f"{statistics.mean(found):.1f}" + (f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else "")
+
+
+def results(system: System, corpus: Corpus, split: str = "test", trial: int | None = None) -> list[dict[str, Any]]:
+    """What is there of a system: all seeds, or of one trial."""
+    arms = [system.arm(corpus, seed) for seed in SEEDS] if trial is None else [system.arm(corpus, SEEDS[0], trial)]
+    return [found for arm in arms if (found := recorded(name_of(arm, split))) is not None]
+
+
+def lines_of(setting: str, columns: Sequence[str], corpus: Corpus) -> list[str]:
+    heads = ["system", "seeds", *(TITLES.get(name, "perplexity") for name in columns)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for system in (each for each in SYSTEMS if corpus.name in each.corpora):
+        found = results(system, corpus)
+        if found and f"{setting}_accuracy" not in found[0]["figures"]:
+            lines.append(f"| {system.name} | {len(found)} | it rewrites nothing |" + " |" * (len(columns) - 1))
+            continue
+        cells = [cell([one["figures"][f"{setting}_{name}"] for one in found if f"{setting}_{name}" in one["figures"]],
+                      name in SHARES) for name in columns]  # fmt: skip
+        lines.append(f"| {' | '.join([system.name, f'{len(found)} of {len(SEEDS)}' if found else 'missing', *cells])} |")
+    for name, written in trivial(corpus)[setting].items():
+        row = written.row()
+        cells = [cell([row[column]], column in SHARES) if column in row else "" for column in columns]
+        lines.append(f"| {' | '.join([name, '', *cells])} |")
+    return lines
+
+
+def costs(corpus: Corpus) -> list[str]:
+    lines = ["| system | minutes of a core | memory, MB | warnings |", "|---|---|---|---|"]
+    for system in (each for each in SYSTEMS if corpus.name in each.corpora):
+        found = results(system, corpus)
+        minutes, memory = (cell([one[key] / by for one in found]) for key, by in (("cpu_seconds", 60), ("peak_memory", 1e6)))
+        said = sorted({warning.split(":")[0] + ": " + warning.split(": ")[1] for one in found for warning in one["warnings"]})
+        lines.append(f"| {system.name} | {minutes or 'missing'} | {memory} | {'; '.join(said)} |")
+    return lines
+
+
+def tried(corpus: Corpus) -> list[str]:
+    lines = [
+        "| system | setting | rewritten: accuracy, % | BLEU | G | drawn: accuracy, % | BLEU | G | Self-BLEU |",
+        "|---" * 9 + "|",
+    ]
+    for system in (each for each in SYSTEMS if corpus.name in each.corpora):
+        for trial, changes in enumerate(system.trials):
+            setting = ", ".join(f"`{change}`" for change in changes) or "the recipe"
+            found = results(system, corpus, "valid", trial)
+            columns = [f"transfer_{name}" for name in TRANSFER[:3]] + [f"generation_{name}" for name in GENERATION[:4]]
+            cells = [cell([one["figures"][name] for one in found if name in one["figures"]], name.endswith("accuracy"))
+                     for name in columns]  # fmt: skip
+            lines.append(f"| {' | '.join([system.name, setting, *(cells if found else ['missing', *cells[1:]])])} |")
+    return lines
+
+
+@cache
+def trivial(corpus: Corpus) -> Mapping[str, Mapping[str, Written]]:
+    """What needs no network, in both settings."""
+    parts, oracle, model = corpus.cut(), oracle_of(corpus), usual(corpus)
+    (sources, labels), train, known = apart(parts["test"]), apart(parts["train"]), apart(parts["valid"])[0]
+    wanted = [corpus.classes[i % len(corpus.classes)] for i in range(len(sources))]
+    others = [next(name for name in corpus.classes if name != label) for label in labels]
+    made = {"real sentences": drawn(wanted, *train), "one sentence for each class": constant(wanted, *train)}
+    again = {
+        "copy": copied(sources, others),
+        "one sentence for each class": constant(others, *train),
+        "the nearest sentence of the class": retrieved(sources, others, *train),
+    }
+    assert not set(known) & set(sources)
+    return {
+        "generation": {name: judge_generation(texts, wanted, sources, oracle, model=model) for name, texts in made.items()},
+        "transfer": {name: judge_transfer(sources, texts, others, oracle, model=model) for name, texts in again.items()},
+    }
+
+
+# -------------------------------------------------------------------------------------------------------------------- queue
+
+
+def arms(corpus: Corpus, trials: bool) -> Iterator[tuple[Arm, str]]:
+    """What is to be run, and the texts it is judged by: the first seed of all systems comes first."""
+    own = [system for system in SYSTEMS if corpus.name in system.corpora]
+    if trials:
+        yield from ((system.arm(corpus, SEEDS[0], trial), "valid") for system in own for trial in range(len(system.trials)))
+    else:
+        yield from ((system.arm(corpus, seed), "test") for seed in SEEDS for system in own)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="only these systems, by the names of their recipes")
+    parser.add_argument("--corpus", choices=CORPORA, default="yelp")
+    parser.add_argument("--trials", action="store_true", help="settings tried with one seed, judged on validation texts")
+    parser.add_argument("--table", action="store_true", help="only show the tables")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many minutes")
+    parser.add_argument("--part", default="1/1", help="I/N: of the arms, every N-th from the I-th")
+    chosen = parser.parse_args()
+    corpus, (first, every) = CORPORA[chosen.corpus], map(int, chosen.part.split("/"))
+    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+    try:
+        queue = [(arm, split) for arm, split in arms(corpus, chosen.trials) if not chosen.names or arm.recipe in chosen.names]
+        for arm, split in [] if chosen.table else islice(queue, first - 1, None, every):
+            if recorded(name_of(arm, split)) is not None or time.monotonic() > end:
+                continue
+            if not done(arm.folder()) and not run(arm):
+                failed.append(arm.name)
+                continue
+            judge(arm, corpus, split)
+    except (OSError, RecipeError) as missing:
+        raise SystemExit(f"{corpus.name} is not under WEFT_DATA: {missing}") from None
+    if chosen.trials:
+        print("\n".join(tried(corpus)))
+    else:
+        print(f"Oracle: {100 * oracle_of(corpus).accuracy(*apart(corpus.cut()['test'])):.1f} % of real texts.\n")
+        print("Texts drawn for a class\n", *lines_of("generation", GENERATION, corpus), sep="\n")
+        print("\nTexts rewritten\n", *lines_of("transfer", TRANSFER, corpus), sep="\n")
+        print("\nCosts\n", *costs(corpus), sep="\n")
+    raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
