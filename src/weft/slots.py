@@ -744,7 +744,10 @@ class Corrupted:
 
 @slot
 class Noise:
-    """What is done to a text of two tokens or more. ``restores``: the target is the text itself."""
+    """What is done to a text of two tokens or more. ``restores``: the target is the text itself.
+
+    Reserved ids of the field that stand in the text are not chosen.
+    """
 
     restores: ClassVar[bool] = False
 
@@ -752,7 +755,7 @@ class Noise:
         pass
 
     def check(self, field: Field) -> None:
-        """Raise ValueError where the vocabulary has not the ids that are needed."""
+        """Raise ValueError where the vocabulary has not the ids that the field's longest text may need."""
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         raise TypeError(f"{type(self).__name__} has no corrupt")
