@@ -604,6 +604,11 @@ class Tokenizer:
         """The ids that stand around a text, or a pair of texts, where it is read."""
         return Frame()
 
+    @property
+    def start(self) -> int:
+        """What a decoder with an encoder before it is given first, where a published model says so; -1 = the begin mark."""
+        return -1
+
     def encode(self, text: str) -> list[int]:
         """The ids of the text and no others: what stands around it is the objectives' affair."""
         raise TypeError(f"{type(self).__name__} has no encode")

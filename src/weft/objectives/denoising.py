@@ -47,7 +47,7 @@ class Denoising(Objective):
         if len(ordinary_places(ids, self.text)) < 2:
             return None
         made = self.noise.corrupt(ids, rng, self.text)
-        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text))
+        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text, apart=True))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

@@ -2,7 +2,8 @@
 
 Each noise makes a source and a target of a text. Those of BART and some of T5 have the text itself as the target, so that they
 can be done one after another; T5's others say only what is missing. Reserved ids that stand in a text (unknown tokens, masks) are
-never chosen: shares are of the F other tokens. Noises that only cut or move (prefix, deshuffling, permutation, rotation) choose none.
+never chosen: shares are of the F other tokens. Noises that only cut or move a text (prefix, deshuffling, sentence-permutation,
+document-rotation) hide nothing, and move them too.
 """
 
 from __future__ import annotations
