@@ -170,7 +170,11 @@ SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  ty
 
 @pytest.mark.parametrize(
     "tokenizer, message",
-    [("byte", "has 0 spare ids for sentinels"), ("{type: with-sentinels, number: 2}", "spans need .* 2 spare ids")],
+    [
+        ("byte", "need 14 sentinels, but .* has 0 spare ids"),
+        # a text of 256 tokens: round(0.15 256) = 38 hidden ones, in 13 spans
+        ("{type: with-sentinels, number: 13}", "texts of up to 256 tokens may have 13 spans, which need 14 .* has 13 spare ids"),
+    ],
 )
 def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")

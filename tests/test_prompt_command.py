@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from weft.data import ByteBPE, PlainText, Word
 from weft.learning import Gradient
 from weft.models import LanguageModel
 from weft.objectives import NextToken
-from weft.prompt import Prompt
+from weft.prompt import Prompt, log_probabilities
 from weft.run import load
+from weft.shots import _tokens
 
 TEMPLATE = "Review: {text}\\nIt was {answer}"
 WORDS = ["--answer", "pos=good", "--answer", "neg=very bad"]
@@ -133,6 +135,79 @@ def test_a_published_gpt2_says_what_transformers_says(place: Path, published: Pa
             logp = theirs(torch.tensor([[1, *whole]])).logits[0].log_softmax(-1)
         wanted = sum(float(logp[i, whole[i]]) for i in range(len(before), len(whole)))
         assert found[0, number] == pytest.approx(wanted, abs=1e-4)
+
+
+OWN = [
+    {"question": "a film one", "choices": ["good", "very bad"], "answer": "good"},
+    {"question": "a play two", "choices": ["pos", "very bad", "good"], "answer": "very bad"},
+    {"question": "a film two", "choices": ["very bad", "of", "good", "neg"], "answer": "good"},
+]
+OWN_TEMPLATE = TEMPLATE.replace("{text}", "{question}")
+
+
+def own(place: Path, file: Path, *more: str | Path) -> list[dict]:
+    options = ["--template", OWN_TEMPLATE, "--choices", "auto", "--out", file.with_suffix(".out")]
+    found = weft("prompt", place / "run", file, *options, *more)
+    assert found.code == 0, found.err
+    return [json.loads(line) for line in file.with_suffix(".out").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("how", [[], ["--score", "plain"], ["--calibrate"]])
+def test_each_row_may_have_answers_of_its_own(place: Path, tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in OWN))
+    run, prompt = load(place / "run"), "Review: {}\nIt was"
+    for row, found in zip(OWN, own(place, tmp_path / "own.jsonl", *how), strict=True):
+        words = [f" {word}" for word in row["choices"]]
+        score, tokens = log_probabilities(run, [(prompt.format(row["question"]), word) for word in words])
+        if how == ["--calibrate"]:
+            score = score - log_probabilities(run, [(prompt.format("N/A"), word) for word in words])[0]
+        wanted = score if how == ["--score", "plain"] else score / tokens
+        assert list(found["scores"]) == list("ABCD"[: len(words)])
+        assert np.allclose(list(found["scores"].values()), wanted, atol=1e-5)
+        assert found["predicted"] == "ABCD"[int(wanted.argmax())]
+        assert found["label"] == "ABCD"[row["choices"].index(row["answer"])]
+    options = ["--template", OWN_TEMPLATE, "--choices", "choices", "--json"]
+    shown = json.loads(weft("prompt", place / "run", tmp_path / "own.jsonl", *options, *how).out)
+    lines = [json.loads(line) for line in (tmp_path / "own.out").read_text().splitlines()]
+    assert shown["accuracy"] == pytest.approx(sum(line["predicted"] == line["label"] for line in lines) / 3)
+
+
+def test_rows_of_choices_may_be_nested_and_are_shown_with_their_own_answers(place: Path, tmp_path: Path) -> None:
+    """As CommonsenseQA has them; a demonstration has the right one of its own."""
+
+    def nested(row: dict) -> dict:
+        choices = [{"label": label, "text": text} for label, text in zip("PQRS", row["choices"], strict=False)]
+        right = choices[row["choices"].index(row["answer"])]["label"]
+        return {"answerKey": right, "question": {"stem": row["question"], "choices": choices}}
+
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in OWN))
+    (tmp_path / "nested.jsonl").write_text("".join(json.dumps(nested(row)) + "\n" for row in OWN))
+    plain, other = own(place, tmp_path / "own.jsonl"), own(place, tmp_path / "nested.jsonl")
+    assert [(r["scores"], r["label"]) for r in plain] == [(r["scores"], r["label"]) for r in other]
+    rows = [{"question": row["question"], "choices": "\t".join(row["choices"])} for row in OWN]
+    ask = Prompt("{question} ({choices})? {answer}", None)
+    assert ask.filled(rows[0], [(rows[1], "B")]) == "a play two (pos, very bad, good)? very bad\n\na film one (good, very bad)?"
+
+
+def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
+    def says(match: str, rows: list[dict], *more: str) -> None:
+        (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options = more if "--template" in more else ("--template", OWN_TEMPLATE, *more)
+        found = weft("prompt", place / "run", tmp_path / "own.jsonl", "--choices", "auto", *options)
+        assert found.code == 2 and match in found.err, found.err
+
+    says("and not both", OWN, "--answer", "a=b", "--answer", "c=d")
+    says("1 choices, but a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
+    says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
+    says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
+    says("the template shows {label}", [{"question": "a", "choices": ["b", "c"], "label": 1}], "--template", "{question} {label}")
+    says("has no rows", [])
+    assert "there is no file" in weft("prompt", place / "run", "no.jsonl", "--template", OWN_TEMPLATE, "--choices", "auto").err
+    with pytest.raises(ValueError, match="1 choices in the row"):
+        Prompt(OWN_TEMPLATE, None).words({"choices": "one"})
+    mute = SimpleNamespace(codec=SimpleNamespace(encode=lambda field, text: [], info=SimpleNamespace(target="text")))
+    with pytest.raises(ValueError, match="the choice 'a' of row 1 is no token of this model"):
+        _tokens(mute, [({"choices": "a\tb"}, "A")], "f.jsonl")  # pyright: ignore[reportArgumentType]
 
 
 def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ class Field:
         stops: Ids that end a sentence.
         spare: So many ids at the end of the vocabulary stand in no text: objectives use them as marks (sentinels).
         ends: Ids that end a text which is written, besides the end mark of ``special``: published models may have several.
+        start: What a decoder that looks at an encoded text is given first, where a published model has said so; -1 = the begin
+            mark.
     """
 
     name: str
@@ -109,6 +111,12 @@ class Field:
     stops: tuple[int, ...] = ()
     spare: int = 0
     ends: tuple[int, ...] = ()
+    start: int = -1
+
+    def opening(self) -> tuple[int, ...]:
+        """What stands before a text that is written from another one: the begin mark; or the published start and then what the
+        frame has before a text, which is written too (BART: ``</s> <s> text``)."""
+        return (self.special.bos,) if self.start < 0 else (self.start, *self.frame.first)
 
     def endings(self) -> list[int]:
         """All ids that end a text which is written, the end mark first."""

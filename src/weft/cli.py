@@ -476,7 +476,10 @@ def prompt(
         list[str] | None,
         typer.Option("--answer", metavar="CLASS=WORDS", help="What stands for a class, for each (default: the classes' names)."),
     ] = None,
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of classes.")] = None,
+    choices: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of each row's own answers; auto = what has a usual name.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of classes, or of the right answer.")] = None,
     score: Annotated[
         str, typer.Option(metavar="length|plain", help="Log-probability per token of an answer, or whole.")
     ] = "length",
@@ -492,7 +495,7 @@ def prompt(
     from weft.shots import ask, open_writer, read_answers, read_template
 
     words, known = read_template(template, template_file), read_answers(answers or [])
-    options = {"train": train, "shots": shots, "answers": known, "label": label, "seed": seed}
+    options = {"train": train, "shots": shots, "answers": known, "choices": choices, "label": label, "seed": seed}
     found = ask(open_writer(model), words, file, score=score, calibrate=calibrate, **options)
     if out is not None:
         found.write(out)

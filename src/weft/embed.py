@@ -104,7 +104,7 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
     run = open_published(name, task="encode", device=device)
     assert run.codec is not None
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    length = min(run.codec.info["text"].length, positions(run.model) or run.codec.info["text"].length)
+    length = positions(run.model) or run.codec.info["text"].length
     return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 

@@ -11,6 +11,7 @@ from weft.batch import Info
 from weft.build import choose_device
 from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
 from weft.data.published import Published as PublishedTokenizer
+from weft.generate.front import positions
 from weft.learning import Gradient
 from weft.models import Published, load
 from weft.objectives import (
@@ -26,7 +27,7 @@ from weft.objectives import (
 )
 from weft.run import Run
 from weft.said import beginning, check_padding, ends_of, special_of, with_generation
-from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Relates, Tags, Tokenizer
+from weft.slots import Chooses, Classifies, Codec, Continues, Decodes, Fills, Points, Relates, Tags, Tokenizer
 
 
 def is_published(place: str | Path) -> bool:
@@ -47,7 +48,8 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.models.load")
     tokenizer: Any = loaded.tokenizer
     check_padding(loaded.published.config, tokenizer.special, tokenizer.names)
-    codec = Codec(_told(loaded.info, loaded.published, tokenizer, loaded.model.provides()), {"text": tokenizer})
+    info = _told(loaded.info, loaded.published, tokenizer, loaded.model.provides(), positions(loaded.model))
+    codec = Codec(info, {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
         model.target = codec.info[model.target.name]  # it was built before its ids were known
@@ -87,16 +89,20 @@ _BY_KIND: dict[str, tuple[Any, Any]] = {
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
 
-def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[type, ...]) -> Info:
-    """The fields with what the tokenizer and the config say of their ids."""
+def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[type, ...], most: int | None) -> Info:
+    """The fields with what the tokenizer and the config say of their ids; ``most`` positions, if the model has so many."""
     special = tokenizer.special
     config, target = with_generation(published.config, published.path), info[info.target]
     writes = special_of(special, config, target, apart=target.name == "target")
-    told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "words": "tags" in info}
+    told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "start": tokenizer.start, "words": "tags" in info}
     fields = {
         name: replace(field, special=special, **told) if field.kind in ("text", "texts") else field
         for name, field in info.fields.items()
     }
+    if most is not None and Continues not in does:
+        # what stands around a text has positions too
+        room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
+        fields = {name: replace(f, length=min(f.length, room)) if f.kind == "text" else f for name, f in fields.items()}
     if Decodes in does:
         fields[info.target] = replace(fields[info.target], special=writes, ends=ends_of(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from weft.asked import read_apart
-from weft.batch import Batch, Picks, between, collate
+from weft.batch import PLACES, Batch, Picks, between, collate
 from weft.batch import Instance as Prepared
 from weft.keys import key
 from weft.run import Run
@@ -31,7 +31,8 @@ class Prompt:
 
     Args:
         template: A row's columns in braces, with ``{answer}`` at its end: ``"Review: {sentence}\\nIt was {answer}"``.
-        answers: For each class the words that stand for it.
+        answers: For each class the words that stand for it; None = each row has its own, in its cell ``choices`` with tabs
+            between them, and the classes are A for the first, B for the second, and so on.
         shots: How many demonstrations stand before the question; 0 = none.
         between: What stands between demonstrations.
         normalise: Whether an answer's log-probability is divided by its number of tokens.
@@ -45,7 +46,7 @@ class Prompt:
     """
 
     template: str
-    answers: Mapping[str, str]
+    answers: Mapping[str, str] | None
     shots: int = 0
     between: str = "\n\n"
     normalise: Literal["none", "length"] = "length"
@@ -53,7 +54,7 @@ class Prompt:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if len(self.answers) < 2:
+        if self.answers is not None and len(self.answers) < 2:
             raise ValueError(f"{len(self.answers)} answers leave nothing to choose: give two or more")
         if self.shots < 0:
             raise ValueError(f"shots is {self.shots}, but must be 0 or more")
@@ -75,49 +76,63 @@ class Prompt:
 
     def filled(self, row: Mapping[str, str], shown: Sequence[tuple[Mapping[str, str], str]] = ()) -> str:
         """The prompt of a row, after demonstrations (rows with their classes)."""
-        parts = [f"{self._fill(other)} {self.answers[label]}" for other, label in shown]
+        parts = [f"{self._fill(other)} {self.words(other)[label]}" for other, label in shown]
         return self.between.join([*parts, self._fill(row)])
+
+    def words(self, row: Mapping[str, str]) -> Mapping[str, str]:
+        """The answers of a row, by class."""
+        if self.answers is not None:
+            return self.answers
+        own = row.get("choices", "").split("\t")
+        if not 2 <= len(own) <= len(PLACES):
+            raise ValueError(f"{len(own)} choices in the row {str(dict(row))[:60]}, but there must be 2 to {len(PLACES)}")
+        return dict(zip(PLACES, own, strict=False))
 
     def _fill(self, row: Mapping[str, str]) -> str:
         if missing := [name for name in HOLE.findall(self.question) if name not in row]:
             raise ValueError(f"the template asks for {missing[0]!r}, but the rows have: {', '.join(row)}")
-        return HOLE.sub(lambda hole: row[hole[1]], self.question)
+        shown = row if self.answers is not None else {**row, "choices": row.get("choices", "").replace("\t", ", ")}
+        return HOLE.sub(lambda hole: shown[hole[1]], self.question)
 
     def demonstrations(self, pool: Sequence[tuple[Mapping[str, str], str]], number: int) -> list[tuple[Mapping[str, str], str]]:
         """Those of question ``number``, drawn without replacement; the same each time."""
         if self.shots > len(pool):
             raise ValueError(f"{self.shots} demonstrations are wanted, but there are {len(pool)} rows to draw them from")
-        if unknown := sorted({label for _, label in pool} - set(self.answers)):
-            raise ValueError(f"the class {unknown[0]!r} has no answer (answers: {', '.join(self.answers)})")
+        if unknown := [(label, answers) for row, label in pool if label not in (answers := self.words(row))]:
+            label, answers = min(unknown, key=lambda one: one[0])
+            raise ValueError(f"the class {label!r} has no answer (answers: {', '.join(answers)})")
         rng = np.random.default_rng(key(self.seed, "shots", number))
         return [pool[int(i)] for i in rng.permutation(len(pool))[: self.shots]]
 
     def scores(
         self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
     ) -> np.ndarray:
-        """Rows x classes: how likely each answer is."""
-        prompts, empty = [], []
+        """Rows x classes: how likely each answer is. A row with fewer answers of its own than others ends with -inf."""
+        prompts, empty, words = [], [], [list(self.words(row).values()) for row in rows]
         for number, row in enumerate(rows):
             shown = self.demonstrations(pool, number) if self.shots else []
             prompts.append(self.filled(row, shown))
             empty.append(self.filled(dict.fromkeys(row, NOTHING), shown))
-        found = self._asked(run, prompts)
-        return found - self._asked(run, empty) if self.calibrate else found
+        found = self._asked(run, prompts, words)
+        if self.calibrate:
+            found = found - self._asked(run, empty, words)
+        size_N = np.array([len(own) for own in words], np.int64)
+        score_NC = np.full((len(rows), size_N.max(initial=0)), -np.inf)
+        score_NC[np.arange(score_NC.shape[1]) < size_N[:, None]] = found
+        return score_NC
 
-    def _asked(self, run: Run, prompts: Sequence[str]) -> np.ndarray:
-        words = [f" {word}" for word in self.answers.values()]
-        pairs = [(prompt, word) for prompt in prompts for word in words]
+    def _asked(self, run: Run, prompts: Sequence[str], words: Sequence[Sequence[str]]) -> np.ndarray:
+        """The scores of all answers, those of the first prompt first."""
+        pairs = [(prompt, f" {word}") for prompt, own in zip(prompts, words, strict=True) for word in own]
         logprob, tokens = log_probabilities(run, pairs)
-        if self.normalise == "length":
-            logprob = logprob / np.maximum(tokens, 1)
-        return logprob.reshape(len(prompts), len(words))
+        return logprob / np.maximum(tokens, 1) if self.normalise == "length" else logprob
 
     def choose(
         self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
     ) -> list[str]:
         """The class of each row whose answer is likeliest."""
-        names = list(self.answers)
-        return [names[int(best)] for best in self.scores(run, rows, pool).argmax(1)]
+        best_N = self.scores(run, rows, pool).argmax(1)
+        return [list(self.words(row))[int(best)] for row, best in zip(rows, best_N, strict=True)]
 
 
 def _lone_brace(template: str) -> int:
@@ -165,7 +180,7 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
 
 
 def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, begin: tuple[int, ...] | None) -> Prepared:
-    mark = (target.special.bos,) if begin is None else begin
+    mark = ((target.special.bos,) if given is None else target.opening()) if begin is None else begin
     if given is not None:
         source = given.frame.around([codec.encode(given.name, prompt)])
         ids = codec.encode(target.name, answer.strip())

@@ -44,7 +44,7 @@ def ends_of(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
 
 
 def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """What a text that a published model writes begins with; None = the begin mark.
+    """What a text that a published model writes begins with; None = the begin mark, or what ``Field.opening`` says.
 
     A model that goes on from a text begins as its tokenizer does: GPT-2's adds nothing. One with an encoder may have an id that
     it must write first (``forced_bos_token_id``).
@@ -53,7 +53,8 @@ def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
     if read_apart(model, info) is None:
         return None if target.frame == Frame() else target.frame.first
     forced = first_known(config.get("forced_bos_token_id"), target)
-    return None if forced is None else (target.special.bos, forced)
+    begin = (target.special.bos,) if forced is None else (target.special.bos, forced)
+    return None if begin == target.opening() else begin
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:

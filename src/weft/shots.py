@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.data import MultipleChoice
 from weft.data.labelled import LABEL
+from weft.data.multiple_choice import ANSWER
 from weft.data.reading import Cursor, Wanted, cell_of, records
 from weft.evaluate import Accuracy, Judged
 from weft.files import write_text
@@ -93,6 +95,42 @@ def read_labelled(file: str | Path, template: str, label: str | None = None) -> 
     return found
 
 
+def read_choices(file: str | Path, template: str, choices: str, label: str | None = None) -> Labelled:
+    """The rows of a table with answers of their own (cell ``choices``, tabs between them), and the letter of the right one.
+
+    Args:
+        file: Read as ``multiple-choice`` does.
+        template: What it asks for must be there: ``{question}`` is what the source finds, others are columns.
+        choices: The column of answers; auto = what has a usual name.
+        label: The column of the right one's label, number or text; None = the first that has a usual name.
+    """
+    if not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    asked, found = [name for name in HOLE.findall(template) if name != "answer"], []
+    question = asked[0] if asked and "question" not in asked else None
+    source = MultipleChoice(train=str(file), question=question, choices=None if choices == "auto" else choices, answer=label)
+    cursors = [Cursor([str(file)]), Cursor([str(file)])]
+    for record, read in zip(records(cursors[0]), source.rows(cursors[1:]), strict=True):
+        where = f"{file}:{record.line}"
+        if read.problem:
+            raise ValueError(f"{where}: {read.problem}")
+        if record.values is None:
+            continue
+        if not read.cells["label"]:
+            raise ValueError(f"{where}: the row says of none of its choices that it is right")
+        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        column = label or next((name for name in ANSWER if name in row), None)
+        if column in asked:
+            raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
+        row |= {name: read.cells[name] for name in ("question", "choices")}
+        if missing := [name for name in asked if name not in row]:
+            raise ValueError(f"{where}: the template asks for {missing[0]!r}, but the columns are: {', '.join(row)}")
+        found.append((row, read.cells["label"]))
+    if not found:
+        raise ValueError(f"{file} has no rows")
+    return found
+
+
 @dataclass(frozen=True)
 class Shots:
     """What came out.
@@ -109,8 +147,8 @@ class Shots:
 
     @property
     def predictions(self) -> list[str]:
-        names = list(self.prompt.answers)
-        return [names[int(best)] for best in self.scores_NC.argmax(1)]
+        best_N = self.scores_NC.argmax(1)
+        return [list(self.prompt.words(row))[int(best)] for (row, _), best in zip(self.rows, best_N, strict=True)]
 
     def judged(self) -> Judged:
         """The accuracy, and beside it that of the most frequent class alone."""
@@ -126,16 +164,16 @@ class Shots:
         ask = self.prompt
         score = next(name for name, normalise in SCORES.items() if normalise == ask.normalise)
         how = {"shots": ask.shots, "seed": ask.seed, "score": score, "calibrated": ask.calibrate}
-        told = {"rows": len(self.rows), **how, "template": ask.template, "answers": dict(ask.answers)}
+        told = {"rows": len(self.rows), **how, "template": ask.template}
+        told["answers"] = None if ask.answers is None else dict(ask.answers)
         return {**self.judged().figures, "intervals": self.intervals(), **told}
 
     def write(self, file: Path) -> None:
         """A JSON line for each row: its columns, its class, the predicted one, and the answers' scores."""
-        names = list(self.prompt.answers)
-        lines = [
-            {"row": dict(row), "label": label, "predicted": best, "scores": dict(zip(names, map(float, scores), strict=True))}
-            for (row, label), best, scores in zip(self.rows, self.predictions, self.scores_NC, strict=True)
-        ]
+        lines: list[dict[str, Any]] = []
+        for (row, label), best, scores in zip(self.rows, self.predictions, self.scores_NC.tolist(), strict=True):
+            own = dict(zip(self.prompt.words(row), scores, strict=False))  # other rows may have more answers
+            lines.append({"row": dict(row), "label": label, "predicted": best, "scores": own})
         write_text(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
@@ -147,6 +185,7 @@ def ask(
     train: str | Path | None = None,
     shots: int = 0,
     answers: Mapping[str, str] | None = None,
+    choices: str | None = None,
     label: str | None = None,
     score: str = "length",
     calibrate: bool = False,
@@ -161,7 +200,9 @@ def ask(
         train: The table that demonstrations are drawn from.
         shots: How many stand before each question.
         answers: For each class the words that stand for it; None = the classes' names, of all that the tables have.
-        label: The column of classes.
+        choices: The column of each row's own answers, as ``multiple-choice`` reads it (a path into JSON, ``ending*``), or
+            ``auto`` for what has a usual name. The classes are then A for the first of them, B for the second.
+        label: The column of classes, or of the right one of a row's own answers.
         score: length or plain: whether an answer's log-probability is divided by its number of tokens.
         calibrate: Whether what the model would answer to nothing is taken off.
         seed: Which demonstrations are drawn.
@@ -172,6 +213,13 @@ def ask(
         raise ValueError(f"{shots} demonstrations are wanted: say with --train which file they are drawn from")
     if shots and train is not None and Path(train).resolve() == Path(file).resolve():
         raise ValueError(f"{file} has the questions: drawn from it, demonstrations would show their answers")
+    if choices is not None and answers:
+        raise ValueError("give answers that all rows share (--answer), or the column of each row's own (--choices), and not both")
+    if choices is not None:
+        rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
+        made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
+        _tokens(run, rows, file)
+        return Shots(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
     rows = read_labelled(file, template, label)
     pool = read_labelled(train, template, label) if train is not None else []
     classes = {name: str(place) for place, table in ((train, pool), (file, rows)) for _, name in table}
@@ -184,6 +232,15 @@ def ask(
     made = Prompt(template, answers, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
     _differ(run, answers)
     return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
+
+
+def _tokens(run: Run, rows: Labelled, file: str | Path) -> None:
+    """Of an answer without a token, nothing could be asked."""
+    codec: Any = run.codec
+    for number, (row, _) in enumerate(rows, 1):
+        for word in row["choices"].split("\t"):
+            if not len(codec.encode(codec.info.target, f" {word}")):
+                raise ValueError(f"{file}: the choice {word!r} of row {number} is no token of this model")
 
 
 def _differ(run: Run, answers: Mapping[str, str]) -> None:

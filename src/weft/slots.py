@@ -604,6 +604,11 @@ class Tokenizer:
         """The ids that stand around a text, or a pair of texts, where it is read."""
         return Frame()
 
+    @property
+    def start(self) -> int:
+        """What a decoder with an encoder before it is given first, where a published model says so; -1 = the begin mark."""
+        return -1
+
     def encode(self, text: str) -> list[int]:
         """The ids of the text and no others: what stands around it is the objectives' affair."""
         raise TypeError(f"{type(self).__name__} has no encode")
@@ -744,7 +749,10 @@ class Corrupted:
 
 @slot
 class Noise:
-    """What is done to a text of two tokens or more. ``restores``: the target is the text itself."""
+    """What is done to a text of two tokens or more. ``restores``: the target is the text itself.
+
+    Reserved ids of the field that stand in the text are not chosen.
+    """
 
     restores: ClassVar[bool] = False
 
@@ -752,7 +760,7 @@ class Noise:
         pass
 
     def check(self, field: Field) -> None:
-        """Raise ValueError where the vocabulary has not the ids that are needed."""
+        """Raise ValueError where the vocabulary has not the ids that the field's longest text may need."""
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         raise TypeError(f"{type(self).__name__} has no corrupt")

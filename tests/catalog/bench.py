@@ -39,7 +39,7 @@ LENGTHS = (6, 3, 1)
 FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
-TEXT = Field("text", VOCAB, length=24, spare=4)
+TEXT = Field("text", VOCAB, length=24, spare=6)
 SPELLED = Field("text", VOCAB, length=24, letters=12)
 IMAGE = Field("image", 2, kind="image", length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
@@ -47,7 +47,7 @@ INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info(
-        {"source": Field("source", VOCAB, length=24, spare=4), "target": Field("target", VOCAB, length=24, spare=4)},
+        {"source": Field("source", VOCAB, length=24, spare=6), "target": Field("target", VOCAB, length=24, spare=6)},
         target="target",
     ),
     "mirrored": Info(

@@ -179,6 +179,84 @@ def test_special_ids_in_a_text_are_not_masked() -> None:
     assert TokenMasking().corrupt(only[:2], rng(), FIELD).source.tolist() == only[:2].tolist()
 
 
+WITH_SPECIAL = st.lists(
+    st.one_of(st.integers(30, VOCAB - SPARE - 1), st.sampled_from([Special.unk, MASK, Special.sep])), min_size=2, max_size=60
+).map(np.array)
+
+
+@pytest.mark.parametrize("noise", [ReplaceSpans, RandomSpans, DropTokens, TokenDeletion, TextInfilling, TokenMasking])
+@given(ids=WITH_SPECIAL, seed=SEEDS, share=st.sampled_from([0.15, 0.5, 0.9]))
+@settings(max_examples=80)
+def test_special_ids_in_a_text_are_never_chosen(noise: Any, ids: np.ndarray, seed: int, share: float) -> None:
+    made = noise(share=share).corrupt(ids, rng(seed), FIELD)
+    special = np.isin(ids, [Special.unk, MASK, Special.sep])
+    free = int((~special).sum())
+    budget = min(max(1, round(share * free)), free - 1) if free > 1 else 0
+    kept = [i for i in made.source.tolist() if i < VOCAB - SPARE]
+    for i in (Special.unk, Special.sep):  # all of them are still there
+        assert kept.count(i) == (ids == i).sum()
+    assert len([i for i in kept if i >= 30]) == free - budget
+    assert kept.count(MASK) >= (ids == MASK).sum()
+    if noise is not TextInfilling and noise is not TokenMasking:
+        assert kept.count(MASK) == (ids == MASK).sum() and is_subsequence(kept, ids.tolist())
+    if noise is ReplaceSpans or noise is RandomSpans:
+        assert undo_sentinels(made.source, made.target) == ids.tolist()
+        assert not np.isin(made.target, [Special.unk, MASK, Special.sep]).any()
+    if noise is TextInfilling:  # without the masks, what is kept has its order
+        left = [i for i in kept if i != MASK]
+        assert is_subsequence(left, ids.tolist()) and made.target.tolist() == ids.tolist()
+
+
+def test_one_mask_for_each_part_of_a_span() -> None:
+    ids = np.array([30, 31, Special.unk, 32, 33])
+    seen = {tuple(TextInfilling(share=0.9, mean=9).corrupt(ids, rng(seed), FIELD).source.tolist()) for seed in range(100)}
+    assert (30, MASK, Special.unk, MASK) in seen and (MASK, Special.unk, MASK, 33) in seen
+
+
+def test_a_text_without_two_ordinary_tokens_is_left_out() -> None:
+    for noise in (RandomSpans, ReplaceSpans, DropTokens, TextInfilling, PrefixNoise):
+        assert Denoising(INFO, 8, noise=noise).prepare({"text": np.array([30, Special.unk, MASK])}, rng(), None) is None
+        assert Denoising(INFO, 8, noise=noise).prepare({"text": np.array([30, Special.unk, 31])}, rng(), None) is not None
+
+
+@pytest.mark.parametrize("noise", [ReplaceSpans(), ReplaceSpans(share=0.7), RandomSpans(share=0.3, mean=1.2), RandomSpans()])
+@pytest.mark.parametrize("length", [2, 5, 12, 21])
+def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, length: int) -> None:
+    """The least number that is accepted is also reached by some text, so that it refuses no more than it must."""
+
+    def field(spare: int) -> Field:
+        return Field("text", VOCAB, length=length, spare=spare)
+
+    def accepted(spare: int) -> bool:
+        try:
+            noise.check(field(spare))
+        except ValueError as error:
+            assert f"texts of up to {length} tokens" in str(error) and f"has {spare} spare ids" in str(error)
+            return False
+        return True
+
+    enough = next(spare for spare in range(VOCAB) if accepted(spare))
+    most = 0
+    for seed in range(1500):
+        draw = rng(seed)
+        ids = draw.integers(30, 60, int(draw.integers(2, length + 1)) if seed % 2 else length)
+        ids[draw.random(len(ids)) < draw.choice([0.0, 0.0, 0.3, 0.5])] = Special.unk
+        made = noise.corrupt(ids, draw, field(enough))
+        most = max(most, int((made.source >= VOCAB - enough).sum()) + 1)
+    assert most <= enough and (length > 12 or most == enough)
+
+
+def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None:
+    """Budget and what can be undone come before it."""
+    ids = np.array([i for k in range(20) for i in (30 + k, Special.unk)])
+    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, length=40, spare=3)
+    noise.check(tight)
+    for seed in range(20):
+        made = noise.corrupt(ids, rng(seed), tight)
+        assert undo_sentinels(made.source, made.target) == ids.tolist()
+        assert ((made.source >= 30) & (made.source < 60)).sum() == 10
+
+
 @pytest.mark.parametrize("noise", [TokenMasking, TextInfilling, Chained, partial(Chained, parts=[TokenDeletion, TokenMasking])])
 def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
     bare = Info({"text": Field("text", 50, special=Special(mask=-1))})
@@ -190,7 +268,7 @@ def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
 
 @pytest.mark.parametrize("noise", [RandomSpans, ReplaceSpans])
 def test_a_noise_with_sentinels_needs_spare_ids(noise: Any) -> None:
-    with pytest.raises(ValueError, match=r"the vocabulary of 'text' has 0 spare ids for sentinels.*with-sentinels"):
+    with pytest.raises(ValueError, match=r"need [0-9]+ sentinels, but the vocabulary of 'text' has 0 spare ids.*with-sentinels"):
         Denoising(Info({"text": Field("text", 50)}), 8, noise=noise)
 
 

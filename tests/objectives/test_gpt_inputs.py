@@ -14,6 +14,7 @@ from weft.batch import PLACES, Batch, Clock, Field, Frame, Info, Marked, Several
 from weft.models import LanguageModel, Seq2Seq, gpt
 from weft.objectives import Choice, Classification, NextToken, Ordinal, Regression, Weighted
 from weft.objectives.given import Given
+from weft.seq import Seq
 
 VOCAB, DIM = 30, 16
 BOS, END, BETWEEN = Special.bos, Special.eos, Special.sep
@@ -102,6 +103,19 @@ def test_with_both_orders_it_is_all_the_same_which_text_is_first(make: Any, kind
     assert (answers[2] - answers[3]).abs().max() > 1e-3
     assert mean(both, model, PAIRS) == pytest.approx(mean(both, model, other), abs=1e-6)
     assert abs(mean(one, model, PAIRS) - mean(one, model, other)) > 1e-4
+
+
+def test_a_text_alone_is_read_with_its_end_at_which_it_is_classified() -> None:
+    """Start, text, extract (section 3.3); where a published tokenizer puts nothing around a text, nothing is there."""
+    row, label = {"text": np.array([7, 8]), "label": 1}, {"label": LABELS["label"]}
+    own, bare = Info({**TEXT.fields, **label}), Info({"text": Field("text", VOCAB, frame=Frame((), (), ())), **label})
+    assert batch(Classification(own, DIM), [row])["text"].data.tolist() == [[7, 8, END]]
+    assert batch(Classification(own, DIM, begin=True), [row])["text"].data.tolist() == [[BOS, 7, 8, END]]
+    assert batch(Classification(bare, DIM), [row])["text"].data.tolist() == [[7, 8]]
+    model, read = model_for(own), Seq(torch.tensor([[7, 8, END, 0]]), torch.tensor([[True, True, True, False]]))
+    with torch.no_grad():  # the state at the end mark, which has seen all of the text
+        last = model.decode(read, None).hidden.data[:, 2]
+        assert torch.allclose(model.features(read), last, atol=1e-6)
 
 
 def test_both_orders_cost_twice_and_need_a_pair() -> None:

@@ -45,6 +45,16 @@ def read_said(file: Path) -> dict[str, Any]:
     return said
 
 
+def start_said(file: Path) -> int:
+    """What the model beside a vocabulary gives its decoder first; -1 where nothing is said."""
+    for name in ("generation_config.json", "config.json"):
+        found = read_json(file.with_name(name)) if file.with_name(name).is_file() else {}
+        said = found.get("decoder_start_token_id") if isinstance(found, dict) else None
+        if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
+            return said
+    return -1
+
+
 def names_said(said: Mapping[str, Any]) -> dict[str, str]:
     """The names of special tokens: ``{"mask": "<mask>"}``. GPT-2's files call the end mark unknown too; nothing is, in bytes."""
     told = {key: said.get(f"{key}_token") for key in _USUAL}
@@ -189,7 +199,7 @@ class Published(VocabularyTokenizer):
     def __init__(self, *, from_: Model, lowercase: bool | None = None):
         super().__init__(size=10**8, lowercase=bool(lowercase))
         self.from_, self._lowercase = from_, lowercase
-        self._special, self._frame = Special(), Frame()
+        self._special, self._frame, self._start = Special(), Frame(), -1
         self._silent: frozenset[int] = frozenset()
 
     def described(self) -> Any:
@@ -211,6 +221,11 @@ class Published(VocabularyTokenizer):
         return self._frame if self.inner else Frame()
 
     @property
+    def start(self) -> int:
+        """``decoder_start_token_id`` of the config.json beside it, or of its generation_config.json, which counts first."""
+        return self._start if self._start < self.vocab else -1
+
+    @property
     def spare(self) -> int:
         """T5's sentinels, <extra_id_0> and so on, which count down from the end."""
         names = [name.removeprefix("▁") for name in self.names]  # mT5's are pieces
@@ -225,6 +240,7 @@ class Published(VocabularyTokenizer):
 
     def _open(self) -> None:
         file = self._find()
+        self._start = start_said(file)
         if file.suffix == ".json" and self._lowercase is not None:
             raise ValueError(f"{file}: a tokenizer.json says itself whether texts are lower-cased: leave lowercase out")
         if file.suffix not in (".json", ".txt", ".model"):

@@ -56,6 +56,10 @@ class WithSentinels(Tokenizer):
         return self.tokenizer.frame
 
     @property
+    def start(self) -> int:
+        return self.tokenizer.start
+
+    @property
     def letters(self) -> int:
         return self.tokenizer.letters
 

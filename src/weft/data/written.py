@@ -206,6 +206,7 @@ class Written(Data):
                 pieces=pack_pieces(tokenizer.continues()),
                 stops=tuple(tokenizer.stops()),
                 spare=tokenizer.spare,
+                start=tokenizer.start,
             )
         for name, answer in self.answers().items():
             classes = tuple(labels[name])

@@ -72,7 +72,7 @@ def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
     most = positions(model)
     if most is None:
         return list(limits)
-    read = [1] * len(limits) if prompt is None else prompt.lengths().tolist()
+    read = [len(model.target.opening())] * len(limits) if prompt is None else prompt.lengths().tolist()
     if len(read) != len(limits):
         return list(limits)  # prefill refuses that
     if long := [row for row, tokens in enumerate(read) if tokens > most and limits[row] > 0]:
@@ -81,13 +81,16 @@ def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
 
 
 def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Front:
-    """Read the prompts of the rows ``keep`` in one step. Without a prompt every row begins with the begin mark."""
+    """Read the prompts of the rows ``keep`` in one step. Without a prompt every row begins with the begin mark, or
+    as ``Field.opening`` says where another text is looked at."""
     rows = len(limits)
     for name, given in (("memory", memory), ("prompt", prompt)):
         if given is not None and given.rows != rows:
             raise ValueError(f"{rows} limits for the {given.rows} rows of the {name}: give one limit per row")
     if prompt is None:
-        prompt = Seq(torch.full((rows, 1), model.target.special.bos, device=_device(model, memory)))
+        apart = memory is not None and len(memory.sources) > 0
+        first = model.target.opening() if apart else (model.target.special.bos,)
+        prompt = Seq(torch.tensor([first] * rows, dtype=torch.long, device=_device(model, memory)))
     if len(keep) < rows:
         index = torch.tensor(keep, device=prompt.data.device)
         prompt, memory = prompt.select(index), None if memory is None else memory.select(index)

@@ -10,7 +10,7 @@ from weft.batch import Batch, Clock, Example, Info, Instance, Loss, ids_of
 from weft.catalog import Build, block
 from weft.choices import Share
 from weft.objectives.next_token import next_tokens
-from weft.objectives.noises import RandomSpans
+from weft.objectives.noises import RandomSpans, ordinary_places
 from weft.slots import Noise, Objective, Restores, require
 
 
@@ -28,7 +28,7 @@ class Denoising(Objective):
 
     Example:
         >>> from weft.batch import Field
-        >>> objective = Denoising(Info({"text": Field("text", vocab=60, spare=20)}), 8)
+        >>> objective = Denoising(Info({"text": Field("text", vocab=60, length=64, spare=20)}), 8)
         >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
         ['input', 'picks', 'source']
     """
@@ -44,10 +44,10 @@ class Denoising(Objective):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = example[self.text.name]
         ids = ids_of(text)
-        if len(ids) < 2:
+        if len(ordinary_places(ids, self.text)) < 2:
             return None
         made = self.noise.corrupt(ids, rng, self.text)
-        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text))
+        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text, apart=True))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

@@ -15,11 +15,12 @@ from weft.objectives.given import Whole
 from weft.slots import Continues, Decodes, Objective, Search, require
 
 
-def next_tokens(text: np.ndarray | Marked, field: Field) -> dict[str, Any]:
-    """What a decoder is given of a text, and what it is to predict: begin text -> text end."""
-    ids = ids_of(text)
-    to_predict = Picks("input", np.arange(len(ids) + 1), np.append(ids, field.special.eos))
-    return {"input": between([field.special.bos], text, []), "picks": to_predict}
+def next_tokens(text: np.ndarray | Marked, field: Field, apart: bool = False) -> dict[str, Any]:
+    """What a decoder is given of a text, and what it is to predict: begin text -> text end. ``apart``: it looks at another text,
+    and begins as ``Field.opening`` says."""
+    first = field.opening() if apart else (field.special.bos,)
+    ids = np.concatenate([np.asarray(first[1:], np.int64), ids_of(text), [field.special.eos]])
+    return {"input": between(first, text, []), "picks": Picks("input", np.arange(len(ids)), ids)}
 
 
 @block("next-token")
@@ -65,7 +66,7 @@ class NextToken(Objective):
         if not len(ids) and not self.given:
             return None
         given = {f.name: f.frame.around([example[f.name]]) for f in self.given}
-        return Instance(**given, **next_tokens(text, self.target))
+        return Instance(**given, **next_tokens(text, self.target, apart=bool(self.given)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

@@ -1,7 +1,9 @@
 """What is done to a text that is to be restored. T tokens.
 
 Each noise makes a source and a target of a text. Those of BART and some of T5 have the text itself as the target, so that they
-can be done one after another; T5's others say only what is missing.
+can be done one after another; T5's others say only what is missing. Reserved ids that stand in a text (unknown tokens, masks) are
+never chosen: shares are of the F other tokens. Noises that only cut or move a text (prefix, deshuffling, sentence-permutation,
+document-rotation) hide nothing, and move them too.
 """
 
 from __future__ import annotations
@@ -20,10 +22,17 @@ def budget_of(share: float, length: int) -> int:
     return min(max(1, round(share * length)), length - 1)
 
 
-def some(length: int, number: int, rng: np.random.Generator) -> np.ndarray:
-    """T: True at ``number`` places, each as likely as any other."""
-    noise_T = np.zeros(length, bool)
-    noise_T[rng.permutation(length)[:number]] = True
+def ordinary_places(ids: np.ndarray, field: Field) -> np.ndarray:
+    """F: the places of a text that may be chosen."""
+    return np.flatnonzero(~field.is_reserved()[ids])
+
+
+def some(ids: np.ndarray, share: float, rng: np.random.Generator, field: Field) -> np.ndarray:
+    """T: True at a share of the ordinary places, each as likely as any other; nowhere if there is only one."""
+    free = ordinary_places(ids, field)
+    noise_T = np.zeros(len(ids), bool)
+    if len(free) > 1:
+        noise_T[free[rng.permutation(len(free))[: budget_of(share, len(free))]]] = True
     return noise_T
 
 
@@ -33,12 +42,13 @@ def needs_mask(field: Field) -> None:
         raise ValueError(f"the vocabulary of {field.name!r} has no id for a mask: take another noise, or another tokenizer")
 
 
-def needs_sentinels(field: Field) -> None:
-    """Raises ValueError where there are no ids to put in the place of spans."""
-    if field.spare < 2:
+def needs_sentinels(field: Field, spans: int) -> None:
+    """Raises ValueError where there are too few ids to put in the place of so many spans, which the longest text may have."""
+    if field.spare < spans + 1:
         raise ValueError(
-            f"the vocabulary of {field.name!r} has {field.spare} spare ids for sentinels, and one span needs 2: "
-            "take the tokenizer with-sentinels, or another noise"
+            f"texts of up to {field.length} tokens may have {spans} spans, which need {spans + 1} sentinels, but the vocabulary "
+            f"of {field.name!r} has {field.spare} spare ids: take the tokenizer with-sentinels (number: {spans + 1}), a smaller "
+            "length of the data, or another noise"
         )
 
 
@@ -88,7 +98,6 @@ class PrefixNoise(Noise):
 class TokenMasking(Noise):
     """Some tokens become the mask, or another token; the whole text is to be written.
 
-    Special ids that stand in a text are never chosen.
     BERT-style in T5's table with other 0.1, MASS-style with other 0, and BART's token masking.
 
     Raffel et al. 2020 (T5), table 3; Song et al. 2019 (MASS), https://arxiv.org/abs/1905.02450; Lewis et al. 2020 (BART)
@@ -114,8 +123,7 @@ class TokenMasking(Noise):
             needs_mask(field)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        free = np.flatnonzero(~field.is_reserved()[ids])
-        places = free[some(len(free), budget_of(self.share, len(free)), rng)] if len(free) > 1 else free[:0]
+        places = np.flatnonzero(some(ids, self.share, rng, field))
         source = ids.copy()
         source[places] = field.special.mask
         replaced = places[rng.random(len(places)) < self.other]
@@ -165,10 +173,11 @@ class ReplaceSpans(Noise):
         self.share = share
 
     def check(self, field: Field) -> None:
-        needs_sentinels(field)
+        # at most each chosen token is a run of its own, and between two runs there is a token
+        needs_sentinels(field, min(budget_of(self.share, max(2, field.length)), (field.length + 1) // 2))
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        return sentinels(some(len(ids), budget_of(self.share, len(ids)), rng), ids, field)
+        return sentinels(some(ids, self.share, rng, field), ids, field)
 
 
 @block("drop-tokens")
@@ -191,7 +200,7 @@ class DropTokens(Noise):
         self.share = share
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        noise_T = some(len(ids), budget_of(self.share, len(ids)), rng)
+        noise_T = some(ids, self.share, rng, field)
         return Corrupted(ids[~noise_T], ids[noise_T])
 
 
@@ -199,9 +208,10 @@ class DropTokens(Noise):
 class RandomSpans(Noise):
     """Spans of a mean length are left out, each replaced by a sentinel; what the sentinels stand for is to be written.
 
-    n = round(share T) noise tokens in s = max(1, round(n / mean)) spans: n is cut into s parts at random, T - n into s + 1 of
+    n = round(share F) noise tokens in s = max(1, round(n / mean)) spans: n is cut into s parts at random, F - n into s + 1 of
     which the last may be empty, and the parts alternate, beginning with what is kept. As published a text always ends with a
-    span; then the one span of a short text would always be its end.
+    span; then the one span of a short text would always be its end. A reserved id inside a span is kept and makes two spans of
+    it; only where sentinels run out by that, it is left out with the span.
 
     Raffel et al. 2020 (T5), section 3.3.4, https://arxiv.org/abs/1910.10683
 
@@ -221,14 +231,23 @@ class RandomSpans(Noise):
         self.share, self.mean = share, mean
 
     def check(self, field: Field) -> None:
-        needs_sentinels(field)
+        needs_sentinels(field, self._spans(max(2, field.length)))
+
+    def _spans(self, length: int) -> int:
+        noise = budget_of(self.share, length)
+        return min(max(1, round(noise / self.mean)), noise, length - noise)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        noise = budget_of(self.share, len(ids))
-        spans = min(max(1, round(noise / self.mean)), noise, len(ids) - noise)
-        kept = parts(len(ids) - noise + 1, spans + 1, rng) - np.eye(spans + 1, dtype=int)[-1]
-        lengths = np.append(np.stack([kept[:-1], parts(noise, spans, rng)], 1).ravel(), kept[-1])
-        return sentinels(np.repeat(np.arange(2 * spans + 1) % 2 == 1, lengths), ids, field)
+        free, whole_T, noise_T = ordinary_places(ids, field), np.zeros(len(ids), bool), np.zeros(len(ids), bool)
+        if len(free) > 1:
+            noise, spans = budget_of(self.share, len(free)), self._spans(len(free))
+            kept = parts(len(free) - noise + 1, spans + 1, rng) - np.eye(spans + 1, dtype=int)[-1]
+            lengths = np.append(np.stack([kept[:-1], parts(noise, spans, rng)], 1).ravel(), kept[-1])
+            noise_F = np.repeat(np.arange(2 * spans + 1) % 2 == 1, lengths)
+            noise_T[free] = noise_F
+            for run in runs_of(noise_F):
+                whole_T[free[run[0]] : free[run[-1]] + 1] = True
+        return sentinels(noise_T if len(runs_of(noise_T)) < field.spare else whole_T, ids, field)
 
 
 def parts(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
@@ -262,15 +281,16 @@ class TokenDeletion(Noise):
         self.share = share
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        return Corrupted(ids[~some(len(ids), budget_of(self.share, len(ids)), rng)], ids)
+        return Corrupted(ids[~some(ids, self.share, rng, field)], ids)
 
 
 @block("text-infilling")
 class TextInfilling(Noise):
     """Spans become one mask each; the whole text is to be written.
 
-    A span of no token is a mask put in between; of those there are at most T, others then have a token.
-    Lengths are Poisson; spans are drawn until round(share T) tokens are gone, and the last is shortened to that.
+    A span of no token is a mask put in between; of those there are at most F, others then have a token.
+    Lengths are Poisson; spans are drawn until round(share F) tokens are gone, and the last is shortened to that. A reserved id
+    inside a span stays, between two masks.
 
     Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
 
@@ -294,26 +314,32 @@ class TextInfilling(Noise):
         needs_mask(field)
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        left, empty = budget_of(self.share, len(ids)), len(ids)
+        free = ordinary_places(ids, field)
+        left, empty = budget_of(self.share, len(free)) if len(free) > 1 else 0, len(free)
         lengths: list[int] = []
         while left:
             lengths.append(min(max(int(rng.poisson(self.mean)), 0 if empty else 1), left))
             left -= lengths[-1]
             empty -= not lengths[-1]
         # the spans and the kept tokens in a random order: no two spans can overlap, however long they are
-        kept = len(ids) - sum(lengths)
+        kept = len(free) - sum(lengths)
         order = rng.permutation(kept + len(lengths))
         source: list[np.ndarray] = []
-        done, mask = 0, np.array([field.special.mask])
+        done, at, mask = 0, 0, np.array([field.special.mask])
         span_at = {int(place): number for number, place in enumerate(np.flatnonzero(order < len(lengths)))}
         for place in range(kept + len(lengths)):
-            if place in span_at:
-                source.append(mask)
-                done += lengths[span_at[place]]
-            else:
-                source.append(ids[done : done + 1])
-                done += 1
-        return Corrupted(np.concatenate(source), ids)
+            if place not in span_at:  # with the reserved ids before it
+                source.append(ids[at : free[done] + 1])
+                done, at = done + 1, free[done] + 1
+                continue
+            length = lengths[span_at[place]]
+            source += [mask] if not length else []
+            for number, gone in enumerate(free[done : done + length]):
+                if gone > at or not number:
+                    source += [ids[at:gone], mask]
+                at = gone + 1
+            done += length
+        return Corrupted(np.concatenate([*source, ids[at:]]), ids)
 
 
 @block("sentence-permutation")
