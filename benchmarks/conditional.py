@@ -16,7 +16,6 @@ Figures are kept in benchmarks/results under the hash of the recipe. Sentences a
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from itertools import islice
 from typing import Any
 
 from benchmarks.arms import PLACE, Arm, done, run
-from benchmarks.results import record, recorded
+from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
 from weft.evaluate import KneserNey, Oracle, Written, constant, copied, drawn, judge_generation, judge_transfer, retrieved
 from weft.files import read_json
@@ -114,10 +113,7 @@ SHARES = ("accuracy", "distinct_2")
 
 
 def cell(found: Sequence[float], share: bool = False) -> str:
-    if not found:
-        return ""
-    found = [100 * value if share else value for value in found]
-    return f"{statistics.mean(found):.1f}" + (f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else "")
+    return spread([100 * value if share else value for value in found])
 
 
 def results(system: System, corpus: Corpus, split: str = "test", trial: int | None = None) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.arms import PLACE, Arm, done, run
+from benchmarks.results import spread
 from weft.choices import find_file
 from weft.files import read_json, write_text
 from weft.recipe import RecipeError
@@ -121,8 +122,7 @@ def accuracies(before: str, labels: int, way: str) -> list[float]:
 def cell(found: list[float]) -> str:
     if not found:
         return "missing"
-    spread = f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
-    return f"{statistics.mean(found):.1f}{spread}" + (f" ({len(found)} of {len(SEEDS)} seeds)" if len(found) < len(SEEDS) else "")
+    return spread(found) + (f" ({len(found)} of {len(SEEDS)} seeds)" if len(found) < len(SEEDS) else "")
 
 
 def table() -> str:

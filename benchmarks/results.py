@@ -7,6 +7,8 @@ recipe (how it was judged) is part of the name.
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +26,10 @@ def recorded(name: str) -> dict[str, Any] | None:
 def record(name: str, figures: dict[str, Any]) -> None:
     PLACE.mkdir(exist_ok=True)
     write_text(PLACE / f"{name}.json", json.dumps(figures, indent=1, sort_keys=True) + "\n")
+
+
+def spread(found: Sequence[float], digits: int = 1) -> str:
+    """Mean and standard deviation of several seeds, for a table."""
+    if not found:
+        return ""
+    return f"{statistics.mean(found):.{digits}f}" + (f" ± {statistics.stdev(found):.{digits}f}" if len(found) > 1 else "")

@@ -1,0 +1,129 @@
+"""Whether a text VAE uses its latent space, and what that costs: how the divergence is weighed, and how z enters what is written.
+
+    python -m benchmarks.collapse            run what is missing, one after another, then show the table and draw the picture
+    python -m benchmarks.collapse --table    only show what is there; missing arms are named
+    python -m benchmarks.collapse --part 1/2       every second arm, for a core; another call takes --part 2/2
+
+The first stage of the recipe optimus, on sentences of 4 to 12 words of the parts of Yelp (benchmarks/sentences.py), three seeds;
+figures are of 1,000 other sentences, with 100 draws of each. They are kept in benchmarks/results under the hash of the recipe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.arms import Arm, done, run
+from benchmarks.results import record, recorded, spread
+from benchmarks.sentences import YELP
+from weft.files import read_json
+from weft.recipe import RecipeError
+from weft.run import load
+
+SEEDS = (1, 2, 3)
+_AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
+_FREE = "objective.free_bits={type: floor, nats: %s}"
+ARMS: dict[str, tuple[str, ...]] = {
+    "no z (a language model)": ("structure.injections=[]", *_AT_ONCE),
+    "beta 1 from the start": _AT_ONCE,
+    "schedule": (_FREE % 0,),
+    "schedule, 0.1 nats free": (_FREE % 0.1,),
+    "schedule, 0.5 nats free": (_FREE % 0.5,),
+    "schedule, 0.5 free, slot alone": (_FREE % 0.5, "structure.injections=[latent-slot]"),
+    "schedule, 0.5 free, embedding alone": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
+    "schedule, 0.5 free, by place": (
+        _FREE % 0.5,
+        "structure.pooler={type: by-place, places: 13}",
+        "structure.injections=[{type: latent-by-place, places: 13}]",
+    ),
+}
+FIGURES = {
+    "active_units": "active units of 32",
+    "kl": "KL",
+    "mutual_information": "mutual information",
+    "reconstruction": "reconstruction",
+    "negative_elbo": "-ELBO",
+    "iw_word_perplexity": "perplexity, a word",
+    "bleu": "BLEU of what is written again",
+}
+
+
+def arm(name: str, seed: int) -> Arm:
+    metrics = "evaluate={every: 0, rows: 500, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
+    changes = (f"seed={seed}", *YELP.data(), "stages=[]", metrics, *ARMS[name])
+    return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
+
+
+def judge(one: Arm) -> None:
+    """Evaluate a run that is done on sentences that it has not seen, and keep the figures."""
+    folder = one.folder()
+    usage = read_json(folder / "usage.json")
+    figures = {key: value for key, value in load(folder).judge("test").figures.items() if isinstance(value, int | float)}
+    record(folder.name, {"figures": figures, **{key: usage[key] for key in ("seconds", "cpu_seconds", "peak_memory")}})
+
+
+def results(name: str) -> list[dict[str, Any]]:
+    return [found for seed in SEEDS if (found := recorded(arm(name, seed).folder().name)) is not None]
+
+
+def table() -> str:
+    heads = ["", "seeds", *FIGURES.values(), "minutes of a core", "memory, MB"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name in ARMS:
+        found = results(name)
+        cells = [spread([one["figures"][key] for one in found if key in one["figures"]]) for key in FIGURES]
+        cells += [spread([one["cpu_seconds"] / 60 for one in found]), spread([one["peak_memory"] / 1e6 for one in found], 0)]
+        lines.append(f"| {' | '.join([name, f'{len(found)} of {len(SEEDS)}' if found else 'missing', *cells])} |")
+    return "\n".join(lines)
+
+
+def draw(file: Path) -> None:
+    """How much z tells beside how usual texts are to the model: each seed a point."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.5))
+    for name in ARMS:
+        if found := [one["figures"] for one in results(name)]:
+            x, y = ([one[key] for one in found] for key in ("mutual_information", "iw_word_perplexity"))
+            axes.scatter(x, y, label=name)
+    if found := [one for name in ARMS for one in results(name)]:
+        most = found[0]["figures"]["mutual_information_most"]
+        axes.axvline(most, color="grey", linestyle="--", linewidth=1)
+        axes.annotate("log N", (most, axes.get_ylim()[1]), ha="right", va="top", fontsize=8)
+    axes.set(xlabel="mutual information of z and text, nats", ylabel="perplexity of a word", title="What using z costs")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", action="store_true", help="only show the table")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many minutes")
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/collapse.png"))
+    parser.add_argument("--part", default="1/1", help="I/N: of the arms, every N-th from the I-th")
+    chosen = parser.parse_args()
+    first, every = map(int, chosen.part.split("/"))
+    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+    try:
+        queue = [arm(name, seed) for seed in SEEDS for name in ARMS]
+        for one in [] if chosen.table else islice(queue, first - 1, None, every):
+            if recorded(one.folder().name) is not None or time.monotonic() > end:
+                continue
+            if done(one.folder()) or run(one):
+                judge(one)
+            else:
+                failed.append(one.name)
+    except (OSError, RecipeError) as missing:
+        raise SystemExit(f"yelp is not under WEFT_DATA: {missing}") from None
+    print(table())
+    draw(chosen.picture)
+    raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
