@@ -5,7 +5,8 @@
     python -m benchmarks.collapse --part 1/2       every second arm, for a core; another call takes --part 2/2
 
 The first stage of the recipe optimus, on sentences of 4 to 12 words of the parts of Yelp (benchmarks/sentences.py), three seeds;
-figures are of 1,000 other sentences, with 100 draws of each. They are kept in benchmarks/results under the hash of the recipe.
+figures are of the sentences of that length in the part for tests, with 100 draws of each. They are kept in benchmarks/results
+under the hash of the recipe.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ FIGURES = {
 
 
 def arm(name: str, seed: int) -> Arm:
-    metrics = "evaluate={every: 0, rows: 500, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
+    metrics = "evaluate={every: 0, rows: 1000, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
     changes = (f"seed={seed}", *YELP.data(), "stages=[]", metrics, *ARMS[name])
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
 

@@ -319,7 +319,7 @@ def _misspell(word: str, rng: random.Random) -> str:
     ways = [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1) if word[i] != word[i + 1]]
     ways += [word[:i] + word[i + 1 :] for i in range(1, len(word)) if len(word) > 3]
     ways += [word + (word[-1] if word[-1:].isalnum() else "x")]
-    return rng.choice([way for way in ways if re.fullmatch(r"[a-z][\w.*-]*", way)] or [word + "x"])
+    return rng.choice([way for way in ways if re.fullmatch(r"[a-z][\w.*-]*", way)] or ["x" + word])
 
 
 # --------------------------------------------------------------------------------------------------------- judgement

@@ -35,10 +35,10 @@ from weft.recipe import (
     Problem,
     Reader,
     RecipeError,
+    change,
     dump_options,
     from_plain,
     nearest,
-    override,
     parse,
     read_file,
     resolve,
@@ -395,8 +395,7 @@ def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = T
 
 def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] = (), *, files: bool = True) -> Run:
     root = parse(text, shown)
-    for assignment in overrides:
-        override(root, assignment)
+    change(root, overrides)
     return read_tree(resolve(root), folder, files=files)
 
 

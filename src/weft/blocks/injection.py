@@ -69,8 +69,8 @@ class LatentByPlace(Injection):
 
     x_t <- x_t + W_t z
 
-    The maps start with variance 1 / P. With the pooler by-place, which has a map for each place of what is read, a short text is written again from z after a few
-    hundred updates: words need not be counted by a recurrent network, or found by attention.
+    The maps start with variance 1 / P. With the pooler by-place, which has a map for each place of what is read, a short text is
+    written again from z after a few hundred updates: words need not be counted by a recurrent network, or found by attention.
 
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
 

@@ -2,6 +2,7 @@
 
 from weft.recipe.override import override
 from weft.recipe.part import Part
+from weft.recipe.preset import change
 from weft.recipe.read import Reader
 from weft.recipe.reference import once, resolve
 from weft.recipe.text import parse, read_file
@@ -15,6 +16,7 @@ __all__ = [
     "Problem",
     "Reader",
     "RecipeError",
+    "change",
     "dump",
     "dump_options",
     "from_plain",

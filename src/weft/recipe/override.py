@@ -13,17 +13,20 @@ def override(root: Node, assignment: str) -> None:
     """
     path, equals, text = assignment.partition("=")
     path = path.strip()
-    steps = path.split(".")
     try:
-        if not equals or not all(steps):
+        if not equals or not all(path.split(".")):
             raise RecipeError([Problem(COMMAND_LINE, shorten(assignment), "an override is path=value, as in learning.steps=100")])
-        value = parse_value(text, path)
-        node = root
-        for i, step in enumerate(steps[:-1]):
-            node = _child(node, step, steps[:i])
-        _assign(node, steps, value)
+        assign(root, path, parse_value(text, path))
     except RecipeError as error:
         root.problems += error.problems
+
+
+def assign(root: Node, path: str, value: Node) -> None:
+    """Put a value at a path; what is not there on the way becomes a mapping."""
+    steps, node = path.split("."), root
+    for i, step in enumerate(steps[:-1]):
+        node = _child(node, step, steps[:i])
+    _assign(node, steps, value)
 
 
 def _child(node: Node, step: str, above: list[str]) -> Node:

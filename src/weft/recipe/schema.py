@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import TypeAdapter
 
 from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of, spoken
+from weft.recipe.preset import PRESETS
 from weft.recipe.write import dump
 
 _REFERENCE = {"$ref": "#/$defs/reference"}
@@ -18,6 +19,8 @@ def schema(root: Callable[..., Any]) -> dict[str, Any]:
     """The schema of a recipe whose top-level keys are the options of ``root``."""
     defs: dict[str, Any] = {"reference": {"type": "string", "pattern": r"^\$\{[^${}]*[^${}\s][^${}]*\}$"}}
     top = _options(root, defs)
+    changes = {"type": "object", "additionalProperties": {"type": "object"}}
+    top["properties"][PRESETS] = {"description": "Named sets of changes, path: value; preset=name takes one.", **changes}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "weft recipe",

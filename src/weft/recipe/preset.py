@@ -1,0 +1,57 @@
+"""Presets: named sets of changes that stand in a recipe, and ``preset=name`` on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.recipe.override import assign, override
+from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, nearest
+
+PRESETS, PRESET = "presets", "preset"
+
+
+def change(root: Node, assignments: Sequence[str]) -> None:
+    """Apply ``path=value`` after ``path=value`` to a tree; ``preset=name`` comes before the others, wherever it stands.
+
+    A mistake is noted in ``root.problems``.
+    """
+    sets = root.value.pop(PRESETS, None) if isinstance(root.value, dict) else None
+    wanted = [text.partition("=")[2].strip() for text in assignments if text.partition("=")[0].strip() == PRESET]
+    try:
+        known = _known(sets)
+        if len(wanted) > 1:
+            raise RecipeError([Problem(COMMAND_LINE, PRESET, f"{len(wanted)} presets are asked for: give one")])
+        for name in wanted:
+            for path, value in _changes(name, known).items():
+                _assign(root, path, value)
+    except RecipeError as error:
+        root.problems += error.problems
+    for text in assignments:
+        if text.partition("=")[0].strip() != PRESET:
+            override(root, text)
+
+
+def _known(sets: Node | None) -> dict[str, Node]:
+    """The presets of a recipe; all of them must have the right form, also those that are not asked for."""
+    if sets is None or sets.value is BROKEN:
+        return {}
+    wrong = [sets] if not isinstance(sets.value, dict) else [n for n in sets.value.values() if not isinstance(n.value, dict)]
+    if wrong:
+        form = "a preset is a mapping of changes, as in presets: {small: {learning.steps: 100}}"
+        raise RecipeError([Problem(node.where, PRESETS, form) for node in wrong])
+    return sets.value
+
+
+def _assign(root: Node, path: str, value: Node) -> None:
+    try:
+        assign(root, path, value)
+    except RecipeError as error:  # it stands in the recipe, not on the command line
+        raise RecipeError([Problem(value.where, problem.path, problem.text) for problem in error.problems]) from None
+
+
+def _changes(name: str, known: dict[str, Node]) -> dict[str, Node]:
+    if name not in known:
+        there = f"it has: {', '.join(known)}" if known else "it has none"
+        text = f"the recipe has no preset {name!r} ({there}){nearest(name, known)}"
+        raise RecipeError([Problem(COMMAND_LINE, PRESET, text)])
+    return known[name].value

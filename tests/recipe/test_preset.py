@@ -1,0 +1,56 @@
+"""Presets: named sets of changes in a recipe."""
+
+from __future__ import annotations
+
+import pytest
+
+PRESETS = """
+presets:
+  paper: {learning.steps: 7000, "learning.optimizer": {type: sgd, lr: 0.5}, seed: 9}
+  test:
+    learning.steps: 3
+"""
+
+
+@pytest.fixture
+def recipe(small: str) -> str:
+    return small + PRESETS
+
+
+def test_a_preset_is_applied_when_it_is_asked_for(read, recipe: str, small: str) -> None:
+    plain = read(small).dump()
+    assert read(recipe).dump() == plain
+    paper = read(recipe, ["preset=paper"]).dump()
+    assert (paper["learning"]["steps"], paper["seed"], paper["learning"]["optimizer"]["type"]) == (7000, 9, "sgd")
+    assert read(recipe, ["preset=test"]).dump() == {**plain, "learning": {**plain["learning"], "steps": 3}}
+    assert "presets" not in paper
+
+
+@pytest.mark.parametrize("order", [("preset=paper", "seed=4"), ("seed=4", " preset = paper")])
+def test_other_assignments_win_wherever_they_stand(read, recipe: str, order: tuple[str, str]) -> None:
+    dump = read(recipe, order).dump()
+    assert (dump["seed"], dump["learning"]["steps"]) == (4, 7000)
+
+
+def test_mistakes_of_a_name(mistakes, recipe: str, small: str) -> None:
+    assert mistakes(recipe, ["preset=papers"]) == [
+        "command line: preset: the recipe has no preset 'papers' (it has: paper, test); did you mean 'paper'?"
+    ]
+    assert mistakes(small, ["preset=paper"]) == ["command line: preset: the recipe has no preset 'paper' (it has none)"]
+    assert mistakes(recipe, ["preset=paper", "preset=test"]) == ["command line: preset: 2 presets are asked for: give one"]
+
+
+@pytest.mark.parametrize("presets", ["presets: [paper]", "presets: {paper: 3}", "presets:\n  paper: [seed=3]"])
+def test_the_form_is_checked_also_when_no_preset_is_asked_for(mistakes, small: str, presets: str) -> None:
+    (told,) = mistakes(small + "\n" + presets)
+    assert told.endswith("presets: a preset is a mapping of changes, as in presets: {small: {learning.steps: 100}}")
+
+
+def test_a_mistake_in_a_preset_is_shown_at_its_line(read, mistakes, small: str) -> None:
+    lines = len(small.rstrip("\n").split("\n"))
+    text = small.rstrip("\n") + "\npresets:\n  a: {learning.stesp: 3}\n  b:\n    learning.steps.x: 3\n"
+    read(text)  # what is not asked for is not looked into
+    (told,) = mistakes(text, ["preset=a"])
+    assert f":{lines + 2}: learning.stesp" in told and "did you mean 'steps'?" in told
+    (told,) = mistakes(text, ["preset=b"])
+    assert f":{lines + 4}: learning.steps: nothing can be set below the plain value" in told
