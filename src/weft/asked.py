@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft.batch import Field, Info
-from weft.slots import Continues
+from weft.slots import Codec, Continues, Objective
 
 Asked = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """A row to be answered: its only text; all its texts in order, or one text with tabs between them; or the texts by field."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a row is read: its fields with their tokenizers, and what is asked about it."""
+
+    codec: Codec
+    objective: Objective
+
+
+def is_pair(asked: Asked) -> bool:
+    """Whether a row has two texts or more, where one is usual."""
+    if isinstance(asked, Mapping):
+        return "first" in asked or "second" in asked
+    return "\t" in asked if isinstance(asked, str) else len(asked) > 1
 
 
 def wanted(info: Info) -> list[Field]:

@@ -308,11 +308,11 @@ def predict(
     assert trained.codec is not None
     info = trained.codec.info
     kinds = {name: f.kind for name, f in info.fields.items()}
-    cells = (_cells(info, line, number) for number, line in enumerate(lines_of(file), 1))
+    cells = (_cells(trained, line, number) for number, line in enumerate(lines_of(file), 1))
     for row, answer in together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
-            texts = {name: text.split("\t") if kinds[name] == "texts" else text for name, text in row.items()}
+            texts = {name: text.split("\t") if kinds.get(name) == "texts" else text for name, text in row.items()}
             print(json.dumps({**texts, "answer": answer.value(), **shares}, ensure_ascii=False))
         else:
             print(answer.text.replace("\t", " | "))
@@ -321,11 +321,9 @@ def predict(
         say(trained.said_cut(trained.cut))
 
 
-def _cells(info: Any, line: str, number: int) -> dict[str, str]:
-    from weft.asked import cells_of
-
+def _cells(run: Run, line: str, number: int) -> dict[str, str]:
     try:
-        return cells_of(info, line)
+        return run.cells(line)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from None
 
