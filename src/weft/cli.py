@@ -34,6 +34,7 @@ from weft.console import (
     search_for,
     together,
 )
+from weft.files import finite
 from weft.latent_commands import latent
 
 if TYPE_CHECKING:
@@ -384,11 +385,12 @@ def evaluate(
     about = judged.about(trained.judging().metrics)
     figures = {**judged.figures, **written}
     if not files:
-        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
+        told = {"format": FORMAT, "split": judged.split, **figures, **about}
+        write_json(run / f"metrics-{judged.split}.json", finite(told))
         if trouble := draw_classes(trained, judged, run):
             say(trouble)
     if as_json:
-        print(json.dumps({**figures, **about}, indent=2))
+        print(json.dumps(finite({**figures, **about}), indent=2))
     else:
         print("\n".join([show_intervals(figures, about["intervals"], judged.signatures), *judged.remarks]))
 
@@ -496,7 +498,7 @@ def prompt(
         found.write(out)
         say(f"{len(found.rows)} predictions are in {out}")
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         print(show_intervals(found.judged().figures, found.intervals(), {}))
 
@@ -550,7 +552,7 @@ def compare(
 
     found = compare_runs(runs, out)
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         found.print()
 
@@ -581,7 +583,7 @@ def sweep(
         say(f"stopped; everything so far is in {folder}. Go on with: {shlex.join(again)}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         found.print()
         say(f"the table is in {folder / 'table.md'}")

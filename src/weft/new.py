@@ -178,6 +178,11 @@ class _Column:
         return all(map(_NUMBER.fullmatch, self.cells))
 
     @property
+    def measured(self) -> bool:
+        """Whether the cells are numbers on a scale: with fractions; few whole ones, also as 0.0 and 1.0, are names of classes."""
+        return self.numeric and "." in "".join(self.cells) and not (self.is_label and all(float(c) % 1 == 0 for c in self.cells))
+
+    @property
     def kinds(self) -> int:
         return len(set(self.cells))
 
@@ -237,7 +242,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     texts = [c for c in columns if c in texts[:2]]
     labels = [c for c in columns if c not in texts and c.is_label and c.kinds > 1 and c.name.lower() not in ("id", "split")]
     label = next((c for c in labels if c.name.lower() in LABEL), labels[-1] if labels else None)
-    number = next((c for c in columns if c not in texts and c.numeric and c.kinds > 1 and "." in "".join(c.cells)), None)
+    number = next((c for c in columns if c not in texts and c.measured and c.kinds > 1), None)
     if number is not None and (label is None or label is number):
         label = number
     named = ", ".join(names)

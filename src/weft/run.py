@@ -148,6 +148,11 @@ class Run:
     ) -> Iterator[list[Hypothesis]]:
         """The hypotheses for each text, best first, as they are found. A language model goes on from the text."""
         codec = self._ready()
+        if Decodes not in self.model.provides():
+            raise ValueError(f"{self.name} has nothing that writes text: ask it with predict")
+        if isinstance(texts, str):
+            raise ValueError(f"give a list of texts: generate([{texts[:40]!r}])")
+        texts = (_a_text(text, number) for number, text in enumerate(texts, 1))
         searcher: Any = self.judging().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
         given = read_apart(self.model, codec.info)
@@ -218,6 +223,8 @@ class Run:
         search = self.judging().search
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
+        if not set(objective.needs) <= set(self.model.provides()):
+            raise ValueError(f"{self.name} says nothing of a text: for its vector there is weft embed")
         done, masked = 0, with_masks(codec) if objective.fills else None
         for group in _batched((self.cells(text) for text in texts), batch):
             readings = [self.reading(row) for row in group]
@@ -353,6 +360,12 @@ def _ask(objective: Objective, example: Example, number: int) -> Instance | None
         return objective.ask(example)
     except ValueError as error:
         raise ValueError(f"row {number} of those asked: {error}") from None
+
+
+def _a_text(text: Any, number: int) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"text {number} is {str(text)[:40]!r}, a {type(text).__name__}: give texts")
+    return text
 
 
 def _has_words(info: Info, row: Mapping[str, str]) -> bool:
