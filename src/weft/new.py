@@ -337,8 +337,10 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
     room = published.layout.field(published.config).length - 8
+    windows = made.source == "questions" and room >= 64  # of fewer tokens, a question may take all
     together = made.source in ("sentence-pairs", "multiple-choice", "questions")
-    most = min(256, max(1, room // 2 if together else room))
+    most = 4000 if windows else min(256, max(1, room // 2 if together else room))
+    objective = f"{{type: span, window: {min(384, room)}}}   # long contexts in windows" if windows else tuning.objective
     steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
     place = _places([name], folder) if Path(name).exists() else name
     mean = (published.path / POOLING).is_file() and tuning.task in ("classify", "choose")
@@ -359,7 +361,7 @@ structure:                         # how it is computed
   from: {place}
   task: {tuning.task}{chr(10) + "  pooler: mean" if mean else ""}
 
-objective: {tuning.objective}
+objective: {objective}
 
 learning:                          # how the weights move; to train the head alone: phases with train (docs/models.md)
   type: gradient

@@ -12,6 +12,7 @@ from weft.batch import Info
 from weft.build import choose_device
 from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
 from weft.data.published import Published as PublishedTokenizer
+from weft.generate.front import positions
 from weft.learning import Gradient
 from weft.models import Published, load
 from weft.objectives import (
@@ -28,6 +29,9 @@ from weft.objectives import (
 from weft.run import Run
 from weft.said import beginning, check_padding, ends_of, special_of, with_generation
 from weft.slots import Chooses, Classifies, Codec, Decodes, Fills, Points, Relates, Tags, Tokenizer
+
+ANY_LENGTH = 1_000_000
+"""Of a text that is read in windows."""
 
 
 def is_published(place: str | Path) -> bool:
@@ -54,6 +58,10 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         model.target = codec.info[model.target.name]  # it was built before its ids were known
     goals = [(goal, source, file) for need, goal, source, file in _GOALS if need in model.provides()]
     objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
+    if objective is SpanAnswer:  # contexts of any length, in windows
+        objective = partial(SpanAnswer, window=positions(model))
+        fields = {**codec.info.fields, "context": replace(codec.info["context"], length=ANY_LENGTH)}
+        codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
     if objective is MaskedLM and tokenizer.special.mask < 0:
