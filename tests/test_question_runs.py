@@ -182,9 +182,14 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         (files / f"{name}.json").write_text(json.dumps(content))
     (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: answer}"
-    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=250, rate=3e-3)
+    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
     with pytest.raises(ValueError, match="positions"):
         run.train(tmp_path / "whole", quiet=True)
-    text = run.to_yaml().replace("window: null", "window: 24").replace("stride: 128", "stride: 10")
+    text = (
+        run.to_yaml()
+        .replace("window: null", "window: 24")
+        .replace("stride: 128", "stride: 14")
+        .replace("batch: 600", "batch: 3000")
+    )
     judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True)
     assert judged.figures["answer_f1"] > 0.9
