@@ -167,3 +167,29 @@ def test_new_guesses_questions(files: Path, tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text('{"data": []}')
     with pytest.raises(ValueError, match=r"read as SQuAD's questions, but: it has none"):
         guess([str(tmp_path / "train.json")])
+
+
+def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path) -> None:
+    """Contexts of 60 tokens and more, of which the network has 24 positions: what was asked for stands behind them."""
+    rng = np.random.default_rng(0)
+    for name in ("train", "valid"):
+        content = json.loads((files / f"{name}.json").read_text())
+        for paragraph in content["data"][0]["paragraphs"]:
+            before = "today . " * int(rng.integers(20, 40))
+            paragraph["context"] = before + paragraph["context"]
+            for answer in (answer for question in paragraph["qas"] for answer in question["answers"]):
+                answer["answer_start"] += len(before)
+        (files / f"{name}.json").write_text(json.dumps(content))
+    (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: answer}"
+    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
+    with pytest.raises(ValueError, match="positions"):
+        run.train(tmp_path / "whole", quiet=True)
+    text = (
+        run.to_yaml()
+        .replace("window: null", "window: 24")
+        .replace("stride: 128", "stride: 14")
+        .replace("batch: 600", "batch: 3000")
+    )
+    judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True)
+    assert judged.figures["answer_f1"] > 0.9

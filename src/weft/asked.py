@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from weft.batch import Field, Info
-from weft.slots import Continues
+from weft.batch import PLACES, Field, Info
+from weft.slots import Codec, Continues, Objective
 
 Asked = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """A row to be answered: its only text; all its texts in order, or one text with tabs between them; or the texts by field."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a row is read: its fields with their tokenizers, and what is asked about it."""
+
+    codec: Codec
+    objective: Objective
+
+
+def is_pair(asked: Asked) -> bool:
+    """Whether a row has two texts or more, where one is usual."""
+    if isinstance(asked, Mapping):
+        return "first" in asked or "second" in asked
+    return "\t" in asked if isinstance(asked, str) else isinstance(asked, Sequence) and len(asked) > 1
 
 
 def wanted(info: Info) -> list[Field]:
@@ -28,8 +44,10 @@ def read_apart(model: Any, info: Info) -> Field | None:
 def cells_of(info: Info, asked: Asked) -> dict[str, str]:
     """The cells of a row. Raises ValueError where texts are missing or too many."""
     fields = wanted(info)
+    if isinstance(asked, bytes) or not isinstance(asked, str | Sequence | Mapping):
+        raise ValueError(f"a row of this run has {_names(fields)}, but {_short(asked)} is a {type(asked).__name__}: give texts")
     if isinstance(asked, Mapping):
-        row = {name: value if isinstance(value, str) else _joined(value, "\t") for name, value in asked.items()}
+        row = {name: _cell(value) for name, value in asked.items()}
     elif len(fields) == 1 and fields[0].kind != "texts":
         row = {fields[0].name: asked if isinstance(asked, str) else _alone(fields[0], asked)}
     else:
@@ -39,6 +57,10 @@ def cells_of(info: Info, asked: Asked) -> dict[str, str]:
             raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there is no {f.name}")
         if f.kind == "texts" and row[f.name].count("\t") < 1:
             raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there are not two {f.name} or more")
+        if f.kind == "texts" and (number := row[f.name].count("\t") + 1) > len(PLACES):
+            raise ValueError(
+                f"in {_short(asked)} there are {number} {f.name}, but a row has at most {len(PLACES)}: leave some out"
+            )
         if f.words:  # as the files have them: one blank between two words
             row[f.name] = " ".join(word for word in row[f.name].replace("\t", " ").split(" ") if word)
     return row
@@ -48,11 +70,11 @@ def _in_order(fields: Sequence[Field], parts: Sequence[str | Sequence[str]]) -> 
     """The first parts belong to the first fields; a field of several texts has all that are left."""
     *alone, last = fields
     if last.kind == "texts" and len(parts) > len(alone) + 1:
-        parts = [*parts[: len(alone)], [str(part) for part in parts[len(alone) :]]]
+        parts = [*parts[: len(alone)], [_text(part) for part in parts[len(alone) :]]]
     if len(parts) != len(fields):
         given = "one text" if len(parts) == 1 else f"{len(parts)} texts"
         raise ValueError(f"{given}, but {len(fields)} are wanted ({_names(fields)}), with a tab between them")
-    return {f.name: part if isinstance(part, str) else _joined(part, "\t") for f, part in zip(fields, parts, strict=True)}
+    return {f.name: _cell(part) for f, part in zip(fields, parts, strict=True)}
 
 
 def _alone(field: Field, asked: Sequence[str]) -> str:
@@ -60,11 +82,24 @@ def _alone(field: Field, asked: Sequence[str]) -> str:
         return _joined(asked, " ")
     if len(asked) != 1:
         raise ValueError(f"a row of this run has one {field.name}, but {_short(asked)} has {len(asked)} texts")
-    return asked[0]
+    return _cell(asked[0])
+
+
+def _cell(value: str | Sequence[str]) -> str:
+    return _joined(value, "\t") if isinstance(value, Sequence) and not isinstance(value, str | bytes) else _text(value)
 
 
 def _joined(parts: Sequence[str], mark: str) -> str:
-    return mark.join(str(part).replace(mark, " ") for part in parts)
+    return mark.join(_text(part).replace(mark, " ") for part in parts)
+
+
+def _text(value: Any) -> str:
+    """A text, or a number as one."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, int | float) or value != value:
+        raise ValueError(f"{value!r} ({type(value).__name__}) stands where a text should be: leave the row out, or give a text")
+    return str(value)
 
 
 def _names(fields: Sequence[Field]) -> str:

@@ -527,7 +527,9 @@ def _sequences(rows: Sequence[np.ndarray | Marked]) -> Seq:
     marked = [row for row in rows if isinstance(row, Marked)]
     if not marked:
         return ids
-    return ids.mark(**{mark: _pad_marks([row.marks[mark] for row in marked], ids.width) for mark in marked[0].marks})
+    blank = {name: mark[:0] for name, mark in marked[0].marks.items()}  # of a row without marks they are 0
+    every = [row.marks if isinstance(row, Marked) else blank for row in rows]
+    return ids.mark(**{name: _pad_marks([marks[name] for marks in every], ids.width) for name in blank})
 
 
 def _ragged(values: Sequence[Several], name: str) -> Ragged:

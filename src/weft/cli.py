@@ -34,6 +34,7 @@ from weft.console import (
     search_for,
     together,
 )
+from weft.files import finite
 from weft.latent_commands import latent
 
 if TYPE_CHECKING:
@@ -308,11 +309,11 @@ def predict(
     assert trained.codec is not None
     info = trained.codec.info
     kinds = {name: f.kind for name, f in info.fields.items()}
-    cells = (_cells(info, line, number) for number, line in enumerate(lines_of(file), 1))
+    cells = (_cells(trained, line, number) for number, line in enumerate(lines_of(file), 1))
     for row, answer in together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
-            texts = {name: text.split("\t") if kinds[name] == "texts" else text for name, text in row.items()}
+            texts = {name: text.split("\t") if kinds.get(name) == "texts" else text for name, text in row.items()}
             print(json.dumps({**texts, "answer": answer.value(), **shares}, ensure_ascii=False))
         else:
             print(answer.text.replace("\t", " | "))
@@ -321,11 +322,9 @@ def predict(
         say(trained.said_cut(trained.cut))
 
 
-def _cells(info: Any, line: str, number: int) -> dict[str, str]:
-    from weft.asked import cells_of
-
+def _cells(run: Run, line: str, number: int) -> dict[str, str]:
     try:
-        return cells_of(info, line)
+        return run.cells(line)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from None
 
@@ -386,11 +385,12 @@ def evaluate(
     about = judged.about(trained.judging().metrics)
     figures = {**judged.figures, **written}
     if not files:
-        write_json(run / f"metrics-{judged.split}.json", {"format": FORMAT, "split": judged.split, **figures, **about})
+        told = {"format": FORMAT, "split": judged.split, **figures, **about}
+        write_json(run / f"metrics-{judged.split}.json", finite(told))
         if trouble := draw_classes(trained, judged, run):
             say(trouble)
     if as_json:
-        print(json.dumps({**figures, **about}, indent=2))
+        print(json.dumps(finite({**figures, **about}), indent=2))
     else:
         print("\n".join([show_intervals(figures, about["intervals"], judged.signatures), *judged.remarks]))
 
@@ -501,7 +501,7 @@ def prompt(
         found.write(out)
         say(f"{len(found.rows)} predictions are in {out}")
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         print(show_intervals(found.judged().figures, found.intervals(), {}))
 
@@ -555,7 +555,7 @@ def compare(
 
     found = compare_runs(runs, out)
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         found.print()
 
@@ -586,7 +586,7 @@ def sweep(
         say(f"stopped; everything so far is in {folder}. Go on with: {shlex.join(again)}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
         found.print()
         say(f"the table is in {folder / 'table.md'}")

@@ -163,6 +163,7 @@ def figures_of(metrics: Any, path: Path) -> dict[str, float]:
     split, valid = metrics.get("split", "test"), metrics.get("valid")
     found = {f"{split} {name}": v for name, v in metrics.items() if name not in ("format", "split", "valid")}
     found |= {f"valid {name}": v for name, v in (valid if isinstance(valid, dict) else {}).items()}
+    found = {name: math.nan if v is None else v for name, v in found.items()}  # not defined: see files.finite
     return {name: v for name, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 

@@ -197,7 +197,9 @@ def _write_frame(run: Any, file: Path) -> None:
             special_tokens=[(names[i], i) for i in sorted({*first, *frame.between, *last})],
         )
         inner.save(str(file))
-    said = {f"{key}_token": names[number] for key, number in vars(special).items() if 0 <= number < len(names)}
+    said: dict[str, Any] = {f"{key}_token": names[i] for key, i in vars(special).items() if 0 <= i < len(names)}
+    if frame.segments and read_json(file.with_name("config.json")).get("type_vocab_size", 0) > 1:
+        said["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]  # else transformers leaves segments out
     write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **said})
 
 

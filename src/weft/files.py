@@ -1,7 +1,7 @@
 """Files that are either old or new, never half: text and JSON, and logs of one JSON document per line.
 
 A file is written beside its place, flushed to the disk, and renamed over the old one. JSON is as Python writes it: NaN and
-Infinity are kept, so that what is read equals what was written.
+Infinity are kept, so that what is read equals what was written; ``finite`` takes them out of what other programs read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import functools
 import hashlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,15 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, document: Any) -> None:
     """Replace a file by a JSON document. A crash leaves the old document or the new."""
     _replace(path, (_json(document, path, indent=2) + "\n").encode())
+
+
+def finite(document: Any) -> Any:
+    """The document with null for what no number is (NaN, Infinity): other programs refuse these in JSON."""
+    if isinstance(document, dict):
+        return {name: finite(part) for name, part in document.items()}
+    if isinstance(document, list | tuple):
+        return [finite(part) for part in document]
+    return None if isinstance(document, float) and not math.isfinite(document) else document
 
 
 def read_json(path: str | Path) -> Any:

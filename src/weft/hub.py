@@ -37,7 +37,7 @@ def find_model(name: str | Path) -> Path:
 def _fetch(name: str, path: Path) -> Path:
     known = f"there is no file or folder {path.absolute()}, and no packaged model of that name ({', '.join(PACKAGED)})"
     try:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import constants, errors, snapshot_download
     except ImportError:
         raise ValueError(f"{known}; to look on the hub: pip install 'weft[hub]'") from None
     repository, _, revision = name.partition("@")
@@ -47,6 +47,12 @@ def _fetch(name: str, path: Path) -> Path:
         pass
     try:
         return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(WANTED)))
-    except Exception as error:
-        first = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"{known}; the hub could not be asked for {name!r} ({type(error).__name__}: {first[0][:200]})") from None
+    except errors.HfHubHTTPError as error:  # it has answered
+        code = getattr(error.response, "status_code", None)
+        why = "it has no such model, or not this revision, or does not show it to everybody"
+        raise ValueError(f"{known}; the hub was asked for {name!r} and said no ({code}): {why}") from None
+    except Exception:  # of the network, whose errors differ between versions
+        raise ValueError(
+            f"{known}, nor has {name!r} been fetched from the hub to {constants.HF_HUB_CACHE}, and the hub cannot be reached: "
+            "give the model's folder, set HF_HOME to where it was fetched, or connect to the network"
+        ) from None

@@ -178,6 +178,11 @@ class _Column:
         return all(map(_NUMBER.fullmatch, self.cells))
 
     @property
+    def measured(self) -> bool:
+        """Whether the cells are numbers on a scale: with fractions; few whole ones, also as 0.0 and 1.0, are names of classes."""
+        return self.numeric and "." in "".join(self.cells) and not (self.is_label and all(float(c) % 1 == 0 for c in self.cells))
+
+    @property
     def kinds(self) -> int:
         return len(set(self.cells))
 
@@ -237,7 +242,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     texts = [c for c in columns if c in texts[:2]]
     labels = [c for c in columns if c not in texts and c.is_label and c.kinds > 1 and c.name.lower() not in ("id", "split")]
     label = next((c for c in labels if c.name.lower() in LABEL), labels[-1] if labels else None)
-    number = next((c for c in columns if c not in texts and c.numeric and c.kinds > 1 and "." in "".join(c.cells)), None)
+    number = next((c for c in columns if c not in texts and c.measured and c.kinds > 1), None)
     if number is not None and (label is None or label is number):
         label = number
     named = ", ".join(names)
@@ -332,8 +337,10 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
     room = published.layout.field(published.config).length - 8
+    windows = made.source == "questions" and room >= 64  # of fewer tokens, a question may take all
     together = made.source in ("sentence-pairs", "multiple-choice", "questions")
-    most = min(256, max(1, room // 2 if together else room))
+    most = 4000 if windows else min(256, max(1, room // 2 if together else room))
+    objective = f"{{type: span, window: {min(384, room)}}}   # long contexts in windows" if windows else tuning.objective
     steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
     place = _places([name], folder) if Path(name).exists() else name
     mean = (published.path / POOLING).is_file() and tuning.task in ("classify", "choose")
@@ -354,7 +361,7 @@ structure:                         # how it is computed
   from: {place}
   task: {tuning.task}{chr(10) + "  pooler: mean" if mean else ""}
 
-objective: {tuning.objective}
+objective: {objective}
 
 learning:                          # how the weights move; to train the head alone: phases with train (docs/models.md)
   type: gradient

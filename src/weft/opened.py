@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from weft.asked import Reading
 from weft.batch import Info
 from weft.build import choose_device
 from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
@@ -28,6 +29,9 @@ from weft.objectives import (
 from weft.run import Run
 from weft.said import beginning, check_padding, ends_of, special_of, with_generation
 from weft.slots import Chooses, Classifies, Codec, Continues, Decodes, Fills, Points, Relates, Tags, Tokenizer
+
+ANY_LENGTH = 1_000_000
+"""Of a text that is read in windows."""
 
 
 def is_published(place: str | Path) -> bool:
@@ -55,6 +59,10 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         model.target = codec.info[model.target.name]  # it was built before its ids were known
     goals = [(goal, source, file) for need, goal, source, file in _GOALS if need in model.provides()]
     objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
+    if objective is SpanAnswer:  # contexts of any length, in windows
+        objective = partial(SpanAnswer, window=positions(model))
+        fields = {**codec.info.fields, "context": replace(codec.info["context"], length=ANY_LENGTH)}
+        codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
     if objective is MaskedLM and tokenizer.special.mask < 0:
@@ -67,8 +75,19 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     if Decodes in model.provides():
         run.begin = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
     run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
-    run.name = Path(str(name)).name
+    run.name, run.pair = Path(str(name)).name, pair_of(run)
     return run
+
+
+def pair_of(run: Run) -> Reading | None:
+    """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
+    codec, objective = run.codec, next(iter(run.objectives.values()), None)
+    if codec is None or not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
+        return None
+    text, label = codec.info["text"], codec.info["label"]
+    fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
+    info = Info(fields, "first", codec.info.data)
+    return Reading(Codec(info, codec.tokenizers), type(objective)(info, run.model.dim))
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [

@@ -35,13 +35,19 @@ def print_reports(run: Run, reports: list[Report]) -> None:
         print(f"operations  about {_quantity(report.operations)} floating-point operations per round")
         print(f"loss terms  {', '.join(report.terms)}")
         if report.idle:
-            tops = ", ".join(dict.fromkeys(name.rpartition(".")[0] or name for name in report.idle))
-            print(f"not trained {tops}")
+            print(f"not trained {_idle(report.idle)}")
         if trouble := enough_memory(report):
             print(f"warning     {trouble}")
     for trouble in slow_starts(run):
         print(f"warning     {trouble}")
     print(f"{run.name}: valid")
+
+
+def _idle(names: list[str], most: int = 5) -> str:
+    """How many tensors these are, and the first parts that they are of; those of all layers are one."""
+    tops = list(dict.fromkeys(re.sub(r"\b\d+\b", "*", name.rpartition(".")[0] or name) for name in names))
+    more = f" and {len(tops) - most} more" if len(tops) > most else ""
+    return f"{len(names)} tensor{'s' if len(names) > 1 else ''}: {', '.join(tops[:most])}{more}"
 
 
 def slow_starts(run: Run) -> list[str]:

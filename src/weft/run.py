@@ -18,7 +18,7 @@ import weft.blocks
 import weft.models
 import weft.objectives
 import weft.systems  # noqa: F401  (these imports fill the catalog)
-from weft.asked import Asked, cells_of, read_apart
+from weft.asked import Asked, Reading, cells_of, is_pair, read_apart
 from weft.batch import Batch, Clock, Example, Field, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
 from weft.catalog import Build
@@ -92,6 +92,8 @@ class Run:
         self.folder: Path | None = None
         self.begin: tuple[int, ...] | None = None
         """Ids that a text which is written begins with; None = the begin mark, as weft trains it."""
+        self.pair: Reading | None = None
+        """How two texts are read where one is usual: a published classifier does not say whether it is of texts or of pairs."""
         self.cut = 0
         """How many rows that were asked are longer than those of training, so that only their first part was read."""
         self.name = "run"
@@ -146,6 +148,11 @@ class Run:
     ) -> Iterator[list[Hypothesis]]:
         """The hypotheses for each text, best first, as they are found. A language model goes on from the text."""
         codec = self._ready()
+        if Decodes not in self.model.provides():
+            raise ValueError(f"{self.name} has nothing that writes text: ask it with predict")
+        if isinstance(texts, str):
+            raise ValueError(f"give a list of texts: generate([{texts[:40]!r}])")
+        texts = (_a_text(text, number) for number, text in enumerate(texts, 1))
         searcher: Any = self.judging().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
         given = read_apart(self.model, codec.info)
@@ -216,12 +223,15 @@ class Run:
         search = self.judging().search
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
-        done, reading = 0, with_masks(codec) if objective.fills else codec
-        for group in _batched((cells_of(codec.info, text) for text in texts), batch):
-            examples = [example_of(reading, row, self._cut) for row in group]
+        if not set(objective.needs) <= set(self.model.provides()):
+            raise ValueError(f"{self.name} says nothing of a text: for its vector there is weft embed")
+        done, masked = 0, with_masks(codec) if objective.fills else None
+        for group in _batched((self.cells(text) for text in texts), batch):
+            readings = [self.reading(row) for row in group]
+            examples = [example_of(masked or read.codec, row, self._cut) for read, row in zip(readings, group, strict=True)]
             prepared = [
-                _ask(objective, example, number) if _has_words(codec.info, row) else None
-                for number, (row, example) in enumerate(zip(group, examples, strict=True), done + 1)
+                _ask(read.objective, example, number) if _has_words(codec.info, row) else None
+                for number, (read, row, example) in enumerate(zip(readings, group, examples, strict=True), done + 1)
             ]
             kept = [instance for instance in prepared if instance is not None]
             found: Iterator[tuple[Any, list[float]]] = iter(())
@@ -241,6 +251,16 @@ class Run:
                 number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
                 shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
                 yield Answer(text, shares, _kind(prediction) or kind)
+
+    def reading(self, asked: Asked) -> Reading:
+        """How a row is read: as those of training; by a published classifier, as one text or as a pair."""
+        if self.pair is not None and is_pair(asked):
+            return self.pair
+        return Reading(self._ready(), next(iter(self.objectives.values())))
+
+    def cells(self, asked: Asked) -> dict[str, str]:
+        """The cells of a row that is asked. Raises ValueError where texts are missing or too many."""
+        return cells_of(self.reading(asked).codec.info, asked)
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
@@ -340,6 +360,12 @@ def _ask(objective: Objective, example: Example, number: int) -> Instance | None
         return objective.ask(example)
     except ValueError as error:
         raise ValueError(f"row {number} of those asked: {error}") from None
+
+
+def _a_text(text: Any, number: int) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"text {number} is {str(text)[:40]!r}, a {type(text).__name__}: give texts")
+    return text
 
 
 def _has_words(info: Info, row: Mapping[str, str]) -> bool:
@@ -503,4 +529,8 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     if place.origin.is_file() and Decodes in run.model.provides():  # not trained by weft: it begins as it did
         was = read_json(place.origin)
         run.begin = beginning(run.model, codec.info, {**was["config"], **was.get("files", {}).get(GENERATION, {})})
+    if place.origin.is_file():
+        from weft.opened import pair_of
+
+        run.pair = pair_of(run)
     return run

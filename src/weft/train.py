@@ -15,7 +15,7 @@ from weft.build import Plan, build_network, check_evaluation, check_metrics, cho
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display, show_ledger
 from weft.evaluate import Judged
-from weft.files import read_json, write_json
+from weft.files import finite, read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
 from weft.inspect.classes import draw_classes
 from weft.learning import (
@@ -302,7 +302,7 @@ class Training:
         with self.display.waiting("confidence intervals"):
             about = judged.about(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
-        write_json(self.folder.metrics, {"format": FORMAT, "split": split, **judged.figures, **valid, **about})
+        write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.figures, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
         padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}

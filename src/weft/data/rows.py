@@ -59,6 +59,8 @@ def _each(data: Any) -> Iterable[Any]:
 def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
     if isinstance(row, Mapping):
         return {str(name): _there(value) for name, value in row.items()}
+    if not isinstance(row, str | Iterable):
+        raise ValueError(f"a row is {row!r}, a {type(row).__name__}, but must be a text, a tuple, a list or a dict: leave it out")
     cells = (row,) if isinstance(row, str) else tuple(row)
     if len(cells) != len(columns):
         raise ValueError(

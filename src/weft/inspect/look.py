@@ -69,17 +69,17 @@ def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
     """For each text what the run reads, looks at and answers, with the search of its recipe."""
     if run.model is None or run.codec is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
-    codec, model = run.codec, run.model
-    for number, text in enumerate(texts, 1):
+    model, codecs = run.model, [run.codec if run.pair is None else run.reading(text).codec for text in texts]
+    for number, (codec, text) in enumerate(zip(codecs, texts, strict=True), 1):
         width = len(_framed(model, codec, text))
         if width > MOST_TOKENS:
             raise ValueError(
                 f"text {number} has {width} tokens, but at most {MOST_TOKENS} can be looked into: give a shorter one"
             )
     if Decodes not in model.provides():
-        return _answered(run, texts, [look(model, codec, text, top=top) for text in texts])
+        return _answered(run, texts, [look(model, c, text, top=top) for c, text in zip(codecs, texts, strict=True)])
     found = []
-    for text, row in zip(texts, run.search_all(texts), strict=True):
+    for codec, text, row in zip(codecs, texts, run.search_all(texts), strict=True):
         others = [(run.text_of(h), h.score) for h in row] if len(row) > 1 else []
         found.append(replace(look(model, codec, text, row[0], top=top, begin=run.begin), candidates=others))
     return _answered(run, texts, found)

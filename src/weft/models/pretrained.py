@@ -172,7 +172,9 @@ class Published:
 
     def our_tensors(self, structure: Build[Structure]) -> Translated:
         """Its tensors under the names that our structure has for them, and the names that no rule knows."""
-        found = to_ours(self._without_copies(self.tensors(), structure), self.layout.rules(structure))
+        tensors, other = self._with_one_bias(self.tensors())
+        found = to_ours(self._without_copies(tensors, structure), self.layout.rules(structure))
+        found = replace(found, unknown=[*found.unknown, *other])
         table, said = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
         if table is not None and said is not None and len(table) != said:
             raise ValueError(f"{self.path}: config.json: vocab_size is {said}, but there are vectors of {len(table)} tokens")
@@ -196,6 +198,18 @@ class Published:
     def _zero(self, found: Translated) -> list[str]:
         """Our tensors that are 0 where those beside them were found."""
         return [ours for ours, beside in self.layout.zero if beside in found.tensors]
+
+    def _with_one_bias(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+        """The bias of the head for hidden tokens has two names, usually of one tensor. Of two, transformers computes
+        with that of the decoder; the other is told of where it differs."""
+        twice = {
+            name: name.removesuffix("decoder.bias") + "bias"
+            for name in tensors
+            if name.endswith(".decoder.bias") and any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)
+        }
+        other = [one for name, one in twice.items() if one in tensors and not torch.equal(tensors[one], tensors[name])]
+        kept = {name: tensor for name, tensor in tensors.items() if name not in twice}
+        return kept | {one: tensors[name] for name, one in twice.items()}, other
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
         """Old files repeat the tokens' vectors, also as the head's weights: they must be the same, and are left out."""

@@ -1,19 +1,25 @@
-"""Find the answer to a question in a text. L most tokens of an answer; other suffixes: see seq.py."""
+"""Find the answer to a question in a text. L most tokens of an answer, N sequences that are read; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Passage
+from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Passage, Ragged, Several, ids_of
 from weft.catalog import block
 from weft.choices import Count
 from weft.objectives.given import Given
+from weft.seq import Seq
 from weft.slots import Objective, Points, Search
+
+TOGETHER = 64
+"""Windows that are asked at once: a row may have very many."""
 
 
 @block("span")
@@ -27,11 +33,18 @@ class SpanAnswer(Objective):
 
     predicted: argmax of s_i + e_j over i <= j < i + longest, if it is above s_0 + e_0 + threshold; else that there is none
 
-    Devlin et al. 2019, sections 4.2 and 4.3, https://arxiv.org/abs/1810.04805
+    A long context is read in windows, each with the question. In training every window is a question of its own, without an
+    answer where it does not hold the whole answer; the count is then the number of windows. Predicted is the best answer of all
+    windows, compared with the least s_0 + e_0 of them.
+
+    Devlin et al. 2019, sections 4.2 and 4.3, https://arxiv.org/abs/1810.04805; the windows: the code published with it
 
     Args:
         longest: Most tokens of a predicted answer.
         threshold: By how much the best answer must be above that there is none. A large negative number: one is always given.
+        window: Most tokens that are read at once, with the question and what stands around both; at most the positions of the
+            network; rows whose question leaves no room are left out, and counted. None = question and context are read whole.
+        stride: So many tokens of the context after a window's begin, the next one begins; at most as many as fit into one.
 
     Example:
         >>> import numpy as np
@@ -46,13 +59,36 @@ class SpanAnswer(Objective):
 
     needs = (Points,)
 
-    def __init__(self, info: Info, dim: int, *, longest: Count = 30, threshold: float = 0.0):
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        longest: Count = 30,
+        threshold: float = 0.0,
+        window: Count | None = None,
+        stride: Count = 128,
+    ):
         super().__init__(info, dim)
         self.answer = info["answer"]
         if self.answer.kind != "span":
             raise ValueError(f"needs a place in a text, but in the data ({info.data}) the field 'answer' is a {self.answer.kind}")
         self.given = Given(info)
-        self.longest, self.threshold = longest, threshold
+        self.longest, self.threshold, self.window, self.stride = longest, threshold, window, stride
+
+    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The tokens of all windows."""
+        if self.window is None:
+            return super().cost(lengths)
+        size, frame = np.asarray(lengths[self.answer.space], np.int64), self.given.frame
+        around = super().cost(lengths) - size + len(frame.first) + len(frame.between) + len(frame.last)
+        room = np.maximum(self.window - around, 1)
+        step = np.minimum(self.stride, room)
+        number = 1 + np.maximum(0, -(-(size - room) // step))
+        return number * around + size + (number - 1) * (room - step)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"loss": len(batch["text"]) if self.window is not None else len(batch)}
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         frame, before = self.given.frame, len(self.given.frame.first)
@@ -62,27 +98,110 @@ class SpanAnswer(Objective):
             before += len(example[field.name]) + len(frame.between)
         begin, end = (int(place) + before for place in example["answer"]) if len(example["answer"]) else (0, 0)
         size = len(example[self.answer.space])
+        if self.window is not None:
+            windows = self._windows(example, before)
+            return Instance(text=Several(tuple(windows))) if windows else None
         return Instance(text=self.given(example), first=before, size=size, begin=begin, end=end)
 
+    def _windows(self, example: Example, before: int) -> list[Marked]:
+        """What is read of a row, with marks: ``place`` (which token of the context, from 1; 0 = none), ``begin`` and ``end``.
+        None where the question leaves no room."""
+        assert self.window is not None
+        name, context, answer = self.answer.space, example[self.answer.space], example["answer"]
+        room = self.window - (len(self.given(example)) - len(context))
+        found: list[Marked] = []
+        if room < 1:
+            return found
+        for start in window_begins(len(context), room, self.stride):
+            part = context[start : start + room]
+            whole = self.given({**example, name: part})
+            place, begin, end = np.zeros((3, len(whole)), np.int64)
+            place[before : before + len(part)] = np.arange(start, start + len(part)) + 1
+            inside = len(answer) and start <= answer[0] and answer[-1] < start + len(part)
+            first, last = (int(at) - start + before for at in answer) if inside else (0, 0)
+            begin[first] = end[last] = 1
+            marks = whole.marks if isinstance(whole, Marked) else {}
+            found.append(Marked(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
+        return found
+
+    def ask(self, example: Example) -> Instance | None:
+        if (asked := super().ask(example)) is None:
+            around = len(self.given(example)) - len(example[self.answer.space])
+            raise ValueError(
+                f"the question and what stands around it have {around} tokens, so that nothing of the context has room in a "
+                f"window of {self.window}: shorten it"
+            )
+        return asked
+
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        scores = Scores.of(model, batch)
-        begin_B = scores.begin_BT.log_softmax(1).gather(1, batch["begin"][:, None])
-        end_B = scores.end_BT.log_softmax(1).gather(1, batch["end"][:, None])
-        return Loss.of(-(begin_B + end_B).sum(), len(batch))
+        read = Read.of(batch)
+        scores = Scores.at(model, read.text, read.place_NT)
+        begin_N = scores.begin_BT.log_softmax(1).gather(1, read.begin_N[:, None])
+        end_N = scores.end_BT.log_softmax(1).gather(1, read.end_N[:, None])
+        return Loss.of(-(begin_N + end_N).sum(), len(begin_N))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """A passage of each context."""
-        scores = Scores.of(model, batch)
-        best = scores.best(self.longest)
-        none_B = scores.begin_BT[:, 0] + scores.end_BT[:, 0] + self.threshold
-        rows = zip(
-            best.begin_B.tolist(), best.end_B.tolist(), (best.score_B - none_B).tolist(), batch["first"].tolist(), strict=True
-        )
-        name = self.answer.space
-        return [
-            Passage(name, begin - before, end - before, score) if score > 0 else Passage(name, score=score)
-            for begin, end, score, before in rows
-        ]
+        read = Read.of(batch)
+        best: dict[int, tuple[float, int, int]] = {}
+        none: dict[int, float] = {}
+        for rows in torch.arange(read.text.rows, device=read.place_NT.device).split(TOGETHER):
+            scores = Scores.at(model, read.text.select(rows), read.place_NT[rows])
+            found = scores.best(self.longest)
+            ends_2N = torch.stack([found.begin_B, found.end_B])
+            first_N, last_N = read.place_NT[rows].gather(1, ends_2N.T).T - 1
+            none_N = scores.begin_BT[:, 0] + scores.end_BT[:, 0]
+            columns = (read.owner_N[rows], found.score_B, first_N, last_N, none_N)
+            for row, score, first, last, nothing in zip(*(column.tolist() for column in columns), strict=True):
+                if row not in best or score > best[row][0]:
+                    best[row] = (score, first, last)
+                none[row] = min(none.get(row, nothing), nothing)
+        name, answers = self.answer.space, list[Passage]()
+        for row in range(len(batch)):
+            score, first, last = best[row]
+            above = score - none[row] - self.threshold
+            answers.append(Passage(name, first, last, above) if above > 0 else Passage(name, score=above))
+        return answers
+
+
+def window_begins(size: int, room: int, stride: int) -> range:
+    """Where windows of ``room`` tokens begin in a text of ``size``, so that each token is in one."""
+    step = min(stride, room)
+    return range(0, max(1, size - room + step), step)
+
+
+@dataclass(frozen=True)
+class Read:
+    """The sequences of a batch, whole or in windows.
+
+    Args:
+        text: N x T.
+        place_NT: Which token of its context each is, from 1; 0 = none of it.
+        begin_N: Where the answer begins in the sequence.
+        end_N: Where it ends.
+        owner_N: The row that each is of.
+    """
+
+    text: Seq
+    place_NT: Tensor
+    begin_N: Tensor
+    end_N: Tensor
+    owner_N: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> Read:
+        text = batch["text"]
+        if isinstance(text, Ragged):
+            marks = text.seq.marks
+            return cls(text.seq, marks["place"], marks["begin"].argmax(1), marks["end"].argmax(1), text.owner_N)
+        rows = torch.arange(len(batch), device=text.data.device)
+        return cls(text, places(text, batch), batch["begin"], batch["end"], rows)
+
+
+def places(text: Seq, batch: Batch) -> Tensor:
+    """Of rows that are read whole, which token of its context each is, from 1; 0 = none of it."""
+    place_BT = torch.arange(text.width, device=text.data.device) - batch["first"][:, None] + 1
+    return place_BT.where((place_BT > 0) & (place_BT <= batch["size"][:, None]), 0)
 
 
 @dataclass(frozen=True)
@@ -109,13 +228,13 @@ class Scores:
     inside_BT: Tensor
 
     @classmethod
-    def of(cls, model: Any, batch: Batch) -> Scores:
-        hidden = model.encode(batch["text"])
-        place_T = torch.arange(hidden.width, device=hidden.data.device)
-        first_B1 = batch["first"][:, None]
-        inside_BT = (place_T >= first_B1) & (place_T < first_B1 + batch["size"][:, None])
+    def at(cls, model: Any, text: Seq, place_BT: Tensor) -> Scores:
+        """Of sequences, where ``place_BT`` is not 0 in the context."""
+        hidden = model.encode(text)
+        inside_BT = place_BT > 0
+        open_BT = inside_BT | (torch.arange(hidden.width, device=place_BT.device) == 0)
         score_BT2 = model.pointer(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
-        score_BT2 = score_BT2.masked_fill(~(inside_BT | (place_T == 0))[..., None], -torch.inf)
+        score_BT2 = score_BT2.masked_fill(~open_BT[..., None], -torch.inf)
         return cls(score_BT2[..., 0], score_BT2[..., 1], inside_BT)
 
     def best(self, longest: int) -> Best:
