@@ -47,6 +47,7 @@ class Arm:
     def folder(self) -> Path:
         """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
         content = json.dumps(read_run(self.recipe, self.changes).dump(), sort_keys=True)
+        content = content.replace(f"{PLACE.resolve()}/", "")  # where the repository lies makes no other run
         return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 

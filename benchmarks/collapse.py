@@ -119,10 +119,10 @@ def main() -> None:
                 judge(one)
             else:
                 failed.append(one.name)
+        print(table())
+        draw(chosen.picture)
     except (OSError, RecipeError) as missing:
         raise SystemExit(f"yelp is not under WEFT_DATA: {missing}") from None
-    print(table())
-    draw(chosen.picture)
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

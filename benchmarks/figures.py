@@ -1,5 +1,5 @@
 """``make experiments``: every figure that the documentation quotes, one after another (about half an hour on two idle cores, and
-three hours more for the recipes on real data, where WEFT_DATA has them)."""
+ten hours more for what needs real data, where WEFT_DATA has it: arms that are done are not done again)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ COMMANDS = (
     ("likeness of sentences before and after", ["benchmarks.similarity"]),
     ("objectives to pre-train by", ["benchmarks.pretraining"]),
     ("two questions about segments", ["benchmarks.segments"]),
+    ("the toy that CARA is for", ["benchmarks.identifiability"]),
+    ("whether a latent space is used", ["benchmarks.collapse"]),
+    ("texts of a class: what was tried", ["benchmarks.conditional", "--trials"]),
+    ("texts of a class", ["benchmarks.conditional"]),
+    ("captions in two styles", ["benchmarks.conditional", "--corpus", "flickrstyle"]),
 )
 
 

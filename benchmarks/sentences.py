@@ -70,7 +70,7 @@ class Corpus:
             for each, rows in self.cut().items():
                 for name in self.classes:
                     write_text(folder / f"{each}.{name}.txt", "\n".join(text for text, own in rows if own == name) + "\n")
-        return {name: str(file) for name, file in found.items()}
+        return {name: str(file.resolve()) for name, file in found.items()}
 
     def data(self) -> tuple[str, ...]:
         """Changes of a recipe that trains on this corpus."""
