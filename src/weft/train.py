@@ -17,7 +17,7 @@ from weft.display import Display, show_ledger
 from weft.evaluate import Judged
 from weft.files import finite, read_json, write_json
 from weft.folder import FORMAT, FolderError, RunFolder, compare_recipes
-from weft.inspect.classes import draw_classes
+from weft.inspect.classes import draw_classes, has_classes
 from weft.learning import (
     Checkpoint,
     Checkpoints,
@@ -314,8 +314,11 @@ class Training:
         self.network.model.eval()
         self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
         self.run.objectives = self.network.objectives
-        if trouble := draw_classes(self.run, judged, self.folder.path):
-            self.display.say(trouble)
+        if judged.predictions and has_classes(self.run, judged):
+            with self.display.waiting("probabilities of the classes"):
+                trouble = draw_classes(self.run, judged, self.folder.path)
+            if trouble:
+                self.display.say(trouble)
         return judged
 
     def draw_curve(self) -> None:

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from weft.run import Run
 
 
+def has_classes(run: Run, judged: Judged) -> bool:
+    """Whether classes were predicted, and not texts of data that also has classes."""
+    label = run.codec.info.fields.get("label") if run.codec is not None else None
+    return label is not None and label.kind == "label" and {*judged.predictions.values()} <= {*label.labels} != set()
+
+
 def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
     """For classifiers: which classes are confused, and whether probabilities can be trusted. Returns what was in the way."""
-    assert run.codec is not None
-    label = run.codec.info.fields.get("label")
-    if label is None or label.kind != "label" or not judged.predictions:
+    if not has_classes(run, judged) or not judged.predictions:
         return None
-    if not set(judged.predictions.values()) <= set(label.labels):
-        return None  # texts were predicted, of data that also has classes
+    assert run.codec is not None
     rows = sorted(judged.predictions)
     fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
     right = [judged.references[row]["label"] for row in rows]
