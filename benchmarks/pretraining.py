@@ -30,7 +30,7 @@ from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
 LABELS, SEEDS, WAYS = (200, 1000, 5000), (1, 2, 3), ("tuned", "probed")
-STEPS = {200: 100, 1000: 200, 5000: 400}
+STEPS = {200: 60, 1000: 120, 5000: 250}
 _LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropout: 0.1}}"
 _PARTS = "dim: 192, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
 _STACK = f"{{type: transformer, layers: 4, layer: {_LAYER}}}"
