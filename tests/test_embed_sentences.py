@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,19 @@ def test_texts_are_cut_where_theirs_are(bert: Path, tmp_path: Path) -> None:
     assert (vectors.length, vectors.cut) == (6, 1)
     (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 5}')  # as older versions wrote it
     assert open_vectors(tmp_path / "st", "cpu").length == 5
+
+
+def test_texts_are_lower_cased_where_theirs_are(bert: Path, tmp_path: Path) -> None:
+    cased = tmp_path / "cased"
+    shutil.copytree(bert, cased)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (cased / file).unlink()
+    hf.BertTokenizerFast(str(cased / "vocab.txt"), do_lower_case=False).save_pretrained(cased)
+    saved(cased, tmp_path / "st")
+    (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 20, "do_lower_case": true}')
+    model = sentence_transformers.SentenceTransformer(str(tmp_path / "st"), device="cpu")
+    wanted = np.asarray(model.encode(["GOOD Film"]))
+    close(open_vectors(tmp_path / "st", "cpu")(["GOOD Film"]), wanted / np.linalg.norm(wanted))
 
 
 def test_what_weft_does_not_have_is_refused(bert: Path, tmp_path: Path) -> None:

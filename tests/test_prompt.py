@@ -89,3 +89,10 @@ def test_what_cannot_be_asked(run: weft.Run) -> None:
     untrained = weft.Run(data=Dates, structure=LanguageModel, objective=NextToken, learning=partial(Gradient, steps=1))
     with pytest.raises(ValueError, match="not trained yet"):
         log_probabilities(untrained, [("a", "b")])
+
+
+def test_a_column_may_have_any_name() -> None:
+    row = {"my col": "M", "sentence-1": "S"}
+    assert Prompt("{my col}: {sentence-1} {answer}", {"a": "a", "b": "b"}).filled(row) == "M: S"
+    with pytest.raises(ValueError, match="the template asks for ' my col ', but the rows have: my col, sentence-1"):
+        Prompt("{ my col } {answer}", {"a": "a", "b": "b"}).filled(row)

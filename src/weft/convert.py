@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import secrets
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +19,14 @@ from weft.catalog import is_composition, name_of, options
 from weft.data import save_codec
 from weft.data.vocabulary import VocabularyTokenizer
 from weft.embed import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
-from weft.files import read_json, write_json, write_text
+from weft.files import check_free, read_json, whole_folder, write_json, write_text
 from weft.folder import FORMAT, RunFolder
 from weft.generate.front import positions
 from weft.learning import write_weights
 from weft.learning.network import Network
-from weft.models import Published, save
+from weft.models import Published
 from weft.models.layout import LAYOUTS, at, changed
-from weft.models.pretrained import OF_THE_FILE
+from weft.models.pretrained import OF_THE_FILE, write_layout
 from weft.recipe import nearest
 from weft.said import GENERATION
 from weft.slots import Codec, Continues, Encodes
@@ -51,7 +48,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     from weft.run import load
 
     out, place = Path(out), RunFolder(run_folder).path
-    _check_free(out)
+    check_free(out)
     if kind is not None and kind not in LAYOUTS:
         raise ValueError(f"there is no family {kind!r}{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
     run = load(run_folder, "cpu")
@@ -61,10 +58,10 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     was = _origin(place, kind)
     if not was.config:
         structure = _moved(run.model, structure, run.codec.info)
-    with _whole(out) as new:
+    with whole_folder(out) as new:
         kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
         config = kept if was.config else _ids(run.codec, structure)
-        save(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
+        write_layout(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
         rest = {name: value for name, value in was.config.items() if name not in OF_THE_FILE}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
         for name, content in was.files.items():
@@ -92,12 +89,12 @@ def to_run(name: str | Path, out: str | Path) -> Path:
     from weft.opened import open_published
 
     out = Path(out)
-    _check_free(out)
+    check_free(out)
     published, run = Published(name), open_published(name, device="cpu")
     assert run.codec is not None
     path = str(published.path.resolve())
     run.structure = functools.partial(run.structure, weights=path)
-    with _whole(out) as new:
+    with whole_folder(out) as new:
         folder = RunFolder(new)
         try:
             folder.create(run.dump(), [])
@@ -201,26 +198,6 @@ def _write_frame(run: Any, file: Path) -> None:
     if frame.segments and read_json(file.with_name("config.json")).get("type_vocab_size", 0) > 1:
         said["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]  # else transformers leaves segments out
     write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **said})
-
-
-def _check_free(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there already and not empty: choose another folder")
-
-
-@contextlib.contextmanager
-def _whole(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` to write into, which takes its place when all is written: it is there whole or not at all."""
-    new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
-    try:
-        new.parent.mkdir(parents=True, exist_ok=True)
-        new.mkdir()
-        yield new
-        new.rename(out)
-    except OSError as error:
-        raise ValueError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def _ids(codec: Codec, structure: Any) -> dict[str, Any]:

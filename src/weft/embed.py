@@ -40,6 +40,7 @@ class Vectors:
         codec: Its fields and tokenizer.
         pooler: From the vectors of tokens to one of the text.
         length: Most tokens of a text, with its frame; what is longer is cut, and counted in ``cut``.
+        lower: Whether texts are lower-cased first.
         normalise: Whether vectors are made 1 long.
     """
 
@@ -47,14 +48,15 @@ class Vectors:
     codec: Codec
     pooler: Any
     length: int
+    lower: bool = False
     normalise: bool = True
     cut: int = 0
 
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """N x D vectors, in the order of the texts. The longest are computed first, in batches with little padding."""
         field = self.codec.info.given()[0]
-        room = self.length - len(field.frame.first) - len(field.frame.last)
-        encoded = self.codec.tokenizers[field.space].encode_batch(list(texts))
+        room = max(0, self.length - len(field.frame.first) - len(field.frame.last))
+        encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lower else text for text in texts])
         self.cut += sum(len(ids) > room for ids in encoded)
         rows = [np.asarray(field.frame.around([np.asarray(ids[:room], np.int64)])) for ids in encoded]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
@@ -108,13 +110,13 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
     return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 
-def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int]:
-    """The pooler and the length that a folder says; those given where it says nothing."""
+def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int, bool]:
+    """The pooler, the length and whether texts are lower-cased, as a folder says; what is given where it says nothing."""
     place = _check_modules(folder)
     if (file := folder / place).is_file():
         modes = modes_of(file)
         pooler = MODES[modes[0]](dim) if len(modes) == 1 else Pooled(modes, dim)
-    return pooler, length_told(folder, length)
+    return pooler, length_told(folder, length), bool(_object(folder / LENGTH).get("do_lower_case"))
 
 
 def length_told(folder: Path, length: int) -> int:

@@ -6,6 +6,7 @@ Infinity are kept, so that what is read equals what was written; ``finite`` take
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import hashlib
@@ -13,6 +14,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,27 @@ def list_files(place: str | Path | Sequence[str | Path]) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------------------- JSON lines
+
+
+def check_free(out: Path) -> None:
+    """Raises ValueError where something would be written over."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is there already and not empty: choose another folder")
+
+
+@contextlib.contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` to write into, which takes its place when all is written: it is there whole or not at all."""
+    new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
+    try:
+        new.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+        yield new
+        new.rename(out)
+    except OSError as error:
+        raise ValueError(f"cannot write {out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:

@@ -16,7 +16,7 @@ from weft.batch import Instance as Prepared
 from weft.keys import key
 from weft.run import Run
 
-HOLE = re.compile(r"\{(\w+)\}")
+HOLE = re.compile(r"\{([^{}]+)\}")
 NOTHING = "N/A"
 """What stands in the place of an input when the answers' own likeliness is measured."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,21 @@ def test_what_was_loaded_goes_back_whole(name: str, tmp_path: Path) -> None:
             assert torch.equal(*(m.generate(ids, max_new_tokens=9, do_sample=False) for m in (theirs, again)))
         else:
             assert torch.allclose(theirs(ids).logits, again(ids).logits, atol=1e-5)
-    with pytest.raises(ValueError, match="is where the model came from: choose another folder"):
-        loaded.save(tmp_path / "theirs")
+
+
+def test_nothing_is_written_over_and_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published("classify", tmp_path / "theirs")
+    loaded = load(tmp_path / "theirs")
+    for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
+        with pytest.raises(ValueError, match="is there already and not empty: choose another folder"):
+            write(tmp_path / "theirs")  # a sharded model's index would go on saying where its tensors are
+    monkeypatch.setattr(
+        sys.modules["weft.models.pretrained"], "save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "ours")
+        assert [file.name for file in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_classes_are_counted_where_they_have_no_names(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from weft.blocks import Interpolated, Learned
 from weft.catalog import Build, composition, identity, is_composition, name_of, options
 from weft.choices import Model
 from weft.data.published import Published as PublishedTokenizer
-from weft.files import read_json, write_json
+from weft.files import check_free, read_json, whole_folder, write_json
 from weft.hub import find_model
 from weft.models.layout import LAYOUTS, Config, Layout, Task, at
 from weft.models.names import Rule, Translated, their_name, to_ours, to_theirs
@@ -466,18 +466,21 @@ class Loaded:
         are pooled: the package transformers loads the folder and uses it.
 
         Args:
-            folder: Another folder than the one it came from.
+            folder: One that is not there yet, or is empty; it appears when all is written.
         """
-        old, new = self.published.path, Path(folder)
-        if new.resolve() == old.resolve():
-            raise ValueError(f"{new} is where the model came from: choose another folder")
-        save(self.model, self.structure, new, kind=self.published.layout.type)
+        old = self.published.path
+        check_free(Path(folder))
+        with whole_folder(Path(folder)) as new:
+            write_layout(self.model, self.structure, new, kind=self.published.layout.type)
+            self._write_rest(old, new)
+        return Path(folder)
+
+    def _write_rest(self, old: Path, new: Path) -> None:
         rest = {key: value for key, value in self.published.config.items() if key not in OF_THE_FILE}
         answers = [f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != PLACES]
         named = _labels(answers[0].labels or self.published.config.labels()) if answers else {}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json"), **named})
         copy_beside(old, new)
-        return new
 
 
 OF_THE_FILE = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
@@ -533,13 +536,21 @@ def save(
     Args:
         model: The structure.
         structure: The choices it was built of.
-        folder: Where config.json and model.safetensors are written.
+        folder: Where config.json and model.safetensors are written: one that is not there yet, or is empty.
         kind: The family (``bert``, ``gpt2``, ...); None = the first that is exactly this structure.
         config: More of config.json: special ids, names of classes.
     """
+    check_free(Path(folder))
+    with whole_folder(Path(folder)) as new:
+        write_layout(model, structure, new, kind=kind, config=config)
+    return Path(folder)
+
+
+def write_layout(
+    model: nn.Module, structure: Build[Structure], folder: Path, *, kind: str | None = None, config: Mapping[str, Any] = {}
+) -> None:
+    """``save``, into a folder that is there."""
     found, task = _family(structure, kind)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     theirs = to_theirs(tensors, found.rules(structure))
     zero = [name for name, _ in found.zero if name in tensors and not tensors[name].any()]
@@ -560,7 +571,6 @@ def save(
     content = {"model_type": found.type, "architectures": [title], **sizes, **found.write(structure), **config}
     write_json(folder / "config.json", content)
     save_file(out, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    return folder
 
 
 def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]:
