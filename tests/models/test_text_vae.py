@@ -92,6 +92,17 @@ def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none(
     torch.testing.assert_close(given[0, 2:], (injection.map(z_BP[0])).unflatten(0, (2, -1)), **CLOSE)
 
 
+def test_what_several_injections_add_is_summed_place_by_place():
+    model = vae(injections=[partial(LatentByPlace, places=3), LatentEmbedding, partial(LatentByPlace, places=2)])
+    z_BP = torch.randn(2, 4)
+    three, everywhere, two = (injection.added(z_BP) for injection in model.writer.injections)
+    wanted = everywhere + three
+    wanted[:, :2] += two
+    torch.testing.assert_close(model.writer._added(model.write_from(z_BP)), wanted, **CLOSE)
+    with pytest.raises(ValueError, match="1 place: what is added to all tokens alike is latent-embedding"):
+        vae(injections=[partial(LatentByPlace, places=1)])
+
+
 def test_without_injections_z_is_not_seen():
     model = vae(injections=[])
     one, two = (model.decode(Seq(IDS), model.write_from(torch.randn(2, 4))).hidden.data for _ in range(2))

@@ -86,6 +86,8 @@ class LatentByPlace(Injection):
 
     def __init__(self, dim: int, latent: int, decoder: Decoder, *, places: Count = 32):
         super().__init__(dim, latent, decoder)
+        if places < 2:
+            raise ValueError("1 place: what is added to all tokens alike is latent-embedding")
         self.places = places
         self.map = Linear(latent, places * dim, bias=False)
         nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is heard as loudly as a token
