@@ -106,7 +106,7 @@ def test_learned_positions_have_an_offset_and_an_end():
     learned = Learned(4, FIELD, length=3, offset=2)
     assert learned.weight.shape == (5, 4)
     torch.testing.assert_close(learned(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0], learned.weight[2:])
-    with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions; give a larger length"):
+    with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions: lower the length of the data"):
         learned(Seq(torch.zeros(1, 4, dtype=torch.long)))
     x = Seq(torch.zeros(2, 2, dtype=torch.long))
     with pytest.raises(ValueError, match="token 1 of row 1 has position 3, but there are 3 learned positions; give a larger"):

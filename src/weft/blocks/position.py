@@ -90,7 +90,10 @@ class Learned(Embedder):
 
     def forward(self, x: Seq) -> Seq:
         if "position" not in x.marks and x.width > self.length:
-            raise ValueError(f"a row of {x.width} tokens, but there are {self.length} learned positions; give a larger length")
+            raise ValueError(
+                f"a row of {x.width} tokens, but there are {self.length} learned positions: lower the length of the data (marks "
+                "around a text count too), or give positions that are not trained yet a larger length"
+            )
         table_PD = self.weight[self.offset :] if self.offset else self.weight  # a position below 0 is none of those before it
         return x.with_data(look_up(table_PD, x.positions(), self._wrong))
 

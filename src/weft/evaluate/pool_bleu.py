@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from weft.evaluate.ngrams import Pool, self_bleu
 from weft.evaluate.reference import against
 from weft.slots import Metric
 
+T = TypeVar("T")
 
-def evenly(texts: Sequence[str], most: int) -> list[str]:
+
+def evenly(texts: Sequence[T], most: int) -> list[T]:
     """At most so many of the texts, taken at equal distances, so that sorted ones are there from the first to the last.
 
     >>> evenly(["a", "b", "c", "d"], 2)

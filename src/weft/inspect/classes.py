@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.evaluate.pool_bleu import evenly
 from weft.inspect.confusion import confusion
 from weft.inspect.reliability import reliability
 
 if TYPE_CHECKING:
     from weft.evaluate import Judged
     from weft.run import Run
+
+
+MOST = 1000
+"""Rows whose probabilities are asked for once more, at equal distances."""
 
 
 def has_classes(run: Run, judged: Judged) -> bool:
@@ -25,14 +30,15 @@ def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
         return None
     assert run.codec is not None
     rows = sorted(judged.predictions)
+    asked = evenly(rows, MOST)
     fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
     right = [judged.references[row]["label"] for row in rows]
-    shares = run.predict_all([{name: judged.references[row][name] for name in fields} for row in rows])
+    shares = run.predict_all([{name: judged.references[row][name] for name in fields} for row in asked])
     best = [max(answer.probabilities.values(), default=0.0) for answer in shares]
     try:
         confusion(right, [judged.predictions[row] for row in rows], folder / "confusion.png")
         if any(best):
-            hits = [judged.predictions[row] == truth for row, truth in zip(rows, right, strict=True)]
+            hits = [judged.predictions[row] == judged.references[row]["label"] for row in asked]
             reliability(best, hits, folder / "reliability.png")
     except ValueError as missing:
         return f"no pictures of the classes: {missing}"

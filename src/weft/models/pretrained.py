@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -62,7 +61,7 @@ class Published:
             self.config.check()
         self.layout: Layout = LAYOUTS[kind]
 
-    @contextmanager
+    @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
         """What is refused inside says of which folder it is."""
         try:
@@ -576,21 +575,26 @@ def write_layout(
 def _family(structure: Build[Structure], kind: str | None) -> tuple[Layout, str]:
     """The family whose config.json says exactly this structure, and the task."""
     structure = _without_weights(structure)
-    reasons: list[str] = []
+    unsaid: dict[str, list[str]] = {}
     for found in [LAYOUTS[kind]] if kind else LAYOUTS.values():
-        try:
+        with contextlib.suppress(ValueError, KeyError, IndexError, TypeError, AttributeError):  # it is built of other parts
             config = Config(found.write(structure), model_type=found.type)
             plain = structure if found.stretched is None else _as_published(structure, found.stretched)
-            wanted = json.dumps(identity(plain), sort_keys=True)
             for task in dict.fromkeys(found.tasks.values()):
-                names = _names_told(structure)
-                again = found.read(config, task, names)
-                if json.dumps(identity(again), sort_keys=True) == wanted:
+                if not (differing := _differing(found.read(config, task, _names_told(structure)), plain)):
                     return found, task
-            reasons.append(f"{found.type}: its config.json cannot say all of these choices")
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            reasons.append(f"{found.type}: it is built of other parts")
-    raise ValueError("this structure is none of the published families: " + "; ".join(reasons))
+                if "type" not in differing and len(differing) < len(unsaid.get(found.type, differing * 2)):
+                    unsaid[found.type] = differing
+    fewest = min(map(len, unsaid.values()), default=0)
+    near = [f"a {name}'s config.json cannot say this {', '.join(own)}" for name, own in unsaid.items() if len(own) == fewest]
+    other = f"it is built of other parts than a {kind}" if kind else "it is built of other parts than all of them"
+    raise ValueError(f"this structure is none of the published families: {'; '.join(near) or other}")
+
+
+def _differing(one: Build[Structure], other: Build[Structure]) -> list[str]:
+    """The options by which two structures differ; ``type`` if they are two kinds."""
+    (kind, first), (same, second) = identity(one), identity(other)
+    return ["type"] if kind != same else sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
 
 
 def _without_weights(structure: Build[Structure]) -> Build[Structure]:
