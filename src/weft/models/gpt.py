@@ -218,8 +218,7 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
         f"{theirs}.ln_1.*": f"{ours}.mixer_residual.norm.*",
         f"{theirs}.ln_2.*": f"{ours}.feedforward_residual.norm.*",
         "transformer.ln_f.*": "decoder.stack.norm.*",
-        # where they are tied, some files have the tokens' vectors under the head's name alone
-        "lm_head.weight": "embedder.parts.0.weight" if name_of(at(structure, "head")) == "tied" else "head.out.weight",
+        "lm_head.weight": "head.out.weight",
         "score.weight": "classifier.out.weight",
         "multiple_choice_head.summary.*": "chooser.out.*",
     }

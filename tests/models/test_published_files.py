@@ -1,0 +1,125 @@
+"""Files that are named otherwise than transformers writes them today: what it loads, weft loads, with the same outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file, save_model
+from torch import Tensor
+
+from weft.batch import Batch
+from weft.models import load
+from weft.models.pretrained import Loaded
+from weft.seq import Seq
+
+BERT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 20,
+    "max_position_embeddings": 32,
+    "vocab_size": 22,
+}
+NARROW = BERT | {"embedding_size": 8}
+GPT = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "vocab_size": 22}
+T5 = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 20, "d_kv": 8, "vocab_size": 22}
+SIDE = {"layers": 1, "attention_heads": 2, "ffn_dim": 20}
+BART = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in SIDE.items()} | {
+    "d_model": 16,
+    "max_position_embeddings": 32,
+    "vocab_size": 22,
+}
+MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "bert": (hf.BertForMaskedLM, hf.BertConfig, BERT),
+    "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig, BERT),
+    "albert": (hf.AlbertForMaskedLM, hf.AlbertConfig, NARROW),
+    "electra": (hf.ElectraForMaskedLM, hf.ElectraConfig, NARROW),
+    "openai-gpt": (hf.OpenAIGPTLMHeadModel, hf.OpenAIGPTConfig, GPT),
+    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT),
+    "t5": (hf.T5ForConditionalGeneration, hf.T5Config, T5),
+    "mt5": (hf.MT5ForConditionalGeneration, hf.MT5Config, T5),
+    "bart": (hf.BartForConditionalGeneration, hf.BartConfig, BART),
+}
+IDS = torch.tensor([[4, 5, 6, 3, 9]])
+
+
+def written(kind: str, folder: Path, **more: Any) -> dict[str, Tensor]:
+    """A model of transformers in a folder, all its numbers at random; and its tensors."""
+    build, config, sizes = MODELS[kind]
+    torch.manual_seed(1)
+    build(config(**sizes, **more)).save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    return {name: torch.randn(tensor.shape) * 0.3 for name, tensor in tensors.items()}
+
+
+def rewrite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
+
+
+def same(kind: str, folder: Path) -> Loaded:
+    """What weft loads, after its logits were compared with those of transformers."""
+    theirs, loaded = MODELS[kind][0].from_pretrained(folder).eval(), load(folder)
+    ours: Any = loaded.model
+    pair = {"decoder_input_ids": IDS} if theirs.config.is_encoder_decoder else {}
+    with torch.no_grad():
+        if hasattr(ours, "decode"):
+            hidden = ours.decode(Seq(IDS), ours.memory(Batch({"source": Seq(IDS)}, 1))).hidden
+        else:
+            hidden = ours.encode(Seq(IDS))
+        logits = theirs(IDS, **pair).logits
+    assert logits.std() > 0.01
+    assert torch.allclose(ours.head(hidden.data), logits, atol=1e-5)
+    assert not loaded.taken.new
+    return loaded
+
+
+# ------------------------------------------------------------------------------------------------------------ tied tables
+
+TIED = {
+    "bert": ["bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"],
+    "roberta": ["roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"],
+    "albert": ["albert.embeddings.word_embeddings.weight", "predictions.decoder.weight"],
+    "electra": ["electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"],
+    "openai-gpt": ["transformer.tokens_embed.weight", "lm_head.weight"],
+    "gpt2": ["transformer.wte.weight", "lm_head.weight"],
+    "t5": ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"],
+    "mt5": ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"],
+    "bart": ["model.shared.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"],
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in TIED.items() for name in names[1:]])
+def test_a_tied_table_is_found_under_any_of_its_names(kind: str, name: str, tmp_path: Path) -> None:
+    tensors = written(kind, tmp_path)
+    tensors[name] = tensors.pop(TIED[kind][0])
+    rewrite(tmp_path, tensors)
+    assert same(kind, tmp_path).taken.unused == []
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt"])
+def test_a_head_of_its_own_is_no_table(kind: str, tmp_path: Path) -> None:
+    tensors = written(kind, tmp_path, tie_word_embeddings=False)
+    del tensors[TIED[kind][0]]
+    rewrite(tmp_path, tensors)
+    with pytest.raises(ValueError, match=f"missing: {TIED[kind][0]}"):
+        load(tmp_path)
+
+
+def test_a_tied_table_is_found_for_another_task(tmp_path: Path) -> None:
+    tensors = written("bert", tmp_path)
+    table = tensors["cls.predictions.decoder.weight"] = tensors.pop("bert.embeddings.word_embeddings.weight")
+    rewrite(tmp_path, tensors)
+    assert torch.equal(load(tmp_path, task="classify").model.embedder.parts[0].weight, table)
+
+
+@pytest.mark.parametrize("kind", ["t5", "bart", "bert", "gpt2"])
+def test_what_safetensors_itself_wrote_is_read(kind: str, tmp_path: Path) -> None:
+    written(kind, tmp_path)
+    build, config, sizes = MODELS[kind]
+    save_model(build(config(**sizes)), str(tmp_path / "model.safetensors"), {"format": "pt"})
+    assert same(kind, tmp_path).taken.unused == []
