@@ -123,3 +123,32 @@ def test_what_safetensors_itself_wrote_is_read(kind: str, tmp_path: Path) -> Non
     build, config, sizes = MODELS[kind]
     save_model(build(config(**sizes)), str(tmp_path / "model.safetensors"), {"format": "pt"})
     assert same(kind, tmp_path).taken.unused == []
+
+
+# ----------------------------------------------------------------------------------------------------------- bare bodies
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "electra", "openai-gpt", "gpt2", "bart"])
+def test_a_body_without_its_prefix_has_its_head_beside_it(kind: str, tied: bool, tmp_path: Path) -> None:
+    tensors = written(kind, tmp_path, **({} if kind == "bart" else {"tie_word_embeddings": tied}))
+    prefix = TIED[kind][0].split(".")[0] + "."
+    rewrite(tmp_path, {name.removeprefix(prefix): tensor for name, tensor in tensors.items()})
+    same(kind, tmp_path)
+
+
+def test_the_head_of_a_vit_too(tmp_path: Path) -> None:
+    sizes = {key: BERT[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")}
+    hf.ViTForImageClassification(hf.ViTConfig(**sizes, image_size=8, patch_size=4)).save_pretrained(tmp_path)
+    expected, tensors = load(tmp_path).model.state_dict(), load_file(tmp_path / "model.safetensors")
+    rewrite(tmp_path, {name.removeprefix("vit."): tensor for name, tensor in tensors.items()})
+    assert all(torch.equal(tensor, expected[key]) for key, tensor in load(tmp_path).model.state_dict().items())
+
+
+def test_what_stands_beside_a_bare_body_is_not_of_it(tmp_path: Path) -> None:
+    tensors = {name.removeprefix("bert."): tensor for name, tensor in written("bert", tmp_path).items()}
+    rewrite(tmp_path, tensors | {"adapter.weight": torch.ones(2)})
+    assert same("bert", tmp_path).taken.unused == ["adapter.weight"]
+    rewrite(tmp_path, tensors | {"encoder.layer.1.output.dense.bias": torch.ones(16)})
+    with pytest.raises(ValueError, match=r"config.json says 1 layers, the file has 2"):
+        load(tmp_path)

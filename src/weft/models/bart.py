@@ -197,6 +197,7 @@ layout(
     Layout(
         type="bart",
         prefix="model.",
+        body=("shared", "encoder", "decoder"),
         read=_read,
         write=_write,
         rules=_rules,

@@ -472,6 +472,7 @@ def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict
         Layout(
             type=kind,
             prefix=f"{kind}.",
+            body=("embeddings", "embeddings_project", "encoder", "pooler"),
             read=_read,
             write=partial(_write, kind=kind),
             rules=names,

@@ -292,6 +292,7 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
         Layout(
             type=kind,
             prefix="transformer.",
+            body=(tokens, positions, "h", "ln_f"),
             read=_read,
             write=partial(_write, kind=kind),
             rules=partial(_rules, tokens=tokens, positions=positions),

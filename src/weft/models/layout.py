@@ -133,6 +133,7 @@ class Layout:
     Args:
         type: Its ``model_type``.
         prefix: What stands before the names of the body in files of a model with a head.
+        body: First words of those names after it; some files have them without the prefix.
         read: config.json, the task, and the names of the tensors -> our structure.
         write: Our structure's choices -> config.json (without the sizes that the data says).
         rules: Our structure -> the rules of its tensors' names.
@@ -148,6 +149,7 @@ class Layout:
 
     type: str
     prefix: str
+    body: Sequence[str]
     read: Any
     write: Any
     rules: Any

@@ -100,9 +100,9 @@ class Published:
     @cached_property
     def names(self) -> dict[str, str]:
         """The tensors' names, as a model with a head has them -> as they are in the file."""
-        prefix = self.layout.prefix
-        bare = bool(prefix) and not any(name.startswith(prefix) for name in self.places)
-        named = {_renamed(prefix + name if bare else name): name for name in self.places}
+        prefix, body = self.layout.prefix, self.layout.body
+        bare = not any(name.startswith(prefix) for name in self.places)
+        named = {_renamed(prefix + name if bare and name.split(".")[0] in body else name): name for name in self.places}
         return {
             name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
         }

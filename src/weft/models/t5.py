@@ -324,6 +324,7 @@ def _family(kind: str, title: str) -> None:
         Layout(
             type=kind,
             prefix="",
+            body=(),
             read=_read,
             write=partial(_write, kind=kind),
             rules=_rules,

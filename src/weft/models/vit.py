@@ -199,6 +199,7 @@ layout(
     Layout(
         type="vit",
         prefix="vit.",
+        body=("embeddings", "encoder", "layernorm", "pooler"),
         read=_read,
         write=_write,
         rules=_rules,
