@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from safetensors.torch import load_file, save_file, save_model
 from torch import Tensor
 
 from weft.batch import Batch
+from weft.catalog import identity
 from weft.models import load
-from weft.models.pretrained import Loaded
+from weft.models.pretrained import Loaded, Published
 from weft.seq import Seq
 
 BERT = {
@@ -24,6 +26,10 @@ BERT = {
     "intermediate_size": 20,
     "max_position_embeddings": 32,
     "vocab_size": 22,
+}
+VIT = {key: BERT[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")} | {
+    "image_size": 8,
+    "patch_size": 4,
 }
 NARROW = BERT | {"embedding_size": 8}
 GPT = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "vocab_size": 22}
@@ -138,8 +144,7 @@ def test_a_body_without_its_prefix_has_its_head_beside_it(kind: str, tied: bool,
 
 
 def test_the_head_of_a_vit_too(tmp_path: Path) -> None:
-    sizes = {key: BERT[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")}
-    hf.ViTForImageClassification(hf.ViTConfig(**sizes, image_size=8, patch_size=4)).save_pretrained(tmp_path)
+    hf.ViTForImageClassification(hf.ViTConfig(**VIT)).save_pretrained(tmp_path)
     expected, tensors = load(tmp_path).model.state_dict(), load_file(tmp_path / "model.safetensors")
     rewrite(tmp_path, {name.removeprefix("vit."): tensor for name, tensor in tensors.items()})
     assert all(torch.equal(tensor, expected[key]) for key, tensor in load(tmp_path).model.state_dict().items())
@@ -152,3 +157,48 @@ def test_what_stands_beside_a_bare_body_is_not_of_it(tmp_path: Path) -> None:
     rewrite(tmp_path, tensors | {"encoder.layer.1.output.dense.bias": torch.ones(16)})
     with pytest.raises(ValueError, match=r"config.json says 1 layers, the file has 2"):
         load(tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------------------- defaults
+
+
+def told(folder: Path, config: Mapping[str, Any]) -> Any:
+    """All that is read of a config.json: the structures for each task, the field that is read, the classes."""
+    (folder / "config.json").write_text(json.dumps(config))
+    found = Published(folder)
+    tasks = dict.fromkeys(found.layout.tasks.values())
+    structures = {task: identity(found.layout.read(found.config, task, [])) for task in tasks}
+    return structures, found.layout.field(found.config), found.config.labels() if "classify" in tasks else None
+
+
+SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} | {
+    "albert": (hf.AlbertConfig, BERT),
+    "electra": (hf.ElectraConfig, BERT),
+    "vit": (hf.ViTConfig, VIT),
+}
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_config_of_sizes_alone_has_the_defaults_of_transformers(kind: str, tmp_path: Path) -> None:
+    config, sizes = SIZES[kind]
+    said = {"model_type": kind, **sizes}
+    assert told(tmp_path, said) == told(tmp_path, config(**sizes).to_dict())
+    for key in sizes:
+        with pytest.raises(ValueError, match=f"config.json has no '{key}', which a {kind} needs"):
+            told(tmp_path, {name: value for name, value in said.items() if name != key})
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_config_of_sizes_alone_computes_the_same(kind: str, tmp_path: Path) -> None:
+    rewrite(tmp_path, written(kind, tmp_path))
+    build, _, sizes = MODELS[kind]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind, "architectures": [build.__name__], **sizes}))
+    same(kind, tmp_path)
+
+
+def test_keys_of_another_family_are_not_read(tmp_path: Path) -> None:
+    for kind, more in (("openai-gpt", {"n_inner": 31}), ("bert", {"embedding_size": 31})):
+        rewrite(tmp_path, written(kind, tmp_path))
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | more))
+        same(kind, tmp_path)
