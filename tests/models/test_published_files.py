@@ -202,3 +202,14 @@ def test_keys_of_another_family_are_not_read(tmp_path: Path) -> None:
         config = json.loads((tmp_path / "config.json").read_text())
         (tmp_path / "config.json").write_text(json.dumps(config | more))
         same(kind, tmp_path)
+
+
+# -------------------------------------------------------------------------------------------------------- names of norms
+
+
+@pytest.mark.parametrize("place", ["bert.embeddings", "cls.predictions.transform"])
+@pytest.mark.parametrize(("old", "new"), [("gamma", "weight"), ("beta", "bias")])
+def test_of_an_old_and_a_new_name_one_is_told_of(place: str, old: str, new: str, tmp_path: Path) -> None:
+    tensors = written("bert", tmp_path)
+    rewrite(tmp_path, tensors | {f"{place}.LayerNorm.{old}": torch.randn(16)})
+    assert same("bert", tmp_path).taken.unused == [f"{place}.LayerNorm.{new}"]

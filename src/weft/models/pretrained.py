@@ -98,14 +98,19 @@ class Published:
             return dict.fromkeys(file.keys(), whole)
 
     @cached_property
+    def weights(self) -> list[str]:
+        """The tensors' names in the file, without constants."""
+        return [name for name in sorted(self.places) if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)]
+
+    @cached_property
     def names(self) -> dict[str, str]:
         """The tensors' names, as a model with a head has them -> as they are in the file."""
         prefix, body = self.layout.prefix, self.layout.body
         bare = not any(name.startswith(prefix) for name in self.places)
-        named = {_renamed(prefix + name if bare and name.split(".")[0] in body else name): name for name in self.places}
-        return {
-            name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
-        }
+        named: dict[str, str] = {}
+        for name in self.weights:  # of an old name and the new one, transformers takes the first
+            named.setdefault(_renamed(prefix + name if bare and name.split(".")[0] in body else name), name)
+        return named
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors in single precision, by their full names, in memory of their own."""
@@ -185,7 +190,8 @@ class Published:
         own = model.state_dict()
         zero = [name for name in self._zero(found) if name in own]
         source = {name: torch.zeros(own[name].shape, dtype=own[name].dtype) for name in zero} | found.tensors
-        return take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+        taken = take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+        return replace(taken, unused=[*taken.unused, *sorted({*self.weights} - {*self.names.values()})])
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
         """The structure. Where each of its tensors was found, they are on the meta device: ``give`` then puts those found in
