@@ -168,7 +168,7 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         attention_dropout=config["attention_dropout"],
         hidden_dropout=config["activation_dropout"],
         task=task,
-        class_dropout=config.get("classifier_dropout", 0.0),
+        class_dropout=config["classifier_dropout"],
     )
 
 
@@ -197,6 +197,7 @@ layout(
     Layout(
         type="bart",
         prefix="model.",
+        body=("shared", "encoder", "decoder"),
         read=_read,
         write=_write,
         rules=_rules,
@@ -204,6 +205,14 @@ layout(
             "BartForConditionalGeneration": "write",
             "BartModel": "write",
             "BartForSequenceClassification": "classify",
+        },
+        defaults={
+            "activation_function": "gelu",
+            "dropout": 0.1,
+            "attention_dropout": 0.0,
+            "activation_dropout": 0.0,
+            "classifier_dropout": 0.0,
+            "num_labels": 3,
         },
         copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
         zero=(("head.bias", "embedder.parts.0.weight"),),  # a BartModel has no head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -392,7 +392,7 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     size = Size(*(config[k] for k in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")))
     activation, eps, dropout = config.activation("hidden_act"), config["layer_norm_eps"], config["hidden_dropout_prob"]
     offset = config["pad_token_id"] + 1 if kind == "roberta" else 0
-    width = config.get("embedding_size") or size.dim
+    width = config["embedding_size"] if kind in ("albert", "electra") else size.dim
     narrow = None if width == size.dim else width
     parts = body(
         size,
@@ -409,7 +409,7 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     )
     fill_activation = GELU if kind in ("roberta", "electra") else activation  # theirs is not the config's
     fill = fill_head(activation=fill_activation, eps=eps, tied=config.get("tie_word_embeddings", True), width=narrow)
-    rate = config.get("classifier_dropout", config.get("classifier_dropout_prob"))
+    rate = config["classifier_dropout_prob"] if kind == "albert" else config.get("classifier_dropout")
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
@@ -466,16 +466,35 @@ _TASKS = {
 }
 
 
-def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict[str, str] | None = None) -> None:
-    tasks = {title + ending: task for ending, task in _TASKS.items()} | (more or {})
+_DEFAULTS = {
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "num_labels": 2,
+}
+
+
+def _family(
+    kind: str,
+    title: str,
+    names: Any,
+    tied: tuple[str, ...],
+    more: Mapping[str, str] = {},
+    defaults: Mapping[str, Any] = {},
+) -> None:
+    tasks = {title + ending: task for ending, task in _TASKS.items()} | {**more}
     layout(
         Layout(
             type=kind,
             prefix=f"{kind}.",
+            body=("embeddings", "embeddings_project", "encoder", "pooler"),
             read=_read,
             write=partial(_write, kind=kind),
             rules=names,
             tasks=tasks,
+            defaults={**_DEFAULTS, **defaults},
             tied=tied,
             ignored=("*position_ids", "*token_type_ids"),
         )
@@ -484,6 +503,15 @@ def _family(kind: str, title: str, names: Any, tied: tuple[str, ...], more: dict
 
 _more = {"BertForPreTraining": "fill", "BertForNextSentencePrediction": "relate"}
 _family("bert", "Bert", _bert_rules, ("cls.predictions.decoder.*",), _more)
-_family("roberta", "Roberta", _roberta_rules, ("lm_head.decoder.*",))
-_family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "fill"})
-_family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",), {"ElectraForPreTraining": "judge"})
+_family("roberta", "Roberta", _roberta_rules, ("lm_head.decoder.*",), defaults={"pad_token_id": 1})
+_albert = {
+    "hidden_act": "gelu_new",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout_prob": 0.1,
+    "embedding_size": 128,
+    "num_hidden_groups": 1,
+}
+_family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "fill"}, _albert)
+_judge = {"ElectraForPreTraining": "judge"}
+_family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",), _judge, {"embedding_size": 128})

@@ -218,8 +218,7 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
         f"{theirs}.ln_1.*": f"{ours}.mixer_residual.norm.*",
         f"{theirs}.ln_2.*": f"{ours}.feedforward_residual.norm.*",
         "transformer.ln_f.*": "decoder.stack.norm.*",
-        # where they are tied, some files have the tokens' vectors under the head's name alone
-        "lm_head.weight": "embedder.parts.0.weight" if name_of(at(structure, "head")) == "tied" else "head.out.weight",
+        "lm_head.weight": "head.out.weight",
         "score.weight": "classifier.out.weight",
         "multiple_choice_head.summary.*": "chooser.out.*",
     }
@@ -240,7 +239,7 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
     structure = writer(
         Size(config["n_embd"], config["n_layer"], config["n_head"]),
         length=config["n_positions"],
-        hidden=config.get("n_inner"),
+        hidden=None if first else config.get("n_inner"),
         activation=GELUTanh if first else config.activation("activation_function"),
         eps=config["layer_norm_epsilon"],
         post_norm=first,
@@ -253,7 +252,7 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         return reads(structure, task, config.get("classifier_dropout") or 0.0)
     if task == "choose":
         config.refuse(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
-        return reads(structure, task, config.get("summary_first_dropout", 0.1))
+        return reads(structure, task, config["summary_first_dropout"])
     if task != "write":
         raise ValueError(f"a {config['model_type']} writes: it is for the tasks write, classify and choose, not {task}")
     return structure
@@ -293,6 +292,7 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
         Layout(
             type=kind,
             prefix="transformer.",
+            body=(tokens, positions, "h", "ln_f"),
             read=_read,
             write=partial(_write, kind=kind),
             rules=partial(_rules, tokens=tokens, positions=positions),
@@ -301,6 +301,15 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
                 f"{title}Model": "write",
                 f"{title}DoubleHeadsModel": "choose",
                 f"{title}ForSequenceClassification": "classify",
+            },
+            defaults={
+                "activation_function": "gelu_new",
+                "layer_norm_epsilon": 1e-5,
+                "resid_pdrop": 0.1,
+                "attn_pdrop": 0.1,
+                "embd_pdrop": 0.1,
+                "summary_first_dropout": 0.1,
+                "num_labels": 2,
             },
             tied=("lm_head.weight",),
             zero=(("classifier.out.bias", "classifier.out.weight"),),  # theirs has none

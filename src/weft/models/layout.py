@@ -63,7 +63,7 @@ KINDS = {key: (kind, TypeAdapter(kind)) for kind, keys in _KINDS.items() for key
 
 
 class Config(dict[str, Any]):
-    """A config.json: asking for what is not there, or is null, says so."""
+    """A config.json: asking for what is not there, or is null, gives its family's default, or says that there is none."""
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
@@ -81,7 +81,10 @@ class Config(dict[str, Any]):
         self.refuse(quantization_config=None, pruned_heads={}, rotary=False)
 
     def __missing__(self, key: str) -> Any:
-        raise ValueError(f"config.json has no {key!r}, which a {self.get('model_type', 'model')} needs")
+        kind = self.get("model_type", "model")
+        if kind not in LAYOUTS or key not in LAYOUTS[kind].defaults:
+            raise ValueError(f"config.json has no {key!r}, which a {kind} needs")
+        return LAYOUTS[kind].defaults[key]
 
     def activation(self, key: str) -> Build[Activation]:
         name = self[key]
@@ -91,7 +94,7 @@ class Config(dict[str, Any]):
 
     def labels(self) -> tuple[str, ...]:
         """The classes' names, by their numbers."""
-        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self["num_labels"])}
         if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
             raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
         return tuple(str(named[str(i)]) for i in range(len(named)))
@@ -133,10 +136,12 @@ class Layout:
     Args:
         type: Its ``model_type``.
         prefix: What stands before the names of the body in files of a model with a head.
+        body: First words of those names after it; some files have them without the prefix.
         read: config.json, the task, and the names of the tensors -> our structure.
         write: Our structure's choices -> config.json (without the sizes that the data says).
         rules: Our structure -> the rules of its tensors' names.
         tasks: Names of transformers' classes (``architectures``) with what they are for.
+        defaults: What transformers takes where config.json does not say it; sizes must be said.
         tied: Names of theirs that repeat the tokens' vectors when the head is tied to them.
         copies: Those that always do.
         zero: Pairs of names of ours: the first is 0 where a file has the second alone.
@@ -148,10 +153,12 @@ class Layout:
 
     type: str
     prefix: str
+    body: Sequence[str]
     read: Any
     write: Any
     rules: Any
     tasks: Mapping[str, str]
+    defaults: Mapping[str, Any]
     tied: Sequence[str] = ()
     copies: Sequence[str] = ()
     zero: Sequence[tuple[str, str]] = ()

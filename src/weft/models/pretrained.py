@@ -97,14 +97,19 @@ class Published:
             return dict.fromkeys(file.keys(), whole)
 
     @cached_property
+    def weights(self) -> list[str]:
+        """The tensors' names in the file, without constants."""
+        return [name for name in sorted(self.places) if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)]
+
+    @cached_property
     def names(self) -> dict[str, str]:
         """The tensors' names, as a model with a head has them -> as they are in the file."""
-        prefix = self.layout.prefix
-        bare = bool(prefix) and not any(name.startswith(prefix) for name in self.places)
-        named = {_renamed(prefix + name if bare else name): name for name in self.places}
-        return {
-            name: own for name, own in named.items() if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)
-        }
+        prefix, body = self.layout.prefix, self.layout.body
+        bare = not any(name.startswith(prefix) for name in self.places)
+        named: dict[str, str] = {}
+        for name in self.weights:  # of an old name and the new one, transformers takes the first
+            named.setdefault(_renamed(prefix + name if bare and name.split(".")[0] in body else name), name)
+        return named
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors in single precision, by their full names, in memory of their own."""
@@ -184,7 +189,8 @@ class Published:
         own = model.state_dict()
         zero = [name for name in self._zero(found) if name in own]
         source = {name: torch.zeros(own[name].shape, dtype=own[name].dtype) for name in zero} | found.tensors
-        return take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+        taken = take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+        return replace(taken, unused=[*taken.unused, *sorted({*self.weights} - {*self.names.values()})])
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
         """The structure. Where each of its tensors was found, they are on the meta device: ``give`` then puts those found in
@@ -211,28 +217,27 @@ class Published:
         return kept | {one: tensors[name] for name, one in twice.items()}, other
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
-        """Old files repeat the tokens' vectors, also as the head's weights: they must be the same, and are left out."""
-        globs = [*self.layout.copies, *(self.layout.tied if _tied(options(structure).get("head")) else ())]
+        """The tokens' vectors once, under their own name: files have them under any of the names that are tied to it, old ones
+        under several. Those must be the same."""
+        own = their_name("embedder.parts.0.weight", self.layout.rules(structure))
+        tied = _tied(options(structure).get("head")) or (own not in tensors and self.config.get("tie_word_embeddings", True))
+        globs = [*self.layout.copies, *(self.layout.tied if tied else ())]
         copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
-        table = next((t for name, t in tensors.items() if name not in copies and _is_table(name)), None)
-        if table is None:
+        if not copies:
             return tensors
+        table = tensors.get(own, tensors[copies[0]])
         for name in copies:
-            if tensors[name].ndim == 2 and not torch.equal(tensors[name], table):
+            if not torch.equal(tensors[name], table):
                 raise ValueError(
                     f"{self.path}: the config says that the head is tied to the tokens' vectors (tie_word_embeddings), "
                     f"but {name} differs from them"
                 )
-        return {name: tensor for name, tensor in tensors.items() if name not in copies}
+        return {own: table} | {name: tensor for name, tensor in tensors.items() if name not in copies}
 
 
 def _renamed(name: str) -> str:
     """Files of the first years call a norm's weight and bias gamma and beta."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _is_table(name: str) -> bool:
-    return name.endswith(("word_embeddings.weight", "wte.weight", "tokens_embed.weight", "shared.weight"))
 
 
 def _tied(head: Any) -> bool:

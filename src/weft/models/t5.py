@@ -271,7 +271,7 @@ def _rules(structure: Any) -> list[Rule]:
 def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
     if task != "write":
         raise ValueError(f"a {config['model_type']} is for the task write, not {task}")
-    kind, dim = config.get("feed_forward_proj", "relu"), config["d_model"]
+    kind, dim = config["feed_forward_proj"], config["d_model"]
     gated, activation = kind.startswith("gated-"), Config(config, feed_forward_proj=kind.removeprefix("gated-"))
     own = config.get("tie_word_embeddings", True) is False and "lm_head.weight" in names
     scaled = config["model_type"] == "t5" and config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
@@ -290,7 +290,7 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         head=partial(Untied, bias=False) if own else tied,
         eps=config["layer_norm_epsilon"],
         buckets=config["relative_attention_num_buckets"],
-        distance=config.get("relative_attention_max_distance", 128),
+        distance=config["relative_attention_max_distance"],
         dropout=config["dropout_rate"],
     )
 
@@ -319,15 +319,23 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
     return config
 
 
-def _family(kind: str, title: str) -> None:
+def _family(kind: str, title: str, feedforward: str) -> None:
     layout(
         Layout(
             type=kind,
             prefix="",
+            body=(),
             read=_read,
             write=partial(_write, kind=kind),
             rules=_rules,
             tasks={f"{title}ForConditionalGeneration": "write", f"{title}Model": "write"},
+            defaults={
+                "feed_forward_proj": feedforward,
+                "layer_norm_epsilon": 1e-6,
+                "relative_attention_num_buckets": 32,
+                "relative_attention_max_distance": 128,
+                "dropout_rate": 0.1,
+            },
             tied=("lm_head.weight",),
             copies=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
             ignored=("decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight",),
@@ -335,5 +343,5 @@ def _family(kind: str, title: str) -> None:
     )
 
 
-_family("t5", "T5")
-_family("mt5", "MT5")
+_family("t5", "T5", "relu")
+_family("mt5", "MT5", "gated-gelu")

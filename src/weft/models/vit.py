@@ -181,7 +181,7 @@ def _field(config: Config) -> Field:
     side = config["image_size"]
     if type(side) is not int or side < 1:
         raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number from 1")
-    return Field("image", config.get("num_channels", 3), kind="image", length=side, space="image")
+    return Field("image", config["num_channels"], kind="image", length=side, space="image")
 
 
 def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -199,10 +199,19 @@ layout(
     Layout(
         type="vit",
         prefix="vit.",
+        body=("embeddings", "encoder", "layernorm", "pooler"),
         read=_read,
         write=_write,
         rules=_rules,
         tasks={"ViTModel": "encode", "ViTForImageClassification": "classify"},
+        defaults={
+            "hidden_act": "gelu",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "layer_norm_eps": 1e-12,
+            "num_channels": 3,
+            "num_labels": 2,
+        },
         ignored=("*mask_token",),
         field=_field,
         sizes=_sizes,
