@@ -4,8 +4,8 @@
     python -m benchmarks.arms --table    only show the table; missing runs are named in it
     python -m benchmarks.arms tag lm     only these
 
-Files are looked for under the folder in WEFT_DATA. Minutes are those of the whole run, from reading the data to the last figure,
-and mean something only when nothing else runs on the machine.
+Files are looked for under the folder in WEFT_DATA; figures are kept in benchmarks/results. Minutes are those of the whole run,
+from reading the data to the last figure, and mean something only when nothing else runs on the machine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results import record, recorded
 from weft.files import read_json
 from weft.recipe import RecipeError
 from weft.run import read_run
@@ -30,8 +31,9 @@ LSTM = (
 )
 HALF = ("precision=bf16",)
 """Products in bfloat16, for processors that have instructions for it; weights stay in fp32."""
-FROZEN = (*HALF, "learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0", "learning.steps=600")
-"""Published features as they are, with a linear head: what is trained is named by the arm."""
+FROZEN = (*HALF, "learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0", "learning.steps=600", "learning.ema=null")
+"""Published features as they are, with a linear head: what is trained is named by the arm. Without averaged weights: the average
+of so few updates would still have much of the head that it began with."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
 
 
@@ -84,6 +86,16 @@ def done(folder: Path) -> bool:
     return (folder / "metrics.json").is_file()
 
 
+def figures_of(arm: Arm) -> dict[str, Any] | None:
+    """What came out of an arm, its ``metrics`` and what it cost: of its run, and then kept; or as it was kept. None = missing."""
+    folder = arm.folder()
+    if done(folder):
+        usage = read_json(folder / "usage.json")
+        costs = {name: usage[name] for name in ("seconds", "cpu_seconds", "peak_memory")}
+        record(folder.name, {"metrics": read_json(folder / "metrics.json"), **costs})
+    return recorded(folder.name)
+
+
 def run(arm: Arm) -> bool:
     """Train an arm to its end, from its last checkpoint if it was begun; True when it is done."""
     folder = arm.folder()
@@ -95,22 +107,23 @@ def run(arm: Arm) -> bool:
 
 def row_of(arm: Arm) -> str:
     try:
-        folder = arm.folder()
+        found = figures_of(arm)
     except RecipeError:
-        return f"| {arm.name} | its data is not under WEFT_DATA | | |"
-    if not done(folder):
-        return f"| {arm.name} | missing | | |"
-    metrics: dict[str, Any] = read_json(folder / "metrics.json")
-    usage: dict[str, Any] = read_json(folder / "usage.json")
-    shown = []
+        return f"| {arm.name} | its data is not under WEFT_DATA | | | |"
+    if found is None:
+        return f"| {arm.name} | missing | | | |"
+    metrics, shown = found["metrics"], list[str]()
     for figure in arm.figures:
         low, high = metrics.get("intervals", {}).get(figure, (None, None))
         shown.append(f"{figure} {metrics[figure]:.4g}" + (f" ({low:.4g} to {high:.4g})" if low is not None else ""))
-    return f"| {arm.name} | {', '.join(shown)} | {usage['seconds'] / 60:.1f} | {usage['peak_memory'] / 1e6:.0f} |"
+    minutes = f"{found['seconds'] / 60:.1f} | {found['cpu_seconds'] / 60:.1f}"
+    return f"| {arm.name} | {', '.join(shown)} | {minutes} | {found['peak_memory'] / 1e6:.0f} |"
 
 
 def table() -> str:
-    return "\n".join(["| run | figures (95 % interval) | minutes | memory, MB |", "|---|---|---|---|", *map(row_of, ARMS)])
+    return "\n".join(
+        ["| run | figures (95 % interval) | minutes | of a core | memory, MB |", "|---|---|---|---|---|", *map(row_of, ARMS)]
+    )
 
 
 def main() -> None:
@@ -122,7 +135,7 @@ def main() -> None:
     failed: list[str] = []
     for arm in [] if chosen.table else wanted:
         try:
-            failed += [] if done(arm.folder()) or run(arm) else [arm.name]
+            failed += [] if figures_of(arm) or run(arm) else [arm.name]
         except RecipeError as missing:
             print(f"== {arm.name}: {missing.problems[0].text}", flush=True)
     print(table())

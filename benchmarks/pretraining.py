@@ -17,15 +17,15 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.arms import PLACE, Arm, done, run
+from benchmarks.arms import PLACE, Arm, done, figures_of, run
 from benchmarks.results import spread
 from weft.choices import find_file
-from weft.files import read_json, write_text
+from weft.files import write_text
 from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
@@ -111,11 +111,11 @@ def accuracies(before: str, labels: int, way: str) -> list[float]:
     found: list[float] = []
     for seed in SEEDS:
         try:
-            folder = Trial(before, labels, seed, way).arm().folder()
+            kept = figures_of(Trial(before, labels, seed, way).arm())
         except (OSError, RecipeError):  # its data, or what it begins with, is not there
             continue
-        if done(folder):
-            found.append(100 * read_json(folder / "metrics.json")["accuracy"])
+        if kept is not None:
+            found.append(100 * kept["metrics"]["accuracy"])
     return found
 
 
@@ -165,18 +165,18 @@ def main() -> None:
     first, every = map(int, chosen.part.split("/"))
     end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
 
-    def each(arms: Iterator[Arm]) -> None:
+    def each(arms: Iterator[Arm], finished: Callable[[Arm], bool]) -> None:
         for arm in arms:
             if time.monotonic() > end:
                 return
             try:
-                failed.extend([] if done(arm.folder()) or run(arm) else [arm.name])
+                failed.extend([] if finished(arm) or run(arm) else [arm.name])
             except (OSError, RecipeError) as missing:
                 print(f"== {arm.name}: {missing}", flush=True)
 
     if not chosen.table:
-        each(islice((pretraining(name) for name in OBJECTIVES), first - 1, None, every))
-        each(islice((trial.arm() for trial in trials()), first - 1, None, every))
+        each(islice((pretraining(name) for name in OBJECTIVES), first - 1, None, every), lambda arm: done(arm.folder()))
+        each(islice((trial.arm() for trial in trials()), first - 1, None, every), lambda arm: figures_of(arm) is not None)
     print(table())
     if any(accuracies("nothing", labels, "tuned") for labels in LABELS):
         draw(chosen.picture)
