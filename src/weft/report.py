@@ -51,9 +51,16 @@ def _idle(names: list[str], most: int = 5) -> str:
 
 
 def slow_starts(run: Run) -> list[str]:
-    """A sentence for each schedule whose warm-up is longer than its phase: allowed, for a trial of a few rounds is common."""
+    """A sentence for each schedule whose warm-up is longer than its phase, and each average that does not forget the weights it
+    began with: allowed, for a trial of a few rounds is common."""
     found: list[str] = []
     for learning in (plan.learning() for plan in plans(run)):
+        build = getattr(learning, "ema", None)
+        left = 0.0 if build is None or (ema := build()).warmup else ema.decay**learning.steps
+        if left > 0.1:
+            where, path = (build.where, build.path) if isinstance(build, Part) else ("", "")
+            text = f"the average still has {left:.0%} of the weights it began with at the end: lower decay, or set warmup: true"
+            found.append(str(Problem(where, path, text)))
         for phase in getattr(learning, "phases", []):
             if isinstance(phase.start, dict) or isinstance(phase.every, dict):
                 continue  # how many rounds an epoch has, only the data knows

@@ -134,6 +134,15 @@ def test_a_metric_that_makes_nothing_of_made_up_rows_may_give_anything(read, sma
     Evaluation(best="odd", metrics=[Picky]).check_best(report.terms, NextToken(report.info, 16))
 
 
+def test_an_average_that_does_not_forget_what_it_began_with(read, small: str) -> None:
+    def said(ema: str) -> list[str]:
+        return slow_starts(read(small, [f"learning.ema={ema}"]))
+
+    text = "the average still has 51% of the weights it began with at the end: lower decay, or set warmup: true"
+    assert said("{decay: 0.8}") == [f"command line: learning.ema: {text}"]
+    assert said("{decay: 0.4}") == said("{decay: 0.8, warmup: true}") == said("null") == []
+
+
 def test_a_warm_up_that_is_longer_than_the_run(read, small: str, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*overrides: str) -> list[str]:
         return slow_starts(read(small.replace("steps: 3\n", "steps: 3\n  schedule: {type: cosine, warmup: 4}\n"), overrides))
