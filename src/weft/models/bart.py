@@ -212,7 +212,6 @@ layout(
             "attention_dropout": 0.0,
             "activation_dropout": 0.0,
             "classifier_dropout": 0.0,
-            "num_labels": 3,
         },
         copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
         zero=(("head.bias", "embedder.parts.0.weight"),),  # a BartModel has no head

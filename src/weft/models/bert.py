@@ -472,7 +472,6 @@ _DEFAULTS = {
     "attention_probs_dropout_prob": 0.1,
     "type_vocab_size": 2,
     "layer_norm_eps": 1e-12,
-    "num_labels": 2,
 }
 
 

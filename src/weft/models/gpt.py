@@ -309,7 +309,6 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
                 "attn_pdrop": 0.1,
                 "embd_pdrop": 0.1,
                 "summary_first_dropout": 0.1,
-                "num_labels": 2,
             },
             tied=("lm_head.weight",),
             zero=(("classifier.out.bias", "classifier.out.weight"),),  # theirs has none

@@ -94,7 +94,7 @@ class Config(dict[str, Any]):
 
     def labels(self) -> tuple[str, ...]:
         """The classes' names, by their numbers."""
-        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self["num_labels"])}
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
         if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
             raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
         return tuple(str(named[str(i)]) for i in range(len(named)))

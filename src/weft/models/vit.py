@@ -210,7 +210,6 @@ layout(
             "attention_probs_dropout_prob": 0.0,
             "layer_norm_eps": 1e-12,
             "num_channels": 3,
-            "num_labels": 2,
         },
         ignored=("*mask_token",),
         field=_field,
