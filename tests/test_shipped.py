@@ -11,7 +11,7 @@ from weft.generate import Greedy
 from weft.run import read_run, shipped_recipes
 
 SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
-SYSTEMS = ("nn-outlines", "optimus")
+SYSTEMS = ("nn-outlines", "optimus", "optimus-minilm")
 TWO_NETWORKS = ("structure.reader.dim=16", "structure.writer.dim=16", "structure.latent=8", "data.hold_out=0.2")
 LATE = {
     "cara": "learning.phases.4.start=0",

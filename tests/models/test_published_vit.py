@@ -202,10 +202,11 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
     label = Field("label", 5, kind="label", space="label")
     info = Info({"image": Field("image", 3, kind="image", length=20), "label": label})
     parts = "with: {embedder.parts.0.position: interpolated}"
-    for kind in (
+    kinds = (
         f"{{type: pretrained, from: {tmp_path}, {parts}}}",
         f"{{type: vit, dim: 24, layers: 3, heads: 2, hidden: 20, patch: 4, weights: {tmp_path}, {parts}}}",
-    ):
+    )
+    for number, kind in enumerate(kinds):
         recipe = f"data: dates\nstructure: {kind}\nobjective: next-token\nlearning: {{type: gradient, steps: 1}}\n"
         structure = read_run_text(recipe, "r.yaml", Path()).structure
         model: Any = structure(info).eval()
@@ -213,8 +214,8 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
         image = torch.randn(2, 3, 20, 20, generator=torch.Generator().manual_seed(1))
         with torch.no_grad():
             close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
-        save(model, structure, tmp_path / "out", kind="vit")
-        assert load(tmp_path / "out").info["image"].length == 20
+        out = save(model, structure, tmp_path / f"out-{number}", kind="vit")
+        assert load(out).info["image"].length == 20
 
 
 def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None:
