@@ -11,13 +11,12 @@ under the hash of the recipe.
 
 from __future__ import annotations
 
-import argparse
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.arms import Arm, done, run
+from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
 from weft.files import read_json
@@ -28,7 +27,7 @@ SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
 _FREE = "objective.free_bits={type: floor, nats: %s}"
 ARMS: dict[str, tuple[str, ...]] = {
-    "no z (a language model)": ("structure.injections=[]", *_AT_ONCE),
+    "no z (a language model)": ("structure.injections=null", *_AT_ONCE),
     "beta 1 from the start": _AT_ONCE,
     "schedule": (_FREE % 0,),
     "schedule, 0.1 nats free": (_FREE % 0.1,),
@@ -37,6 +36,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 free, embedding alone": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
+        "data.length=12",
         "structure.pooler={type: by-place, places: 13}",
         "structure.injections=[{type: latent-by-place, places: 13}]",
     ),
@@ -54,7 +54,7 @@ FIGURES = {
 
 def arm(name: str, seed: int) -> Arm:
     metrics = "evaluate={every: 0, rows: 1000, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
-    changes = (f"seed={seed}", *YELP.data(), "stages=[]", metrics, *ARMS[name])
+    changes = (f"seed={seed}", *YELP.data(), "stages=null", metrics, *ARMS[name])
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
 
 
@@ -102,27 +102,22 @@ def draw(file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="only show the table")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many minutes")
+    parser = parser_of(__doc__)
     parser.add_argument("--picture", type=Path, default=Path("docs/images/collapse.png"))
-    parser.add_argument("--part", default="1/1", help="I/N: of the arms, every N-th from the I-th")
-    chosen = parser.parse_args()
-    first, every = map(int, chosen.part.split("/"))
-    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+    chosen, began, failed = parser.parse_args(), time.monotonic(), list[str]()
     try:
-        queue = [arm(name, seed) for seed in SEEDS for name in ARMS]
-        for one in [] if chosen.table else islice(queue, first - 1, None, every):
-            if recorded(one.folder().name) is not None or time.monotonic() > end:
+        for one in wanted([arm(name, seed) for seed in SEEDS for name in ARMS], chosen, began):
+            if recorded(one.folder().name) is not None:
                 continue
             if done(one.folder()) or run(one):
                 judge(one)
             else:
                 failed.append(one.name)
         print(table())
-        draw(chosen.picture)
+        if any(map(results, ARMS)):
+            draw(chosen.picture)
     except (OSError, RecipeError) as missing:
-        raise SystemExit(f"yelp is not under WEFT_DATA: {missing}") from None
+        raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

@@ -15,15 +15,14 @@ Figures are kept in benchmarks/results under the hash of the recipe. Sentences a
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from benchmarks.arms import PLACE, Arm, done, run
+from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
 from weft.evaluate import KneserNey, Oracle, Pool, Written, constant, copied, drawn, judge_generation, judge_transfer, retrieved
@@ -50,7 +49,10 @@ class System:
 
 
 BOTH = ("yelp", "flickrstyle")
-CHANGED = {"yelp": (), "flickrstyle": ("data.words=[4, 20]", "data.length=24")}
+CHANGED = {
+    "yelp": (),
+    "flickrstyle": ("data.words=[4, 20]", "data.length=20", "structure.pooler.places=21", "structure.injections.0.places=21"),
+}
 """What a corpus changes in every recipe."""
 SYSTEMS = (
     System("CARA_AB", "cara-minilm"),
@@ -205,20 +207,16 @@ def arms(corpus: Corpus, trials: bool) -> Iterator[tuple[Arm, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", help="only these systems, by the names of their recipes")
     parser.add_argument("--corpus", choices=CORPORA, default="yelp")
     parser.add_argument("--trials", action="store_true", help="settings tried with one seed, judged on validation texts")
-    parser.add_argument("--table", action="store_true", help="only show the tables")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many minutes")
-    parser.add_argument("--part", default="1/1", help="I/N: of the arms, every N-th from the I-th")
-    chosen = parser.parse_args()
-    corpus, (first, every) = CORPORA[chosen.corpus], map(int, chosen.part.split("/"))
-    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+    chosen, began, failed = parser.parse_args(), time.monotonic(), list[str]()
+    corpus = CORPORA[chosen.corpus]
     try:
         queue = [(arm, split) for arm, split in arms(corpus, chosen.trials) if not chosen.names or arm.recipe in chosen.names]
-        for arm, split in [] if chosen.table else islice(queue, first - 1, None, every):
-            if recorded(name_of(arm, split)) is not None or time.monotonic() > end:
+        for arm, split in wanted(queue, chosen, began):
+            if recorded(name_of(arm, split)) is not None:
                 continue
             if not done(arm.folder()) and not run(arm):
                 failed.append(arm.name)
@@ -232,7 +230,7 @@ def main() -> None:
             print("\nTexts rewritten\n", *lines_of("transfer", TRANSFER, corpus), sep="\n")
             print("\nCosts\n", *costs(corpus), sep="\n")
     except (OSError, RecipeError) as missing:
-        raise SystemExit(f"{corpus.name} is not under WEFT_DATA: {missing}") from None
+        raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

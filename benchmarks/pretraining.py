@@ -13,16 +13,15 @@ WEFT_DATA; runs are kept under the hash of their recipe.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from benchmarks.arms import PLACE, Arm, done, figures_of, run
+from benchmarks.queue import parser_of, wanted
 from benchmarks.results import spread
 from weft.choices import find_file
 from weft.files import write_text
@@ -156,27 +155,19 @@ def draw(file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="only show the table")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many minutes")
+    parser = parser_of(__doc__)
     parser.add_argument("--picture", type=Path, default=Path("docs/images/pretraining.png"))
-    parser.add_argument("--part", default="1/1", help="I/N: of the runs, every N-th from the I-th")
-    chosen = parser.parse_args()
-    first, every = map(int, chosen.part.split("/"))
-    end, failed = time.monotonic() + 60 * chosen.minutes, list[str]()
+    chosen, began, failed = parser.parse_args(), time.monotonic(), list[str]()
 
     def each(arms: Iterator[Arm], finished: Callable[[Arm], bool]) -> None:
-        for arm in arms:
-            if time.monotonic() > end:
-                return
+        for arm in wanted(arms, chosen, began):
             try:
                 failed.extend([] if finished(arm) or run(arm) else [arm.name])
             except (OSError, RecipeError) as missing:
                 print(f"== {arm.name}: {missing}", flush=True)
 
-    if not chosen.table:
-        each(islice((pretraining(name) for name in OBJECTIVES), first - 1, None, every), lambda arm: done(arm.folder()))
-        each(islice((trial.arm() for trial in trials()), first - 1, None, every), lambda arm: figures_of(arm) is not None)
+    each((pretraining(name) for name in OBJECTIVES), lambda arm: done(arm.folder()))
+    each((trial.arm() for trial in trials()), lambda arm: figures_of(arm) is not None)
     print(table())
     if any(accuracies("nothing", labels, "tuned") for labels in LABELS):
         draw(chosen.picture)

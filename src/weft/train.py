@@ -314,7 +314,7 @@ class Training:
         self.network.model.eval()
         self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
         self.run.objectives = self.network.objectives
-        if judged.predictions and has_classes(self.run, judged):
+        if has_classes(self.run, judged):
             with self.display.waiting("probabilities of the classes"):
                 trouble = draw_classes(self.run, judged, self.folder.path)
             if trouble:

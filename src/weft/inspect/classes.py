@@ -21,12 +21,13 @@ MOST = 1000
 def has_classes(run: Run, judged: Judged) -> bool:
     """Whether classes were predicted, and not texts of data that also has classes."""
     label = run.codec.info.fields.get("label") if run.codec is not None else None
-    return label is not None and label.kind == "label" and {*judged.predictions.values()} <= {*label.labels} != set()
+    predicted = set(judged.predictions.values())
+    return label is not None and label.kind == "label" and bool(predicted) and predicted <= set(label.labels)
 
 
 def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
     """For classifiers: which classes are confused, and whether probabilities can be trusted. Returns what was in the way."""
-    if not has_classes(run, judged) or not judged.predictions:
+    if not has_classes(run, judged):
         return None
     assert run.codec is not None
     rows = sorted(judged.predictions)
