@@ -27,7 +27,6 @@ SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
 _FREE = "objective.free_bits={type: floor, nats: %s}"
 ARMS: dict[str, tuple[str, ...]] = {
-    "no z (a language model)": ("structure.injections=null", *_AT_ONCE),
     "beta 1 from the start": _AT_ONCE,
     "schedule": (_FREE % 0,),
     "schedule, 0.1 nats free": (_FREE % 0.1,),
