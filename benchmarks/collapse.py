@@ -33,6 +33,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 nats free": (_FREE % 0.5,),
     "schedule, 0.5 free, slot alone": (_FREE % 0.5, "structure.injections=[latent-slot]"),
     "schedule, 0.5 free, embedding alone": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
+    "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
         "data.length=12",

@@ -29,16 +29,16 @@ from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
 LABELS, SEEDS, WAYS = (200, 1000, 5000), (1, 2, 3), ("tuned", "probed")
-STEPS = {200: 60, 1000: 120, 5000: 250}
+STEPS = {200: 100, 1000: 200, 5000: 400}
 _LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropout: 0.1}}"
-_PARTS = "dim: 192, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
-_STACK = f"{{type: transformer, layers: 4, layer: {_LAYER}}}"
-_ENCODER, _DECODER = f"encoder: {_STACK}", f"decoder: {_STACK.replace('layers: 4', 'layers: 2')}"
+_PARTS = "dim: 128, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
+_STACK = f"{{type: transformer, layers: 3, layer: {_LAYER}}}"
+_ENCODER, _DECODER = f"encoder: {_STACK}", f"decoder: {_STACK.replace('layers: 3', 'layers: 1')}"
 _WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {_STACK}}}"
 _BOTH = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "masked tokens": (),
-    "replaced tokens": ("objective=replaced-token", "structure.judge={type: classifier, hidden: 192}"),
+    "replaced tokens": ("objective=replaced-token", "structure.judge={type: classifier, hidden: 128}"),
     "next token": (_WRITER, "objective=next-token"),
     "random spans": (_BOTH, "objective={type: denoising, noise: random-spans}"),
     "infilling": (_BOTH, "objective={type: denoising, noise: text-infilling}"),

@@ -104,7 +104,7 @@ def test_what_several_injections_add_is_summed_place_by_place():
 
 
 def test_without_injections_z_is_not_seen():
-    model = vae(injections=[])
+    model = vae(injections=None)
     one, two = (model.decode(Seq(IDS), model.write_from(torch.randn(2, 4))).hidden.data for _ in range(2))
     assert torch.equal(one, two)
 

@@ -51,7 +51,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
         reader: A structure that encodes: text-encoder, bert, pretrained.
         pooler: Makes one vector of what was read.
         writer: A language model: language-model, gpt2, pretrained.
-        injections: How z enters what is written; each can be left out.
+        injections: How z enters what is written; None = it does not: a language model with a VAE beside it.
         label_dim: Width of the vectors of the classes (field ``label``) that the writer is told; 0 = it is told none.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
@@ -72,7 +72,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
         reader: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
         writer: Build[Structure] = LanguageModel,
-        injections: list[Build[Injection]] = BOTH,
+        injections: list[Build[Injection]] | None = BOTH,
         label_dim: Natural = 0,
         weights: Place | None = None,
     ):
@@ -86,7 +86,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
             )
         self.pooler = pooler(self.reader.dim)
         self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
-        self.writer = LatentWriter(info.alone("target"), latent, writer, injections, label_dim)
+        self.writer = LatentWriter(info.alone("target"), latent, writer, injections or [], label_dim)
         self.labelled = self.draws_labelled = label_dim > 0
         self.target, self.dim = info["target"], self.writer.dim
 
