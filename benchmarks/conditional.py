@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from benchmarks.arms import PLACE, Arm, done, run
+from benchmarks.arms import HALF, PLACE, Arm, done, run
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
@@ -36,15 +36,16 @@ CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
 
 @dataclass(frozen=True)
 class System:
-    """A system, its recipe, and the settings that were tried for it; the first is the recipe as it is."""
+    """A system, its recipe, the settings that were tried for it (first the recipe as it is), and what is changed in all."""
 
     name: str
     recipe: str
     trials: tuple[tuple[str, ...], ...] = ((),)
     corpora: tuple[str, ...] = ("yelp",)
+    changes: tuple[str, ...] = ()
 
     def arm(self, corpus: Corpus, seed: int, trial: int = 0) -> Arm:
-        changes = (f"seed={seed}", *corpus.data(), *CHANGED[corpus.name], *self.trials[trial])
+        changes = (f"seed={seed}", *corpus.data(), *CHANGED[corpus.name], *self.changes, *self.trials[trial])
         return Arm(f"{corpus.name}-{self.recipe}-{seed}", self.recipe, changes)
 
 
@@ -58,9 +59,9 @@ NOISE = ((), ("objective.reconstruct.noise.top=0.5",), ("objective.reconstruct.n
 NOISE_LATER = tuple(tuple(f"stages.0.{change}" for change in changes) for changes in NOISE)
 BETA = ((), ("objective.vae.beta.top=0.1",), ("objective.vae.beta.top=1",))
 FREE = ((), ("objective.free_bits.nats=0.5",), ("objective.free_bits.nats=1",))
-RATE = ((), ("stages.0.learning.optimizer.lr=3e-4",), ("stages.0.learning.optimizer.lr=1e-3",))
+RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",), ("stages.0.learning.optimizer.lr=1e-3",))
 SYSTEMS = (
-    System("CARA_AB", "cara-minilm", NOISE),
+    System("CARA_AB", "cara-minilm", NOISE, changes=HALF),
     System("CARA_AB, reader pre-trained here", "cara-pretrained", NOISE_LATER),
     System("CARA_A", "cara-annealed", NOISE, BOTH),
     System("CARA", "cara", NOISE, BOTH),
@@ -68,7 +69,7 @@ SYSTEMS = (
     System("ARAE", "arae", NOISE),
     System("Ctrl-Gen", "ctrl-gen", BETA),
     System("OPTIMUS", "optimus", FREE),
-    System("NN-Outlines", "nn-outlines", RATE),
+    System("NN-Outlines", "nn-outlines", RATE, changes=HALF),
 )
 
 
