@@ -69,7 +69,7 @@ class Trial:
             structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
         files = f"train: {subset(self.labels, self.seed)}, valid: {find_file(Path(), 'sst2/dev.tsv')}, length: 64"
         tokenizer = f"tokenizer: {{type: with-sentinels, of: {{type: published, from: {begun}}}, number: 20}}"
-        rate, trained = ("3e-4", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
+        rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
             f"seed={self.seed}",
             f"data={{type: labelled-text, {files}, {tokenizer}}}",

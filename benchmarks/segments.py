@@ -3,7 +3,7 @@
     python -m benchmarks.segments           train what is missing, then show the table
     python -m benchmarks.segments --table   without training
 
-State of the Union addresses (files under WEFT_DATA), cut into rows of 96 tokens; a tenth of the speeches is held out, and all
+State of the Union addresses (files under WEFT_DATA), cut into rows of 288 tokens; a tenth of the speeches is held out, and all
 figures are of pairs made of those rows. The bag of words is a logistic regression on tf-idf: the cosine of the two segments, and
 the difference of their vectors. The Transformer (benchmarks/segments.yaml) learns to fill in hidden tokens at the same time.
 """
