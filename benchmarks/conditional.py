@@ -205,10 +205,11 @@ def trivial(corpus: Corpus) -> Mapping[str, Mapping[str, Written]]:
 
 
 def arms(corpus: Corpus, trials: bool) -> Iterator[tuple[Arm, str]]:
-    """What is to be run, and the texts it is judged by: the first seed of all systems comes first."""
+    """What is to be run, and the texts it is judged by: the first seed, or setting, of all systems comes first."""
     own = [system for system in SYSTEMS if corpus.name in system.corpora]
     if trials:
-        yield from ((system.arm(corpus, SEEDS[0], trial), "valid") for system in own for trial in range(len(system.trials)))
+        most = max(len(system.trials) for system in own)
+        yield from ((system.arm(corpus, SEEDS[0], trial), "valid") for trial in range(most) for system in own)
     else:
         yield from ((system.arm(corpus, seed), "test") for seed in SEEDS for system in own)
 
