@@ -372,16 +372,16 @@ def evaluate(
 
     trained, files = _judged_by(run, files)
     written: dict[str, float] = {}
+    warned: list[str] = []
     if oracle:
         from weft.transfer import judge_run, open_oracle
 
         with Terminal().waiting("training the oracle") as tell:
             judge, known = open_oracle(oracle)
             writing = judge_run(trained, judge, known=known, split=split, files=files, tell=tell)
-        written = writing.figures()
-        for warning in writing.warnings():
-            say(f"warning: {warning}")
+        written, warned = writing.figures(), writing.warnings()
     judged = trained.judge(split, files)
+    judged.remarks += [f"warning: {warning}" for warning in warned]
     about = judged.about(trained.judging().metrics)
     figures = {**judged.figures, **written}
     if not files:

@@ -110,7 +110,7 @@ def search_for(
 def said_cut(space: LatentSpace) -> None:
     """Say how many texts were read in part only."""
     if space.cut:
-        say(f"of {space.cut:,} texts that are longer than {space.source.length} tokens, the rest was left out")
+        say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {space.source.length} tokens, the rest was left out")
 
 
 def say(text: str) -> None:

@@ -123,7 +123,8 @@ class LatentSpace:
         judged = self.run.judging().search if search is None else search
         searcher: Any = judged if isinstance(judged, Search) else judged()
         device = next(self.model.parameters()).device
-        limits, keys = [searcher.limit(self.target.length)] * len(z_BP), list(range(first, first + len(z_BP)))
+        most = min(searcher.limit(self.target.length), self.target.length + 1)  # no text was longer, and its end
+        limits, keys = [most] * len(z_BP), list(range(first, first + len(z_BP)))
         with torch.inference_mode():
             label_B = None if label_B is None else label_B.to(device)
             memory = self.model.write_from(torch.from_numpy(z_BP).to(device), label_B)
@@ -351,7 +352,7 @@ def read_terms(words: Sequence[str]) -> list[tuple[float, str]]:
             sign = -1.0 if rest.pop(0) == "-" else 1.0
         elif found:
             raise ValueError(f"between {found[-1][1]!r} and {rest[0]!r} there is no sign: put + or - there, as a word of its own")
-        if len(rest) > 1 and rest[1] not in ("+", "-") and re.fullmatch(r"\d+(\.\d*)?|\.\d+", rest[0]):
+        if len(rest) > 1 and rest[1] not in ("+", "-") and re.fullmatch(r"(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", rest[0]):
             scale = float(rest.pop(0))
         if not rest or rest[0] in ("+", "-"):
             raise ValueError(f"there is no text after {words[len(words) - len(rest) - 1]!r}: give one after every sign")

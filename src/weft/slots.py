@@ -798,6 +798,9 @@ class Annealing:
         """At a ``share`` of all updates, from 0 (none is done) to 1 (all are)."""
         raise TypeError(f"{type(self).__name__} has no weight")
 
+    def check(self, updates: int) -> None:
+        """Raise ValueError where so many updates are too few for it."""
+
 
 @slot
 class FreeBits:

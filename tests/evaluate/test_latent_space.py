@@ -207,8 +207,7 @@ def test_a_used_space_is_not_remarked(trained):
 def test_texts_that_are_points(trained, monkeypatch):
     mean = type(trained.model).posterior
     monkeypatch.setattr(type(trained.model), "posterior", lambda self, x: Posterior(mean(self, x).mean_BP))
-    found = measured(trained)
-    assert found.keys() == {"reconstruction", "active_units", "latent_units"} and found["reconstruction"] > 0
+    assert measured(trained).keys() == {"active_units", "latent_units"}, "the loss says how well they are written again"
 
 
 def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):

@@ -222,6 +222,7 @@ class MirroredText(Written):
             return f"{', '.join(own[:3])} is empty"
         left = ", ".join(f"{counts[what]} {what}" for what in ("empty rows", SHORT, LONG, REPEATED) if counts.get(what))
         hint = "give valid, or another hold_out" if held else "give it rows of every class"
+        hint += "; or raise length and words, or set on_overflow: truncate" if counts.get(LONG) else ""
         return f"{hint} ({counts['rows']:,} rows are used" + (f"; of all classes, {left} are left out)" if left else ")")
 
 

@@ -10,6 +10,7 @@ from weft.evaluate.chrf import ChrF
 from weft.evaluate.conditional import Written, judge_generation, judge_transfer, table
 from weft.evaluate.correlation import Correlation
 from weft.evaluate.distinct import Distinct, Repetition, distinct_ngrams, distinct_texts, repetition_rate
+from weft.evaluate.drawn import DrawnTexts
 from weft.evaluate.entity_f1 import EntityF1
 from weft.evaluate.evaluation import Evaluation, Judged
 from weft.evaluate.exact_match import ExactMatch
@@ -45,6 +46,7 @@ __all__ = [
     "ChrF",
     "Correlation",
     "Distinct",
+    "DrawnTexts",
     "EntityF1",
     "Evaluation",
     "ExactMatch",

@@ -69,7 +69,7 @@ class Evaluation:
     """How a model is judged, during training and after it.
 
     Args:
-        every: Rounds between evaluations; 0 = only at the end.
+        every: Rounds between evaluations; 0 = only when all training is over.
         metrics: Figures besides the loss.
         search: How texts are generated for the metrics that compare texts.
         split: The part of the data used during training.

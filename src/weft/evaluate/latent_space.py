@@ -45,7 +45,7 @@ class LatentSpace(Metric):
 
     ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_most``). A dimension is
     one of the ``active_units`` when its mean differs between texts. Few draws make ``iw_nll`` too high. What is drawn for a row
-    depends on its number alone. Where a text is one point, there are no draws, and only ``reconstruction`` and the units.
+    depends on its number alone. Where a text is one point, there are no draws, and only the units.
 
     Burda et al. 2016, https://arxiv.org/abs/1509.00519; mutual information: Hoffman & Johnson 2016 (ELBO surgery)
 
@@ -92,8 +92,8 @@ class LatentSpace(Metric):
             found.append(self._draws(subject.model, batch.to(subject.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
         units = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
-        if len(rest) == 1:
-            return {"reconstruction": float(rest[0].mean()), **units}
+        if not rest:
+            return units
         logvar_NP, first_NP, *of_draws = rest
         told = mutual_information(mean_NP, logvar_NP, first_NP)
         log_p_N = importance_weighted(*of_draws)
@@ -114,12 +114,12 @@ class LatentSpace(Metric):
 
     def _draws(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
         """Mean, log-variance and first draw (N x P), and log p(x|z), log p(z), log q(z|x) of all draws (N x K). Where a text is
-        one point: the mean, and - log p(x|z)."""
+        one point: the mean alone."""
         label_B = batch["label"] if model.labelled else None
         posterior = model.posterior(batch["source"])
         mean_BP, logvar_BP = posterior.mean_BP.float(), posterior.logvar_BP
         if logvar_BP is None:
-            return mean_BP, row_nll(model, batch, posterior.mean_BP, label_B).double()
+            return (mean_BP,)
         logvar_BP = logvar_BP.float()
         shape = (samples, mean_BP.shape[1])
         eps_BKP = torch.from_numpy(np.stack([normal(shape, "latent", self.seed, row) for row in batch.rows])).to(mean_BP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,6 +74,17 @@ class PoolBLEU(Metric):
         return Pool(evenly(different, self.references), order=self.order)
 
 
+COLLAPSED_SELF_BLEU = 90.0
+"""Texts that are so alike are hardly more than one."""
+
+
+def alike(what: str, score: float) -> list[str]:
+    """What is to be said of a Self-BLEU."""
+    if score < COLLAPSED_SELF_BLEU:
+        return []
+    return [f"collapsed: {what} are all nearly the same (Self-BLEU {score:.1f}), unless the real texts are as alike"]
+
+
 @block("self-bleu")
 class SelfBLEU(Metric):
     """BLEU of each predicted text against all others that were predicted, 0 to 100: the lower, the more they differ.
@@ -100,6 +111,9 @@ class SelfBLEU(Metric):
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         return {"self_bleu": self_bleu(predictions[: self.most or None], order=self.order).score}
+
+    def remarks(self, figures: Mapping[str, float]) -> list[str]:
+        return alike("the texts that are written", figures["self_bleu"])
 
     def signature(self) -> str:
         return f"BLEU-{self.order}|texts:{self.most or 'all'}|tok:none|smooth:none"

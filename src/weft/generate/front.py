@@ -40,7 +40,10 @@ class Front:
         logp_NV = self.model.head(self.hidden_ND).float().log_softmax(-1)
         logp_NV[:, forbidden(self.model.target, logp_NV.shape[1])] = -torch.inf
         if not (logp_NV.amax(-1) > -torch.inf).all():
-            raise ValueError("no token has a probability above 0: the model's weights have diverged, or were not loaded")
+            raise ValueError(
+                "no token has a probability above 0: the model's weights have diverged or were not loaded, "
+                "or the numbers it is given are far too large"
+            )
         return logp_NV
 
     def advance(self, index: Tensor, token: Tensor) -> Front:

@@ -15,7 +15,7 @@ from weft.learning.gradient import Gradient
 from weft.learning.network import Network, Step, picked
 from weft.learning.nonfinite import tensors_in
 from weft.learning.phase import Phase
-from weft.slots import Feed, Objective, Sync
+from weft.slots import Annealing, Feed, Objective, Sync
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ class Active:
 
         if self.total == 0:
             raise ValueError(f"phase {name} never runs: it starts in round {self.start}, and there are {learning.steps}")
+        for what, part in vars(objective).items():
+            if isinstance(part, Annealing):
+                try:
+                    part.check(self.total)
+                except ValueError as error:
+                    raise ValueError(f"phase {name}: {what}: {error}") from None
 
     def rate(self, name: str) -> float:
         """The factor of a parameter's learning rate: that of the first glob that fits."""

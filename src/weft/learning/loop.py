@@ -104,20 +104,21 @@ class Loop:
         else:
             self.save()
         since = (self.progress.tokens, self.progress.elapsed)
+        row: dict[str, Any] = {}  # the last update of each phase since the last line of the log: not all are due in every round
         while self.progress.round < self.learning.steps and not self.progress.stopped:
-            began, row = time.perf_counter(), dict[str, Any]()
+            began, now = time.perf_counter(), dict[str, Any]()
             try:
                 for phase in self.phases:
                     if phase.due(self.progress.round):
-                        row |= self.run_phase(phase)
+                        now |= self.run_phase(phase)
             except NonFinite as trouble:
                 if not recover(self, trouble):
                     raise
                 if self.learning.on_nonfinite == "rollback":
                     since = (self.progress.tokens, self.progress.elapsed)
                     continue
-                row = {}  # skip: the other phases of this round are left out as well, they would build on it
-            p = self.progress
+                now = {}  # skip: the other phases of this round are left out as well, they would build on it
+            p, row = self.progress, row | now
             p.round += 1
             if self.ema:
                 self.ema.update(self.network.tensors())
@@ -126,7 +127,7 @@ class Loop:
             if last or p.round % self.learning.log_every == 0:
                 rate = (p.tokens - since[0]) / max(p.elapsed - since[1], 1e-9)
                 self.log({"round": p.round, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
-                since = (p.tokens, p.elapsed)
+                since, row = (p.tokens, p.elapsed), {}
             improved = self.evaluate(last)
             stop = self.processes.any(self.watcher.wants_stop())
             every = self.learning.save_every

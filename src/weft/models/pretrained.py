@@ -189,8 +189,18 @@ class Published:
         own = model.state_dict()
         zero = [name for name in self._zero(found) if name in own]
         source = {name: torch.zeros(own[name].shape, dtype=own[name].dtype) for name in zero} | found.tensors
-        taken = take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole)
+        cut = not whole and any(_longer(source[n], own[n]) for n in BY_ID if n in source and n in own)
+        ids = self.ids if cut else None
+        taken = take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole, ids=ids)
         return replace(taken, unused=[*taken.unused, *sorted({*self.weights} - {*self.names.values()})])
+
+    @cached_property
+    def ids(self) -> int | None:
+        """How many ids its tokenizer gives; None where it has none."""
+        try:
+            return PublishedTokenizer(from_=str(self.path)).vocab
+        except ValueError:
+            return None
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
         """The structure. Where each of its tensors was found, they are on the meta device: ``give`` then puts those found in
@@ -289,7 +299,7 @@ def _needed(name: str) -> bool:
 
 
 BY_ID = ("embedder.parts.0.weight", "head.bias", "head.out.weight", "head.out.bias")
-"""Tensors with a row for each id. Published ones may have rows for ids that no tokenizer gives: those are left out."""
+"""Tensors with a row for each id. Published ones may have rows for ids that their tokenizer never gives: those are left out."""
 
 
 def take(
@@ -300,6 +310,7 @@ def take(
     *,
     unknown: Sequence[str] = (),
     whole: bool = False,
+    ids: int | None = None,
 ) -> Taken:
     """Copy tensors of the same name into a structure. Raises ValueError that lists what is missing or does not fit.
 
@@ -310,6 +321,7 @@ def take(
         rules: Their names there.
         unknown: Names there that no rule knows.
         whole: Whether nothing of the body may be left over, no layer and no id.
+        ids: How many ids the tokenizer there gives: a structure with as many or more may do without the rows after them.
     """
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     kept = set(model.state_dict())
@@ -322,12 +334,14 @@ def take(
     for place, module in model.named_modules():
         if isinstance(module, Interpolated) and (name := f"{place}.weight") in source:
             source = {**source, name: module.fitted(source[name])}
-    if not whole:
-        cut = {n: source[n][: len(t)] for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t)}
-        source = {**source, **cut}
+    if ids is not None:
+        fitting = (n for n, t in own.items() if n in source and n in BY_ID and _longer(source[n], t) and len(t) >= ids)
+        source = {**source, **{n: source[n][: len(own[n])] for n in fitting}}
     taken, new = [n for n in own if n in source], [n for n in own if n not in source]
     left = [n for n in source if n not in own]
     wrong = [why for n in taken if (why := _unfit(shown(n), source[n], own[n]))]
+    if any(source[n].shape[1:] == own[n].shape[1:] and len(source[n]) != len(own[n]) for n in BY_ID if n in taken):
+        wrong.append("its rows are the ids of another tokenizer: read the data with the one that it came with")
     missing = [shown(n) for n in new if _needed(n)]
     if len(missing) == len([n for n in own if _needed(n)]):
         wrong.append("nothing of it has a place here")

@@ -6,6 +6,9 @@ from weft.catalog import block
 from weft.choices import Count, NonNegative, Share
 from weft.slots import Annealing
 
+LEAST = 4
+"""Fewest updates in which a cycle can begin at nothing, rise and stay."""
+
 
 @block("steady")
 class Steady(Annealing):
@@ -50,6 +53,13 @@ class Ramp(Annealing):
         if zero + rise > 1:
             raise ValueError(f"zero {zero:g} and rise {rise:g} are more than a whole cycle: together they may be 1 at most")
         self.zero, self.rise, self.top, self.cycles = zero, rise, top, cycles
+
+    def check(self, updates: int) -> None:
+        if self.cycles > 1 and updates < LEAST * self.cycles:
+            raise ValueError(
+                f"a ramp of {self.cycles} cycles in {updates} updates, but a cycle needs {LEAST} at least: "
+                f"take {updates // LEAST or 1} cycles at most, or more updates"
+            )
 
     def weight(self, share: float) -> float:
         done = share * self.cycles % 1 if share < 1 else 1.0

@@ -1,0 +1,77 @@
+"""Texts drawn from a latent space, and how alike they are. P width of the space; other suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from weft.batch import Info
+from weft.catalog import Build, block
+from weft.choices import Count, Natural
+from weft.evaluate.distinct import distinct_texts
+from weft.evaluate.ngrams import self_bleu
+from weft.evaluate.pool_bleu import alike
+from weft.generate import Greedy
+from weft.keys import key
+from weft.slots import Decodes, Latent, Metric, Search, Subject
+
+
+@block("drawn")
+class DrawnTexts(Metric):
+    """Texts written at places drawn from the prior, of all classes in turn: where they are all alike, the model has collapsed.
+
+    drawn_self_bleu: BLEU of each against all others, 0 to 100; drawn_distinct: the share of different texts
+
+    The k-th text depends on the seed and k alone.
+
+    Self-BLEU: Zhu et al. 2018 (Texygen), https://arxiv.org/abs/1802.01886
+
+    Args:
+        number: How many are drawn; Self-BLEU grows with it.
+        search: How they are written.
+        seed: Another seed draws others.
+
+    Example:
+        >>> DrawnTexts().remarks({"drawn_self_bleu": 97.0, "drawn_distinct": 0.1})[0][:24]
+        'collapsed: the texts tha'
+    """
+
+    wants = "model"
+    needs = (Decodes, Latent)
+
+    def __init__(self, *, number: Count = 200, search: Build[Search] = Greedy, seed: Natural = 0):
+        super().__init__()
+        if number < 2:
+            raise ValueError(f"number is {number}, but texts are compared with each other: give two or more, 200 is usual")
+        self.number, self.search, self.seed = number, search(), seed
+
+    def check(self, info: Info) -> None:
+        info["target"]  # raises where the data has it not
+
+    def measure(self, subject: Subject) -> dict[str, float]:
+        model, info = subject.model, subject.codec.info
+        label_N = torch.arange(self.number) % info["label"].vocab if model.draws_labelled else None
+        texts: list[str] = []
+        most = max(1, subject.batch // (info["target"].length + 1))
+        with torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+            for first in range(0, self.number, most):
+                rows = range(first, min(first + most, self.number))
+                label_B = None if label_N is None else label_N[rows.start : rows.stop].to(subject.device)
+                memory = model.write_from(torch.cat([self._place(model, row, label_N) for row in rows]), label_B)
+                limits = [min(self.search.limit(info["target"].length), info["target"].length + 1)] * len(rows)
+                found = self.search(model, memory, limits=limits, keys=list(rows))
+                texts += [subject.codec.decode(info.target, best[0].ids) for best in found]
+        return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+
+    def _place(self, model: Any, row: int, label_N: Any) -> Any:
+        """1 x P."""
+        torch.manual_seed(key(self.seed, "prior", row) % 2**63)
+        return model.prior(1, None if label_N is None else label_N[row : row + 1].to(next(model.parameters()).device))
+
+    def remarks(self, figures: Mapping[str, float]) -> list[str]:
+        return alike("the texts that are drawn", figures["drawn_self_bleu"])
+
+    def signature(self) -> str:
+        return f"texts:{self.number}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"
