@@ -415,7 +415,7 @@ def test_lines_are_read_and_written(home, space):
     as_json = weft("latent", home / "vae", "reconstruct", "--beam", "3", "--length", "7", "--json", given=given([A]))
     assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
-    assert long.err == "of 1 texts that are longer than 12 tokens, the rest was left out\n"
+    assert long.err == "of 1 text longer than 12 tokens, the rest was left out\n"
 
 
 def test_what_comes_before_a_line_that_cannot_be_read_is_answered(home, space):
@@ -491,9 +491,10 @@ def test_evaluate_judges_texts_of_a_class(home):
     assert answer.code == 0, answer.err
     figures, wanted = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid").figures()
     assert {name: figures[name] for name in wanted} == wanted and "loss" in figures
-    assert "of the real texts: give it others" in answer.err
+    assert any("of the real texts: give it others" in remark for remark in figures["remarks"]), "also for who reads the JSON"
     assert json.loads((home / "cls" / "metrics-valid.json").read_text())["transfer_bleu_4"] == wanted["transfer_bleu_4"]
     plain = weft("evaluate", home / "cls", "--split", "valid", *both).out
+    assert plain.count("of the real texts: give it others") == 1
     assert ["transfer_accuracy", f"{wanted['transfer_accuracy']:.4f}"] in [line.split() for line in plain.splitlines()]
     assert "oracle_accuracy" not in weft("evaluate", home / "cls", "--split", "valid").out
 

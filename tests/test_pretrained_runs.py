@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -98,6 +99,16 @@ def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_p
     ):
         run.train(tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+def test_another_tokenizers_ids_never_take_a_published_models_rows(tmp_path: Path, folder: Path, recipe: str) -> None:
+    """Fewer ids than the published tokenizer has: the first rows would be other tokens' vectors."""
+    other = re.sub(r"tokenizer: \{type: published[^}]*\}", "tokenizer: word", recipe)
+    assert other != recipe
+    with pytest.raises(
+        ValueError, match="its rows are the ids of another tokenizer: read the data with the one that it came with"
+    ):
+        read_run_text(other, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
 
 
 def test_a_run_can_begin_with_another_runs_weights(tmp_path: Path, recipe: str) -> None:

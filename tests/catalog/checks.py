@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from weft.batch import Batch, Clock, Info, Instance, Marked, Picks, Several
 from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
 from weft.masks import Causal, Full, Mask
+from weft.models.text_vae import TextVAE
 from weft.seq import Memory, Seq
 from weft.slots import (
     Activation,
@@ -315,8 +316,11 @@ def check_gradients(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         outputs = [o for o in case.call(module) if o.requires_grad]
-        # A head that is not tied leaves the embedder beside it alone.
-        named = {n: p for n, p in module.named_parameters() if case.kind is not Head or not n.startswith("embedder.")}
+        # A head that is not tied leaves the embedder beside it alone; a writer that is not told z does so with what makes z.
+        alone = ("embedder.",) if case.kind is Head else ()
+        if isinstance(module, TextVAE) and not len(module.writer.injections):
+            alone = ("reader.", "pooler.", "to_posterior.")
+        named = {n: p for n, p in module.named_parameters() if not n.startswith(alone)}
         if not named:
             continue
         assert outputs, f"{case.label}: no output depends on its parameters"

@@ -24,7 +24,7 @@ from weft.evaluate import Evaluation
 from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
-from weft.objectives import NextToken
+from weft.objectives import NextToken, Ramp
 from weft.run import Run, load
 from weft.slots import Objective, Structure
 from weft.stage import Stage
@@ -149,7 +149,7 @@ def test_the_schedule_sets_the_rate_of_every_update():
 # -------------------------------------------------------------------------------------------------------------- phases
 
 
-def gan_loop(phases: list[Phase], steps: int = 3, watcher: Any = None) -> Loop:
+def gan_loop(phases: list[Phase], steps: int = 3, watcher: Any = None, **choices: Any) -> Loop:
     info = Ring().declare()
     torch.manual_seed(3)
     model = GAN(info, dim=8)
@@ -161,7 +161,7 @@ def gan_loop(phases: list[Phase], steps: int = 3, watcher: Any = None) -> Loop:
         return Feed(data, objective, key=(1, name), budget=16)
 
     network = Network(model, {"judge": Judge(info, 8), "fool": Fool(info, 8)})
-    learning = Gradient(steps=steps, phases=[lambda p=p: p for p in phases])
+    learning = Gradient(steps=steps, phases=[lambda p=p: p for p in phases], **choices)
     watcher = watcher or Quiet()
     return Loop(network, learning, feed, watcher, seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
 
@@ -189,6 +189,34 @@ def test_every_start_and_repeat_decide_when_a_phase_runs():
     loop.run(resume=False)
     assert loop.progress.updates == {"judge": 18, "fool": 3}
     assert [p.total for p in loop.phases] == [18, 3]
+
+
+def test_the_log_has_the_last_update_of_every_phase_since_its_last_line():
+    watcher = Quiet()
+    phases = [Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], every=2)]
+    loop = gan_loop(phases, steps=8, log_every=4, watcher=watcher)
+    loop.run(resume=False)
+    assert [row["round"] for row in watcher.rows] == [4, 8]
+    assert all({"judge/loss", "fool/loss"} <= row.keys() for row in watcher.rows), "fool is not due in rounds 4 and 8"
+    once = Quiet()
+    gan_loop(
+        [phases[0], Phase(objective="fool", train=["generator.*"], start=6, every=9)], steps=8, log_every=4, watcher=once
+    ).run(resume=False)
+    assert ["fool/loss" in row for row in once.rows] == [False, True], "a line has what came after the line before"
+
+
+@pytest.mark.parametrize(("cycles", "fits"), [(1, True), (2, True), (3, False)])
+def test_a_weight_that_changes_must_fit_the_updates(cycles, fits):
+    class Weighed(TwoTerms):
+        def __init__(self, info: Info, dim: int):
+            super().__init__(info, dim)
+            self.beta = Ramp(cycles=cycles)
+
+    if fits:
+        loop_over(rows([4]), Weighed, steps=8)
+        return
+    with pytest.raises(ValueError, match=r"phase main: beta: a ramp of 3 cycles in 8 updates, .*take 2 cycles at most"):
+        loop_over(rows([4]), Weighed, steps=8)
 
 
 def test_start_in_epochs():

@@ -1,0 +1,57 @@
+"""Texts drawn from a latent space as a metric: they are those that the space draws, and collapse is named."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from tests.evaluate.test_latent_space import measured, recipe
+
+from weft.evaluate import DrawnTexts, SelfBLEU, distinct_texts, self_bleu
+from weft.generate import Greedy
+from weft.latent import LatentSpace
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn")
+    run = recipe(folder)
+    run.train(folder / "run", quiet=True)
+    torch.manual_seed(0)
+    for weight in run.model.parameters():  # hardly trained weights write the same everywhere
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight)
+    return run
+
+
+def test_they_are_the_texts_that_the_space_draws(trained):
+    texts = LatentSpace(trained).sample(12, seed=3, search=partial(Greedy, length=6))
+    found = measured(trained, DrawnTexts(number=12, seed=3, search=partial(Greedy, length=6)))
+    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+    assert found["drawn_distinct"] > 1 / 12
+
+
+def test_batches_and_the_state_of_the_generator_change_nothing(trained):
+    metric = DrawnTexts(number=12, search=partial(Greedy, length=6))
+    one = measured(trained, metric)
+    torch.manual_seed(8)
+    state = torch.get_rng_state()
+    assert measured(trained, metric, batch=1) == one
+    assert torch.equal(torch.get_rng_state(), state), "training goes on as if nothing had been drawn"
+
+
+def test_collapse_is_named(trained):
+    with torch.no_grad():
+        trained.model.writer.injections = torch.nn.ModuleList()  # z is not heard
+    metric = DrawnTexts(number=5, search=partial(Greedy, length=6))
+    found = measured(trained, metric)
+    assert found["drawn_distinct"] == pytest.approx(1 / 5)
+    said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"
+    assert metric.remarks({**found, "drawn_self_bleu": 100.0}) == [said] and metric.remarks({"drawn_self_bleu": 89.9}) == []
+    assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
+
+
+def test_one_text_cannot_be_compared():
+    with pytest.raises(ValueError, match="number is 1, but texts are compared with each other"):
+        DrawnTexts(number=1)
