@@ -215,7 +215,7 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
                 MirroredText(**places, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
-        match=r"give it rows of every class; or raise length .* truncate \(\d+ rows are used; of all classes, \d+ long rows are left",
+        match=r"give it rows of every class; or raise length .* \(\d+ rows are used; of all classes, \d+ long rows are left",
     ):
         MirroredText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
