@@ -91,7 +91,7 @@ class LatentSpace(Metric):
             tokens += len(batch["picks"])
             found.append(self._draws(subject.model, batch.to(subject.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
-        units = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
+        units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
         if not rest:
             return units
         logvar_NP, first_NP, *of_draws = rest
