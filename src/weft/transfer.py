@@ -93,8 +93,8 @@ def judge_run(
         known: The texts that it was trained with.
         split: Which real texts: a split of the run's data (by default test, or valid without one).
         files: Other files of the same kind instead.
-        most: At most so many texts, taken at equal distances.
-        seed: What is drawn follows from it.
+        most: At most so many texts.
+        seed: What is drawn follows from it, and the order of the real texts.
         search: How texts are written; None = as the recipe says.
         model: A language model that did not write them, for their perplexity.
         human_references: For each real text what people made of it.
@@ -114,7 +114,7 @@ def judge_run(
     rows = _real(trained, split, files)
     if human_references is not None and len(human_references) != len(rows):
         raise ValueError(f"{len(human_references)} human references, but {len(rows)} real texts: give one list for each")
-    at = range(len(rows)) if len(rows) <= most else [row * len(rows) // most for row in range(most)]
+    at = np.random.default_rng(key(seed, "real")).permutation(len(rows))[:most].tolist()  # files come class by class
     rows = [rows[i] for i in at]
     texts, labels = [row.text for row in rows], [str(row.label) for row in rows]
 
@@ -126,7 +126,7 @@ def judge_run(
 
     transfer, rewritten, others = None, list[str](), list[str]()
     if space.labelled:
-        others = [_another(label, space.classes, seed, row) for row, label in enumerate(labels)]
+        others = [_another(label, space.classes, seed, row) for row, label in zip(at, labels, strict=True)]
         found = space.rewrite(texts, None, others, search)
         rewritten = list(_heard(found, "rewriting texts", len(rows), tell))
         human = None if human_references is None else [human_references[i] for i in at]
