@@ -21,7 +21,7 @@ import weft.systems  # noqa: F401  (these imports fill the catalog)
 from weft.asked import Asked, Reading, cells_of, is_pair, read_apart
 from weft.batch import Batch, Clock, Example, Field, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
-from weft.catalog import Build
+from weft.catalog import Build, choices
 from weft.choices import Natural
 from weft.data import example_of, load_codec, with_masks
 from weft.evaluate import Evaluation, Judged
@@ -422,7 +422,7 @@ def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = T
 def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] = (), *, files: bool = True) -> Run:
     root = parse(text, shown)
     change(root, overrides)
-    return read_tree(resolve(root), folder, files=files)
+    return read_tree(resolve(root, choices(Run)), folder, files=files)
 
 
 def read_tree(root: Node, folder: Path = Path(), *, files: bool = True) -> Run:

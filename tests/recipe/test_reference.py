@@ -49,6 +49,13 @@ def test_a_mistake_in_what_is_copied_is_said_once_where_it_stands(mistakes, smal
     assert said.startswith("r.yaml:6: structure.encoder.layrs: Transformer has no option 'layrs'; did you mean 'layers'?")
 
 
+def test_a_misspelt_top_is_said_of_it_and_not_of_who_refers_to_it(mistakes, small: str) -> None:
+    text = small.replace("seed: 1", 'seed: "${data.train}"')
+    said = mistakes(text.replace("\ndata:", "\ndtaa:"))
+    assert any("'dtaa'; did you mean 'data'?" in line for line in said) and not any("nothing is written" in line for line in said)
+    assert any("nothing is written at 'dtaa.train'" in line for line in mistakes(text.replace("${data", "${dtaa")))
+
+
 def test_also_through_several_copies_and_from_inside_one(mistakes, small: str) -> None:
     text = small.replace("lr: 0.01", "lr: -1") + '  phases: [{optimizer: "${learning.optimizer}"}, "${learning.phases.0}"]\n'
     assert mistakes(text) == ["r.yaml:12: learning.optimizer.lr: must be a number above 0, up to 10^12, not -1"]

@@ -13,10 +13,15 @@ from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, Reci
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
-def resolve(root: Node) -> Node:
-    """The tree with every ``${a.b}`` replaced by a copy of what stands there; what cannot be is noted in ``problems``."""
+def resolve(root: Node, options: Iterable[str] = ()) -> Node:
+    """The tree with every ``${a.b}`` replaced by a copy of what stands there; what cannot be is noted in ``problems``.
+
+    Args:
+        root: The tree.
+        options: What may stand at its top: where one is misspelt, that is said of it, and not of those that refer to it.
+    """
     try:
-        return _Resolver(root).walk(root, "", (), 0)
+        return _Resolver(root, frozenset(options)).walk(root, "", (), 0)
     except RecipeError as error:
         raise RecipeError([*root.problems, *error.problems]) from None
 
@@ -24,6 +29,7 @@ def resolve(root: Node) -> Node:
 @dataclass
 class _Resolver:
     root: Node
+    options: frozenset[str]
     nodes: int = 0
 
     def walk(self, node: Node, path: str, seen: tuple[str, ...], depth: int) -> Node:
@@ -76,6 +82,8 @@ class _Resolver:
                 return target, found
             else:
                 close = difflib.get_close_matches(step, list(inner) if isinstance(inner, dict) else [], 1)
+                if not above and close and step in self.options and close[0] not in self.options:
+                    return target, Node(BROKEN, node.where)
                 hint = f"; did you mean {join(above, close[0])!r}?" if close else ""
                 raise self.lost(node, path, f"{shorten(node.value)}: nothing is written at {target!r} in this recipe{hint}")
         return target, found
