@@ -114,7 +114,8 @@ def judge_run(
     rows = _real(trained, split, files)
     if human_references is not None and len(human_references) != len(rows):
         raise ValueError(f"{len(human_references)} human references, but {len(rows)} real texts: give one list for each")
-    at = np.random.default_rng(key(seed, "real")).permutation(len(rows))[:most].tolist()  # files come class by class
+    mixed = np.random.default_rng(key(seed, "real")).permutation(len(rows))  # files come class by class
+    at = [int(row) for row in mixed[:most]]
     rows = [rows[i] for i in at]
     texts, labels = [row.text for row in rows], [str(row.label) for row in rows]
 
