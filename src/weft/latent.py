@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.batch import Hypothesis, Instance, collate
 from weft.catalog import Build
 from weft.data.encoding import assemble, encode, rows_of, shorten
-from weft.keys import key
+from weft.evaluate.drawn import most_tokens, places
 from weft.recipe import nearest
 from weft.run import Run, load
 from weft.slots import Latent, Search
@@ -123,8 +123,7 @@ class LatentSpace:
         judged = self.run.judging().search if search is None else search
         searcher: Any = judged if isinstance(judged, Search) else judged()
         device = next(self.model.parameters()).device
-        most = min(searcher.limit(self.target.length), self.target.length + 1)  # no text was longer, and its end
-        limits, keys = [most] * len(z_BP), list(range(first, first + len(z_BP)))
+        limits, keys = [most_tokens(searcher, self.target)] * len(z_BP), list(range(first, first + len(z_BP)))
         with torch.inference_mode():
             label_B = None if label_B is None else label_B.to(device)
             memory = self.model.write_from(torch.from_numpy(z_BP).to(device), label_B)
@@ -162,14 +161,8 @@ class LatentSpace:
         if number < 0:
             raise ValueError(f"{number} places cannot be drawn: give 0 or more")
         label_N = self._numbers(label, number)
-        device = next(self.model.parameters()).device
-        rows = [np.zeros((0, self.width), np.float32)]
-        with torch.inference_mode(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            for row in range(number):
-                torch.manual_seed(key(seed, "prior", row) % 2**63)
-                label_1 = None if label_N is None else label_N[row : row + 1].to(device)
-                rows.append(self.model.prior(1, label_1).float().cpu().numpy())
-        return np.concatenate(rows)
+        with torch.inference_mode():
+            return places(self.model, number, label_N, seed).cpu().numpy()
 
     def sample(self, number: int, label: Labels = None, seed: int = 0, search: Searching = None) -> list[str]:
         """Texts as nobody has written them; of a class, for models that heed one. The k-th depends on the seed and on k alone."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from weft.batch import Info
+from weft.batch import Field, Info
 from weft.catalog import Build, block
 from weft.choices import Count, Natural
 from weft.evaluate.distinct import distinct_texts
@@ -16,6 +17,23 @@ from weft.evaluate.pool_bleu import alike
 from weft.generate import Greedy
 from weft.keys import key
 from weft.slots import Decodes, Latent, Metric, Search, Subject
+
+
+def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
+    """N x P places drawn from a model's prior. The k-th depends on the seed, k and its class alone; nothing else that is drawn
+    at random changes."""
+    device = next(model.parameters()).device
+    found = [torch.zeros(0, model.latent, device=device)]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        for row in range(number):
+            torch.manual_seed(key(seed, "prior", row) % 2**63)
+            found.append(model.prior(1, None if label_N is None else label_N[row : row + 1].to(device)).float())
+    return torch.cat(found)
+
+
+def most_tokens(search: Search, target: Field) -> int:
+    """How many tokens may be written at a place: no text that was learnt from has more, and its end."""
+    return min(search.limit(target.length), target.length + 1)
 
 
 @block("drawn")
@@ -53,22 +71,15 @@ class DrawnTexts(Metric):
     def measure(self, subject: Subject) -> dict[str, float]:
         model, info = subject.model, subject.codec.info
         label_N = torch.arange(self.number) % info["label"].vocab if model.draws_labelled else None
-        texts: list[str] = []
-        most = max(1, subject.batch // (info["target"].length + 1))
-        with torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
-            for first in range(0, self.number, most):
-                rows = range(first, min(first + most, self.number))
-                label_B = None if label_N is None else label_N[rows.start : rows.stop].to(subject.device)
-                memory = model.write_from(torch.cat([self._place(model, row, label_N) for row in rows]), label_B)
-                limits = [min(self.search.limit(info["target"].length), info["target"].length + 1)] * len(rows)
-                found = self.search(model, memory, limits=limits, keys=list(rows))
-                texts += [subject.codec.decode(info.target, best[0].ids) for best in found]
+        z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
+        most, limit = max(1, subject.batch // (info["target"].length + 1)), most_tokens(self.search, info["target"])
+        for first in range(0, self.number, most):
+            rows = range(self.number)[first : first + most]
+            label_B = None if label_N is None else label_N[first : first + most].to(subject.device)
+            memory = model.write_from(z_NP[first : first + most], label_B)
+            found = self.search(model, memory, limits=[limit] * len(rows), keys=list(rows))
+            texts += [subject.codec.decode(info.target, best[0].ids) for best in found]
         return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
-
-    def _place(self, model: Any, row: int, label_N: Any) -> Any:
-        """1 x P."""
-        torch.manual_seed(key(self.seed, "prior", row) % 2**63)
-        return model.prior(1, None if label_N is None else label_N[row : row + 1].to(next(model.parameters()).device))
 
     def remarks(self, figures: Mapping[str, float]) -> list[str]:
         return alike("the texts that are drawn", figures["drawn_self_bleu"])
