@@ -68,7 +68,7 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
 
 def _mixture(logits_BV: Tensor, temperature: float, straight_through: bool, noisy: bool) -> Tensor:
     if noisy:
-        logits_BV = logits_BV - torch.empty_like(logits_BV).exponential_().log()
+        logits_BV = logits_BV - torch.rand_like(logits_BV).log().neg().log()  # exponential_() is far slower on a CPU
     soft_BV = (logits_BV / temperature).softmax(-1)
     if not straight_through:
         return soft_BV
