@@ -27,7 +27,7 @@ WAYS = {"tuned": (*HALF, "learning.ema=null"), "frozen": (only("classifier"), *F
 
 def parts() -> list[list[str]]:
     """The rows in three parts, and the header before all."""
-    header, *rows = find_file(Path(), "mrpc/train.tsv").read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
+    header, *rows = find_file("mrpc/train.tsv").read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     random.Random(1).shuffle(rows)
     return [[header], *(rows[fold::FOLDS] for fold in range(FOLDS))]
 

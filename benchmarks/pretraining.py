@@ -67,7 +67,7 @@ class Trial:
             structure = f"type: language-model, {_PARTS}, decoder: {_STACK}, pooler: last"
         else:
             structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
-        files = f"train: {subset(self.labels, self.seed)}, valid: {find_file(Path(), 'sst2/dev.tsv')}, length: 64"
+        files = f"train: {subset(self.labels, self.seed)}, valid: {find_file('sst2/dev.tsv')}, length: 64"
         tokenizer = f"tokenizer: {{type: with-sentinels, of: {{type: published, from: {begun}}}, number: 20}}"
         rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
@@ -99,7 +99,7 @@ def subset(labels: int, seed: int) -> Path:
     """A file with so many rows of SST-2's training file."""
     file = (PLACE / f"sst2-{labels}-{seed}.tsv").resolve()
     if not file.is_file():
-        header, *rows = find_file(Path(), "sst2/train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        header, *rows = find_file("sst2/train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "\n".join([header, *random.Random(seed).sample(rows, labels)]) + "\n")
     return file

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.arms import PLACE
 from weft.choices import find_file
@@ -37,7 +36,7 @@ class Corpus:
     def sentences(self) -> Rows:
         found: dict[str, dict[str, None]] = {}
         for name in self.classes:
-            lines = find_file(Path(), f"{self.name}/{name}.txt").read_text(encoding="utf-8", errors="replace").split("\n")
+            lines = find_file(f"{self.name}/{name}.txt").read_text(encoding="utf-8", errors="replace").split("\n")
             own = (line.strip() for line in lines if self.words[0] <= len(line.split()) <= self.words[1] and "\ufffd" not in line)
             found[name] = dict.fromkeys(own)
         rows = [(text, name) for name in self.classes for text in found[name]]

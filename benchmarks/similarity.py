@@ -27,7 +27,7 @@ def before(file: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    found = before(find_file(Path(), "stsb/dev.csv"))
+    found = before(find_file("stsb/dev.csv"))
     print("| run | figures (95 % interval) | minutes | memory, MB |\n|---|---|---|---|")
     print(f"| minilm, cosine of its vectors | spearman {found['spearman']:.4f}, pearson {found['pearson']:.4f} | | |")
     for arm in ARMS:

@@ -52,11 +52,11 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
     if not info.context:
         return str(value)
     try:
-        path = find_file(Path(info.context["folder"]), value)
+        path = find_file(value, *info.context["folders"])
         if not info.context["files"]:
             return str(path)
         if not path.is_file() and not (folders and path.is_dir()):
-            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else not_there(path, value))
+            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else not_there(value, *info.context["folders"]))
         found = content_hash(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
@@ -65,21 +65,22 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
     return str(path)
 
 
-def find_file(folder: Path, name: str | Path) -> Path:
-    """A path beside the recipe or, where there is none, under the folder that the environment variable WEFT_DATA names."""
-    path, elsewhere = Path(folder, name).resolve(), os.environ.get(WEFT_DATA)
-    if elsewhere and not path.exists() and (found := Path(elsewhere, name).resolve()).exists():
-        return found
-    return path
+def find_file(name: str | Path, *folders: str | Path) -> Path:
+    """The first file of that name in the folders or, where there is none, under the folder that WEFT_DATA names."""
+    places = _places(name, *folders)
+    return next((place for place in places if place.exists()), places[0])
 
 
-def not_there(path: Path, name: str | Path) -> str:
-    """What is said of a file that is in neither place."""
-    if Path(name).is_absolute():
-        return f"there is no file {path}"
-    elsewhere = os.environ.get(WEFT_DATA)
-    second = f", nor {Path(elsewhere, name).resolve()}" if elsewhere else f" ({WEFT_DATA}, a second place to look, is not set)"
-    return f"there is no file {path}{second}"
+def not_there(name: str | Path, *folders: str | Path) -> str:
+    """What is said of a file that is in none of these places."""
+    unset = f" ({WEFT_DATA}, a second place to look, is not set)" * (not Path(name).is_absolute() and WEFT_DATA not in os.environ)
+    return f"there is no file {', nor '.join(map(str, _places(name, *folders)))}{unset}"
+
+
+def _places(name: str | Path, *folders: str | Path) -> list[Path]:
+    """Where a file may be, each place once."""
+    elsewhere = [os.environ[WEFT_DATA]] if os.environ.get(WEFT_DATA) else []
+    return list(dict.fromkeys(Path(folder, name).resolve() for folder in (*(folders or [Path()]), *elsewhere)))
 
 
 def _only_file(value: Any, info: ValidationInfo) -> Any:
@@ -98,14 +99,15 @@ _FILE_SCHEMA = {
     ]
 }
 File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
-"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA."""
+"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA; on the command
+line also to the folder where one is."""
 Place = Annotated[str, BeforeValidator(_place), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file, or a folder with files in it."""
 
 
 def _model(value: Any, info: ValidationInfo) -> Any:
     """A published model: a folder beside the recipe, or a name that ``find_model`` knows."""
-    named = isinstance(value, str) and info.context and not find_file(Path(info.context["folder"]), value).exists()
+    named = isinstance(value, str) and info.context and not find_file(value, *info.context["folders"]).exists()
     if named and info.context and info.context["files"]:
         return str(find_model(value).resolve())
     return value if named else _file(value, info, folders=True)

@@ -56,9 +56,9 @@ def guess(files: list[str]) -> Guess:
     """What these files are. Raises ValueError where nothing fits."""
     there: list[str] = []
     for name in files:
-        file = name if Path(name).exists() else str(find_file(Path(), name))
+        file = name if Path(name).exists() else str(find_file(name))
         if not Path(file).exists():
-            raise ValueError(not_there(Path(name).resolve(), name))
+            raise ValueError(not_there(name))
         if not list_files(file) or not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         there += _unfolded(file)

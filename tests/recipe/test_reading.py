@@ -348,11 +348,11 @@ def odd_norm():
     unregister(OddNorm)
 
 
-def read_odd(written: dict, folder: Path = Path()) -> object:
+def read_odd(written: dict, folder: Path = Path(), where: str = "r.yaml:1") -> object:
     from weft.recipe import from_plain
 
     reader = Reader(folder)
-    found = reader.part(Norm, from_plain({"type": "odd-norm", **written}, "r.yaml:1"), "norm")
+    found = reader.part(Norm, from_plain({"type": "odd-norm", **written}, where), "norm")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
 
@@ -392,6 +392,27 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert isinstance(found, dict), found
     assert (found["files"], found["many"], found["by_name"]) == ((resolved, resolved), [resolved], {"x": resolved})
+
+
+@pytest.mark.usefixtures("odd_norm")
+def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    recipes, here = tmp_path / "recipes", tmp_path / "here"
+    for folder, name in ((recipes, "both.txt"), (here, "both.txt"), (here, "mine.txt")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text("hello", encoding="utf-8")
+    monkeypatch.chdir(here)
+
+    def found(name: str, where: str) -> object:
+        read = read_odd({"file": name}, recipes, where)
+        return Path(read["file"]) if isinstance(read, dict) else read
+
+    assert found("mine.txt", "command line") == (here / "mine.txt").resolve()
+    assert found("both.txt", "command line") == (recipes / "both.txt").resolve()
+    places = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
+    unset = " (WEFT_DATA, a second place to look, is not set)"
+    assert found("none.txt", "command line") == [f"norm.file: there is no file {places[0]}, nor {places[1]}{unset}"]
+    assert found("mine.txt", "r.yaml:1") == [f"norm.file: there is no file {(recipes / 'mine.txt').resolve()}{unset}"]
 
 
 @pytest.mark.usefixtures("odd_norm")

@@ -22,7 +22,7 @@ from weft.catalog import CATALOG, alternatives, base_of, choices, is_composition
 from weft.choices import IsFile
 from weft.recipe.part import Part, part, walk
 from weft.recipe.reference import once
-from weft.recipe.tree import BROKEN, Node, Problem, RecipeError, join, nearest, shorten
+from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, join, nearest, shorten
 from weft.recipe.words import allowed, entry, literals, with_article
 
 _MISSING = inspect.Parameter.empty
@@ -105,7 +105,7 @@ class Reader:
         annotation = _meant(annotation, node)
         try:
             value = _adapter(annotation).validate_json(
-                json.dumps(node.plain()), strict=True, context={"folder": str(self.folder), "files": self.files}
+                json.dumps(node.plain()), strict=True, context={"folders": self.folders(node), "files": self.files}
             )
         except ValidationError as error:
             found = [(self.explain(e, annotation, node, path), e["loc"], e["type"] == "value_error") for e in error.errors()]
@@ -115,6 +115,10 @@ class Reader:
         if all(get_origin(m) is Literal for m in members) and type(node.value) not in map(type, literals(annotation)):
             return self.say(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
         return value
+
+    def folders(self, node: Node) -> list[str]:
+        """Where its files are looked for: beside the recipe, and where one is, if the command line says something of them."""
+        return [str(self.folder), *(["."] if node.place() == COMMAND_LINE else [])]
 
     def explain(self, error: Any, annotation: Any, node: Node, path: str) -> Problem:
         key, parent = None, annotation
