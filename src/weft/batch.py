@@ -86,7 +86,8 @@ class Field:
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
         labels: The classes' names, for labels and tags.
-        words: Whether the text is given as words with spaces between them, each of which may have a tag.
+        words: Whether the text is given as words with spaces between them, each of which may have a tag; without tags, each token
+            says which word it is of (the mark ``word``, counted from 1; 0 for what stands around the text).
         letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
         frame: Ids around a text that is read.
         pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
@@ -248,14 +249,20 @@ class Info:
             elif f.kind == "image":
                 example[f.name] = rng.normal(size=(f.vocab, f.length, f.length)).astype(np.float32)
             else:
-                example[f.name] = _imagined(f, rng, places[f.name])
+                example[f.name] = _imagined(f, rng, places[f.name], self.says_words(f))
         return example
 
+    def says_words(self, field: Field) -> bool:
+        """Whether each token of a text says which word it is of: it is given as words, and no tags say where these are."""
+        return field.words and not any(other.kind == "tags" and other.space == field.name for other in self.fields.values())
 
-def _imagined(field: Field, rng: np.random.Generator, size: int) -> np.ndarray | Marked:
+
+def _imagined(field: Field, rng: np.random.Generator, size: int, says_words: bool = False) -> np.ndarray | Marked:
     first = min(len(Special.NAMES), field.vocab - 1)
     ids = rng.integers(first, field.vocab - field.spare, size)
-    return Marked(ids, {"letters": rng.integers(1, field.letters, (len(ids), 5))}) if field.letters else ids
+    marks = {"letters": rng.integers(1, field.letters, (len(ids), 5))} if field.letters else {}
+    marks |= {"word": 1 + np.arange(size) // 4} if says_words else {}
+    return Marked(ids, marks) if marks else ids
 
 
 @dataclass(frozen=True)

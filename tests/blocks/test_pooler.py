@@ -61,3 +61,17 @@ def test_by_place_has_weights_for_each_place_of_the_real_tokens():
     torch.testing.assert_close(pooler(wide), want)  # eight columns, but no row has more than five real tokens
     with pytest.raises(ValueError, match="a text of 6 tokens, but by-place has 5 places"):
         pooler(Seq(torch.randn(1, 6, 3)))
+
+
+def test_by_place_adds_up_the_tokens_of_a_word():
+    pooler = ByPlace(3, places=4)
+    data, word = torch.randn(2, 7, 3), torch.tensor([[0, 1, 1, 2, 3, 3, 0], [0, 1, 2, 2, 0, 0, 0]])
+    mask = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
+    placed = torch.zeros(2, 4, 3)
+    for row, real in enumerate(mask):
+        for t in real.nonzero()[:, 0].tolist():
+            placed[row, word[row, t]] += data[row, t]
+    x = Seq(data.masked_fill(~mask[..., None], torch.nan), mask).mark(word=word)
+    torch.testing.assert_close(pooler(x), pooler.out(placed.flatten(1)))  # seven tokens, but only three words
+    with pytest.raises(ValueError, match="a text of 4 words, but by-place has 4 places"):
+        pooler(x.mark(word=word + (word == 3)))

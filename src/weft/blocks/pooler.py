@@ -110,14 +110,16 @@ class Max(Pooler):
 class ByPlace(Pooler):
     """The real tokens' vectors one after another, through one dense map: each place of the text has weights of its own.
 
-    y = sum_t W_t h_t + b
+    y = sum_t W_place(t) h_t + b
 
-    The order of the tokens is not lost, as it is in a mean, and need not be carried along, as in the last vector.
+    The order of the tokens is not lost, as it is in a mean, and need not be carried along, as in the last vector. A token's place
+    is its number or, where the data says which word it is of (the mark ``word``), that word's: the tokens of a word stand at one
+    place, and those around the text at the first.
 
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
 
     Args:
-        places: Most tokens of a text, begin and end among them.
+        places: Most tokens of a text, begin and end among them; or most words and 1.
 
     Example:
         >>> import torch
@@ -131,16 +133,24 @@ class ByPlace(Pooler):
         self.out = Linear(places * dim, dim)
 
     def forward(self, x: Seq) -> Tensor:
-        if x.width > self.places and (most := x.width if x.data.is_meta else int(x.lengths().max())) > self.places:
+        by_word = "word" in x.marks
+        place_BT = x.marks["word"] if by_word else x.real().cumsum(1) - 1
+        if (x.width > self.places or by_word) and (most := self._places(x, place_BT)) > self.places:
+            what = f"{most - 1} words" if by_word else f"{most} tokens"
             raise ValueError(
-                f"a text of {most} tokens, but by-place has {self.places} places: raise places, or lower the length of the data"
+                f"a text of {what}, but by-place has {self.places} places: raise places, or lower the length of the data"
             )
-        rank_BT = x.real().cumsum(1) - 1
-        within_BT = (rank_BT >= 0) & (rank_BT < self.places) & x.real()
-        at_BTD = rank_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)
+        within_BT = (place_BT >= 0) & (place_BT < self.places) & x.real()
+        at_BTD = place_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)
         data_BTD = x.data.masked_fill(~within_BT[..., None], 0.0)
         placed_BLD = data_BTD.new_zeros(len(data_BTD), self.places, data_BTD.shape[-1]).scatter_add(1, at_BTD, data_BTD)
         return self.out(placed_BLD.flatten(1))
+
+    def _places(self, x: Seq, place_BT: Tensor) -> int:
+        """How many are needed."""
+        if x.data.is_meta:
+            return 0 if "word" in x.marks else x.width
+        return int(place_BT.masked_fill(~x.real(), -1).max()) + 1
 
 
 MEAN_AND_MAX: list[Build[Pooler]] = [Mean, Max]

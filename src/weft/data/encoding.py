@@ -305,8 +305,10 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[field.name]
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
-            spelled = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
-            example[field.name] = Marked(ids, spelled) if spelled else ids
+            marks = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
+            if info.says_words(field):
+                marks["word"] = words_of(values[f"{field.name}/words"], len(ids))
+            example[field.name] = Marked(ids, marks) if marks else ids
         elif field.kind == "texts":
             example[field.name] = _apart(field, values)
         elif field.kind == "tags":
@@ -327,6 +329,15 @@ def _apart(field: Field, values: Mapping[str, Any]) -> Several:
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
     whole = Marked(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
     return Several(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
+
+
+def words_of(starts: np.ndarray, tokens: int) -> np.ndarray:
+    """The number of the word that each token is of, counted from 1.
+
+    >>> words_of(np.array([0, 1, 4]), 5)
+    array([1, 2, 2, 2, 3])
+    """
+    return np.searchsorted(np.asarray(starts, np.int64), np.arange(tokens), "right")
 
 
 def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:

@@ -46,6 +46,8 @@ class MirroredText(Written):
         tokenizer: How text is read; trained on the training texts.
         target_tokenizer: How it is written; None = the same, with one vocabulary for both sides.
         words: Fewest and most words of a text, with blanks between them. Texts with fewer are left out (counted).
+        by_word: Whether what is read is encoded word by word, and each token says which word it is of (the mark ``word``), so
+            that both sides have places in common though a word may be several tokens.
         length: Most tokens of a text, on either side, without begin and end.
         on_overflow: What happens to texts of more words or tokens: leave-out (counted), truncate (counted), or error.
         repeats: What happens to a text that came before in the same class (as it is after ``words``): keep, or drop (counted).
@@ -73,6 +75,7 @@ class MirroredText(Written):
         tokenizer: Build[Tokenizer] = BPE,
         target_tokenizer: Build[Tokenizer] | None = None,
         words: tuple[Count, Count] = (1, 40),
+        by_word: bool = False,
         length: Count = 256,
         on_overflow: Literal["leave-out", "truncate", "error"] = "leave-out",
         repeats: Literal["keep", "drop"] = "drop",
@@ -83,7 +86,8 @@ class MirroredText(Written):
             raise ValueError(f"words is the fewest and the most, but {words[0]} is more than {words[1]}: turn them round")
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
-        self.words, self.repeats = (words[0], words[1]), repeats
+        self.words, self.by_word, self.repeats = (words[0], words[1]), by_word, repeats
+        self.in_words = ("source",) if by_word else ()
         self.classes = self._classes()
 
     def _classes(self) -> tuple[str, ...]:
@@ -132,7 +136,17 @@ class MirroredText(Written):
         for label, cursor in zip(labels, cursors, strict=True):
             for file in cursor.each_file():
                 for row in self._table(cursor, label) if _is_table(file) else self._lines(cursor, label):
-                    yield row._replace(cells=_mirrored(row.cells, label))
+                    yield row._replace(cells=self._mirrored(row.cells, label))
+
+    def _mirrored(self, cells: Mapping[str, str], label: str | None) -> dict[str, str]:
+        """The cells of a row that was read; of an empty one, none."""
+        if not cells:
+            return {}
+        text, label = cells["text"].strip(), cells.get("label", "").strip() if label is None else label
+        return self._twice(text) | ({"label": label} if label else {})
+
+    def _twice(self, text: str) -> dict[str, str]:
+        return {"source": " ".join(text.split()) if self.by_word else text, "target": text}
 
     def _lines(self, cursor: Cursor, label: str | None) -> Iterator[Row]:
         if label is None and self.answers():
@@ -166,7 +180,7 @@ class MirroredText(Written):
         """Rows of the right number of words, each text once in a class."""
         least, most = self.words
         for row in super().usable(cursors, ledger):
-            text, label = row.cells["source"], row.cells.get("label", "")
+            text, label = row.cells["target"], row.cells.get("label", "")
             words = len(text.split())
             if words < least:
                 ledger.counts[SHORT] += 1
@@ -181,7 +195,7 @@ class MirroredText(Written):
                     ledger.counts[LONG] += 1
                     continue
                 text = text[: _ends(text)[most - 1]]
-                row = row._replace(cells={**row.cells, **_twice(text), WORDS_LOST: str(words - most)})
+                row = row._replace(cells={**row.cells, **self._twice(text), WORDS_LOST: str(words - most)})
             if self.repeats == "drop":
                 known = hash_of(f"{label}\n{text}")
                 if known in seen:
@@ -192,17 +206,26 @@ class MirroredText(Written):
 
     def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
         """The row, whole or cut after a word, if at least so many words as are needed fit; else nothing."""
-        if self.on_overflow == "error" or all(longest(values, field) <= field.length for field in codec.info.texts()):
+        if self.on_overflow == "error" or _fits(codec, values):
             return super()._fit(codec, row, values, ledger)
-        text = row.cells["source"]
+        text = row.cells["target"]
         ends = _ends(text)
-        fits = _fitting(codec, text, ends) if self.on_overflow == "truncate" else 0
+        fits = self._fitting(codec, text, ends) if self.on_overflow == "truncate" else 0
         if fits < self.words[0]:
             ledger.counts[LONG] += 1
             return []
         lost = int(row.cells.get(WORDS_LOST, 0)) + len(ends) - fits
-        cells = {**row.cells, **_twice(text[: ends[fits - 1]]), WORDS_LOST: str(lost)}
+        cells = {**row.cells, **self._twice(text[: ends[fits - 1]]), WORDS_LOST: str(lost)}
         return list(zip(rows_of(encode(codec, [cells])), [cells], strict=True))
+
+    def _fitting(self, codec: Codec, text: str, ends: list[int]) -> int:
+        """How many of the first words fit on both sides, when one more does not; all of them do not."""
+        fits, too_many = 0, len(ends)
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            (short,) = rows_of(encode(codec, [self._twice(text[: ends[middle - 1]])]))
+            fits, too_many = (middle, too_many) if _fits(codec, short) else (fits, middle)
+        return fits
 
     def accept(self, name: str, rows: Prepared) -> None:
         """Every class needs examples; only other files that a run is judged by may lack some."""
@@ -230,31 +253,10 @@ def _is_table(file: str) -> bool:
     return is_json_lines(file) or Path(file).suffix.lower() in (".tsv", ".csv")
 
 
-def _mirrored(cells: Mapping[str, str], label: str | None) -> dict[str, str]:
-    """The cells of a row that was read; of an empty one, none."""
-    if not cells:
-        return {}
-    text, label = cells["text"].strip(), cells.get("label", "").strip() if label is None else label
-    return _twice(text) | ({"label": label} if label else {})
-
-
-def _twice(text: str) -> dict[str, str]:
-    return {"source": text, "target": text}
+def _fits(codec: Codec, values: Values) -> bool:
+    return all(longest(values, field) <= field.length for field in codec.info.texts())
 
 
 def _ends(text: str) -> list[int]:
     """Where its words end."""
     return [word.end() for word in _WORD.finditer(text)]
-
-
-def _fitting(codec: Codec, text: str, ends: list[int]) -> int:
-    """How many of the first words fit on both sides, when one more does not; all of them do not."""
-    fits, too_many = 0, len(ends)
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        short = text[: ends[middle - 1]]
-        if all(len(codec.encode(field.name, short)) <= field.length for field in codec.info.texts()):
-            fits = middle
-        else:
-            too_many = middle
-    return fits

@@ -51,7 +51,7 @@ class TaggedText(Written):
         'text'
     """
 
-    in_words = True
+    in_words = ("text",)
 
     def __init__(
         self,

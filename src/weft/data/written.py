@@ -88,8 +88,8 @@ class Written(Data):
     It keeps each of its options under the option's name: all of them are part of the key under which prepared rows are kept.
     """
 
-    in_words = False
-    """Whether the texts are given as words with spaces between them."""
+    in_words: tuple[str, ...] = ()
+    """Fields whose texts are given as words with spaces between them: each word is encoded by itself."""
     by = "text"
     """Rows that have the same text in this field stay together when some are held out (see ``same``)."""
     compared: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Written(Data):
                 length=self.length,
                 space=space,
                 special=tokenizer.special,
-                words=self.in_words,
+                words=name in self.in_words,
                 letters=tokenizer.letters,
                 frame=tokenizer.frame,
                 pieces=pack_pieces(tokenizer.continues()),
@@ -509,7 +509,7 @@ class Written(Data):
 
     def _spelled_out(self, codec: Codec, row: Row, field: Field, pieces: list[Values]) -> Iterator[dict[str, str]]:
         """The cells of each piece. A text that was cut keeps its end there: it is what was asked, or what should be answered."""
-        if not self.in_words:
+        if not field.words:
             for piece in pieces:
                 cut = {field.name: codec.decode(field.name, piece[field.name].tolist())} if len(pieces) > 1 else {}
                 yield {**row.cells, **cut}
