@@ -56,13 +56,14 @@ CHANGED = {
 }
 """What a corpus changes in every recipe."""
 NOISE = ((), ("objective.reconstruct.noise.top=0.5",), ("objective.reconstruct.noise.top=1.1",))
-NOISE_LATER = tuple(tuple(f"stages.0.{change}" for change in changes) for changes in NOISE)
+WEIGHT = ((), ("objective.follow.weight.top=3",), ("objective.reconstruct.noise.top=0.5",))
+WEIGHT_LATER = tuple(tuple(f"stages.0.{change}" for change in changes) for changes in WEIGHT)
 BETA = ((), ("objective.vae.beta.top=0.1",), ("objective.vae.beta.top=1",))
 FREE = ((), ("objective.free_bits.nats=0.5",), ("objective.free_bits.nats=1",))
 RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",), ("stages.0.learning.optimizer.lr=1e-3",))
 SYSTEMS = (
-    System("CARA_AB", "cara-minilm", NOISE, changes=HALF),
-    System("CARA_AB, reader pre-trained here", "cara-pretrained", NOISE_LATER),
+    System("CARA_AB", "cara-minilm", WEIGHT, changes=HALF),
+    System("CARA_AB, reader pre-trained here", "cara-pretrained", WEIGHT_LATER),
     System("CARA_A", "cara-annealed", NOISE, BOTH),
     System("CARA", "cara", NOISE, BOTH),
     System("ARAE-", "arae-minus", NOISE, BOTH),
