@@ -42,12 +42,14 @@ structure:
 {PARTS}"""
 LABELLED = f"""\
 device: cpu
-data: {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: word, length: 12, hold_out: 0.2}}
+data:
+  {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: {{type: bpe, size: 40}}, by_word: true, length: 30, hold_out: 0.2}}
 objective: elbo
 structure:
   type: text-vae
   latent: 4
   label_dim: 4
+  pooler: {{type: by-place, places: 14}}
 {PARTS}"""
 ROWS = [
     (f"the {thing} was {much}{word}", kind)
@@ -144,6 +146,12 @@ def test_reconstruct_reads_and_writes_with_any_search(space):
     assert space.reconstruct(TEXTS[:5]) == space.run.generate(TEXTS[:5])
     for search in (Beam(width=3, length=7), partial(Sample, top_k=3, length=7)):
         assert list(space.rewrite(TEXTS[:5], search=search, batch=2)) == space.reconstruct(TEXTS[:5], search=search)
+
+
+def test_blank_texts_stay_empty_and_blanks_between_words_say_nothing(space, labelled):
+    first, second = space.reconstruct([A, B])
+    assert space.reconstruct([A, "", B, " "]) == [first, "", second, ""] and first and second
+    assert (labelled.encode([f" {A.replace(' ', '   ')} "]) == labelled.encode([A])).all()  # read word by word
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ class LatentSpace:
         search: Searching = None,
         batch: int = BATCH,
     ) -> Iterator[str]:
-        """Each text read, its place changed, and written again, as they come: so many at a time."""
+        """Each text read, its place changed, and written again, as they come: so many at a time. A blank text stays empty."""
         self._check_label(label)
         first = 0
         for group in _groups(texts, batch):
@@ -145,7 +145,7 @@ class LatentSpace:
             z_BP = z_BP if change is None else change(z_BP).astype(np.float32)
             own = label if label is None or isinstance(label, str) else label[first : first + len(group)]
             found = self._search(z_BP, self._numbers(own, len(group)), search, first)
-            yield from (self.run.text_of(row[0]) for row in found)
+            yield from (self.run.text_of(row[0]) if text.strip() else "" for text, row in zip(group, found, strict=True))
             first += len(group)
         if label is not None and not isinstance(label, str) and len(label) != first:
             raise ValueError(f"{len(label)} classes for {first} texts: give one for each, or one for all")

@@ -395,7 +395,9 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
     recipes, here = tmp_path / "recipes", tmp_path / "here"
     for folder, name in ((recipes, "both.txt"), (here, "both.txt"), (here, "mine.txt")):

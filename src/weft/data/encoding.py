@@ -75,11 +75,11 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
             continue
         texts, tokenizer = [row.get(field.name, "") for row in rows], codec.tokenizers[field.space]
         if field.words:
-            columns |= _words(field, tokenizer, [text.split(" ") for text in texts])
+            columns |= _words(field, tokenizer, list(map(words_in, texts)))
         else:
             columns[field.name] = recall[field.space](texts) if recall else Lists.of(tokenizer.encode_batch(texts))
         if field.letters:
-            spelled = [_spelled(field, tokenizer, text.split(" ") if field.words else [text]) for text in texts]
+            spelled = [_spelled(field, tokenizer, words_in(text) if field.words else [text]) for text in texts]
             columns[f"{field.name}/letters"] = Lists.of(spelled)
     return columns
 
@@ -96,6 +96,11 @@ def _several(field: Field, tokenizer: Tokenizer, cells: list[str], recall: Mappi
     if field.letters:
         made[f"{field.name}/letters"] = Lists.of([_spelled(field, tokenizer, parts) for parts in texts])
     return made
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text that is given as words, with blanks between them; an empty one is an unknown word."""
+    return [word for word in text.split(" ") if word] or [""]
 
 
 def _words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
