@@ -43,7 +43,7 @@ structure:
 LABELLED = f"""\
 device: cpu
 data:
-  {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: {{type: bpe, size: 40}}, by_word: true, length: 30, hold_out: 0.2}}
+  {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: {{type: bpe, size: 40}}, by_word: true, hold_out: 0.2}}
 objective: elbo
 structure:
   type: text-vae
