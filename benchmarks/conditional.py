@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -36,16 +36,19 @@ CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
 
 @dataclass(frozen=True)
 class System:
-    """A system, its recipe, the settings that were tried for it (first the recipe as it is), and what is changed in all."""
+    """A system, its recipe, the settings that were tried for it (first the recipe as it is), and what is changed in all of them, or for
+    a corpus."""
 
     name: str
     recipe: str
     trials: tuple[tuple[str, ...], ...] = ((),)
     corpora: tuple[str, ...] = ("yelp",)
     changes: tuple[str, ...] = ()
+    by_corpus: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def arm(self, corpus: Corpus, seed: int, trial: int = 0) -> Arm:
-        changes = (f"seed={seed}", *corpus.data(), *CHANGED[corpus.name], *self.changes, *self.trials[trial])
+        own = self.by_corpus.get(corpus.name, ())
+        changes = (f"seed={seed}", *corpus.data(), *CHANGED[corpus.name], *self.changes, *own, *self.trials[trial])
         return Arm(f"{corpus.name}-{self.recipe}-{seed}", self.recipe, changes)
 
 
@@ -55,6 +58,7 @@ CHANGED = {
     "flickrstyle": ("data.words=[4, 20]", "data.length=20", "structure.pooler.places=21", "structure.injections.0.places=21"),
 }
 """What a corpus changes in every recipe."""
+LISTENED = {"flickrstyle": ("objective.follow.length=21",)}
 NOISE = ((), ("objective.reconstruct.noise.top=0.5",), ("objective.reconstruct.noise.top=1.1",))
 WEIGHT = ((), ("objective.follow.weight.top=3",), ("objective.reconstruct.noise.top=0.5",))
 WEIGHT_LATER = tuple(tuple(f"stages.0.{change}" for change in changes) for changes in WEIGHT)
@@ -64,8 +68,8 @@ RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",), ("stages.0.learning.optimi
 SYSTEMS = (
     System("CARA_AB", "cara-minilm", WEIGHT, changes=HALF),
     System("CARA_AB, reader pre-trained here", "cara-pretrained", WEIGHT_LATER),
-    System("CARA_A", "cara-annealed", NOISE, BOTH),
-    System("CARA", "cara", NOISE, BOTH),
+    System("CARA_A", "cara-annealed", NOISE, BOTH, by_corpus=LISTENED),
+    System("CARA", "cara", NOISE, BOTH, by_corpus=LISTENED),
     System("ARAE-", "arae-minus", NOISE, BOTH),
     System("ARAE", "arae", NOISE),
     System("Ctrl-Gen", "ctrl-gen", BETA),
