@@ -36,7 +36,7 @@ CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
 
 @dataclass(frozen=True)
 class System:
-    """A system, its recipe, the settings that were tried for it (first the recipe as it is), and what is changed in all, or for one
+    """A system, its recipe, the settings that were tried for it (the first is the recipe), and what is changed in all, or for one
     corpus."""
 
     name: str
