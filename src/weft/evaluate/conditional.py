@@ -196,12 +196,14 @@ def _written(
     accuracy, different = oracle.accuracy(texts, wanted_labels), distinct_texts(first)
     alike, natural = (self_bleu(some, order=bleu.order) for some in (first, evenly(real, len(first))))
     warnings = []
-    # where real texts are alike themselves, it takes more: half of the way from them to 100
-    if alike.score >= max(COLLAPSED_SELF_BLEU, (100 + natural.score) / 2):
-        warnings.append(f"collapsed: Self-BLEU {alike.score:.1f} (real texts: {natural.score:.1f}); its G-score means nothing")
+    both, half_way = f"Self-BLEU {alike.score:.1f} (real texts: {natural.score:.1f})", (100 + natural.score) / 2
+    if alike.score >= max(COLLAPSED_SELF_BLEU, half_way):  # where real texts are alike themselves, it takes more
+        warnings.append(f"collapsed: {both}; its G-score means nothing")
     elif different < COLLAPSED_DISTINCT:
         number = round(different * len(first))
         warnings.append(f"collapsed: {number:,} different texts among {len(first):,}; its G-score means nothing")
+    elif alike.score >= half_way:
+        warnings.append(f"much alike: {both}; BLEU, and so the G-score, gain by it")
     if source_accuracy is not None and bleu.score > COPIED_BLEU and accuracy <= source_accuracy:
         warnings.append(
             f"copies: BLEU {bleu.score:.1f} against the sources, "
