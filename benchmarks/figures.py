@@ -22,6 +22,7 @@ COMMANDS = (
     ("two questions about segments", ["benchmarks.segments"]),
     ("the toy that CARA is for", ["benchmarks.identifiability"]),
     ("whether a latent space is used", ["benchmarks.collapse"]),
+    ("classes from few labels", ["benchmarks.low_resource"]),
     ("texts of a class: what was tried", ["benchmarks.conditional", "--trials"]),
     ("texts of a class", ["benchmarks.conditional"]),
     ("captions in two styles", ["benchmarks.conditional", "--corpus", "flickrstyle"]),

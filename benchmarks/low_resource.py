@@ -1,10 +1,11 @@
 """Classes from few labels: logistic regression on where texts lie in a latent space, and on what the reader says before that.
 
+    python -m benchmarks.low_resource                            the runs of benchmarks.collapse that use their latent space most
     python -m benchmarks.low_resource runs/optimus-1             a run with a latent space, on data with classes
     python -m benchmarks.low_resource runs/optimus-1 --seeds 5
 
 For each number of labels, so many training texts are drawn, equally many of each class, with another seed each time; accuracy on
-the texts held out, mean and standard deviation over the seeds. Both see the same texts. Nothing else is learned.
+the texts held out, mean and standard deviation over the seeds and the runs. Both see the same texts. Nothing else is learned.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.arms import done
+from benchmarks.collapse import SEEDS, arm
 from weft.batch import Instance, collate
 from weft.run import Run, load
 from weft.slots import Dataset, Latent
 
+USED = "schedule, 0.5 nats free"
 LABELS = (10, 30, 100, 300, 1000)
 MOST_TEST = 2000
 _ROWS = 256
@@ -92,10 +96,15 @@ def compare(run: Run, numbers: Sequence[int] = LABELS, seeds: int = 3) -> dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    found = compare(load(arguments.run), seeds=arguments.seeds)
+    runs = arguments.runs or [folder for seed in SEEDS if done(folder := arm(USED, seed).folder())]
+    if not runs:
+        raise SystemExit("there are no runs yet: python -m benchmarks.collapse makes them, or name one of yours")
+    each = [compare(load(run), seeds=arguments.seeds) for run in runs]
+    found = {name: {n: [value for one in each for value in one[name][n]] for n in LABELS} for name in each[0]}
+    print(f"{len(runs)} run{'s' * (len(runs) > 1)}, {arguments.seeds} draws of labels of each\n")
     print(f"| labels | {' | '.join(map(str, LABELS))} |\n|---|{'---|' * len(LABELS)}")
     for name, by in found.items():
         cells = [f"{100 * np.mean(by[n]):.1f} ± {100 * np.std(by[n], ddof=1):.1f}" for n in LABELS]
