@@ -67,6 +67,14 @@ def test_the_penalty_of_a_critic_with_a_known_slope():
         torch.testing.assert_close(got, right)
 
 
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32)])
+def test_the_penalty_of_places_of_two_precisions(dtypes):
+    """In bfloat16, what is made comes out of a product, and what is real perhaps out of a norm."""
+    real, made = torch.zeros(5, 4, dtype=dtypes[0]), torch.ones(5, 4, dtype=dtypes[1])
+    found = gradient_penalty(lambda x: (x**2).sum(-1) / 2, real, made, torch.full((5,), 0.25))  # |x| = 2 (1 - 0.25)
+    assert found.dtype == torch.float32 and found.tolist() == [0.25] * 5
+
+
 def test_the_penalty_moves_the_critic_alone_and_is_none_without_gradients():
     critic = nn.Linear(4, 1)
     real, made = torch.randn(5, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)

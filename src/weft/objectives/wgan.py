@@ -30,6 +30,8 @@ def gradient_penalty(score: Callable[[Tensor], Tensor], real_BP: Tensor, made_BP
     """
     if not torch.is_grad_enabled():
         return real_BP.new_zeros(len(real_BP))
-    x_BP = torch.lerp(made_BP.detach(), real_BP.detach(), share_B[:, None].to(real_BP.dtype)).requires_grad_()
+    dtype = torch.promote_types(real_BP.dtype, made_BP.dtype)  # in bfloat16 one of them may be more exact
+    real_BP, made_BP = real_BP.detach().to(dtype), made_BP.detach().to(dtype)
+    x_BP = torch.lerp(made_BP, real_BP, share_B[:, None].to(dtype)).requires_grad_()
     (slope_BP,) = torch.autograd.grad(score(x_BP).sum(), x_BP, create_graph=True)
     return (slope_BP.norm(dim=-1) - 1) ** 2
