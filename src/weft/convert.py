@@ -26,7 +26,7 @@ from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models import Published
 from weft.models.layout import LAYOUTS, at, changed
-from weft.models.pretrained import OF_THE_FILE, write_layout
+from weft.models.saving import OF_THE_FILE, write_layout
 from weft.recipe import nearest
 from weft.said import GENERATION
 from weft.slots import Codec, Continues, Encodes

@@ -16,7 +16,8 @@ from torch import Tensor
 from weft.batch import Batch
 from weft.catalog import identity
 from weft.models import load
-from weft.models.pretrained import Loaded, Published
+from weft.models.loaded import Loaded
+from weft.models.published import Published
 from weft.seq import Seq
 
 BERT = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +88,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(tmp_path: Path
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
         with pytest.raises(ValueError, match="is there already and not empty: choose another folder"):
             write(tmp_path / "theirs")  # a sharded model's index would go on saying where its tensors are
-    monkeypatch.setattr(
-        sys.modules["weft.models.pretrained"], "save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
-    )
+    monkeypatch.setattr("weft.models.saving.save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path / "ours")

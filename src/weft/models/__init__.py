@@ -7,7 +7,10 @@ from weft.models.classifier import Classifier
 from weft.models.gpt import gpt, gpt2, gpt3
 from weft.models.image_encoder import ImageEncoder
 from weft.models.language_model import LanguageModel
-from weft.models.pretrained import Loaded, Published, load, pretrained, save
+from weft.models.loaded import Loaded, load
+from weft.models.pretrained import pretrained
+from weft.models.published import Published
+from weft.models.saving import save
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
 from weft.models.span_reader import SpanReader

@@ -257,3 +257,8 @@ def out_of(structure: Any) -> str:
     """The part of the head for hidden tokens that has its bias: itself, or its own map where it is not tied."""
     head = options(structure).get("head") if name_of(structure) == "text-encoder" else None
     return "head.out" if head is not None and name_of(head) == "untied" else "head"
+
+
+def tied(head: Any) -> bool:
+    """Whether a head is tied to the tokens' vectors."""
+    return head is not None and name_of(head) == "tied"

@@ -101,6 +101,11 @@ def their_name(name: str, known: Sequence[Rule]) -> str:
     return name
 
 
+def some(names: list[str], most: int = 6) -> str:
+    """The first of the names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def _match(pattern: str, name: str) -> tuple[str, ...] | None:
     regex = re.escape(pattern).replace(r"\#", r"(\d+)").replace(r"\*", "(.*)")
     found = re.fullmatch(regex, name)
