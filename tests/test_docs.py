@@ -236,7 +236,7 @@ class Reader:
 def small(arguments: list[str]) -> list[str]:
     """A command with tiny sizes added."""
     arguments = [re.sub(r"^learning\.steps=\d+$", f"learning.steps={RESUMED}", a) for a in arguments]
-    if arguments[0] not in ("train", "demo") or "--resume" in arguments:
+    if arguments[0] not in ("train", "demo") or {"--resume", "preset=test"} & set(arguments):
         return arguments
     name = "dates" if arguments[0] == "demo" else arguments[1]
     file = shipped_recipes().get(name, Path(name))
