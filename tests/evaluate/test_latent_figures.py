@@ -49,9 +49,9 @@ def test_active_units_count_by_the_unbiased_variance():
 
 def by_definition(mean, logvar, z):
     mean, logvar, z = mean.double(), logvar.double(), z.double()
-    given_ = -0.5 * (math.log(2 * math.pi) + 1 + logvar).sum(1).mean()
+    log_q_N = Normal(mean, (0.5 * logvar).exp()).log_prob(z).sum(-1)
     log_q_NN = Normal(mean[None], (0.5 * logvar).exp()[None]).log_prob(z[:, None]).sum(-1)
-    return float(given_ - (torch.logsumexp(log_q_NN, 1) - math.log(len(mean))).mean())
+    return float((log_q_N - torch.logsumexp(log_q_NN, 1) + math.log(len(mean))).mean())
 
 
 @pytest.mark.parametrize("numbers", [1, 100, 50_000])
@@ -66,17 +66,31 @@ def test_equal_to_the_definition_in_pieces_of_any_size(numbers, monkeypatch):
 
 def test_bounds_of_mutual_information():
     torch.manual_seed(0)
-    # all texts at one place: nothing is told, and chance does not make it negative
-    found = [mutual_information(torch.zeros(50, 2), torch.zeros(50, 2), torch.randn(50, 2)).nats for _ in range(8)]
-    assert all(nats >= 0 for nats in found) and 0.0 in found and max(found) < 0.5
+    # all texts at one place: nothing is told, whatever is drawn
+    for width in (2, 100):
+        found = mutual_information(torch.zeros(50, width), torch.zeros(50, width), torch.randn(50, width))
+        assert found.nats == pytest.approx(0, abs=1e-9)
+    # hardly told apart: chance does not make it negative
+    found = [mutual_information(*posteriors(50, 2, 0.01, seed)).nats for seed in range(8)]
+    assert all(nats >= 0 for nats in found) and max(found) < 0.3
     # each far from all others: as much as so many texts can tell, whatever the width
-    for width in (1, 4):
+    for width in (1, 4, 100):
         mean, logvar, _ = posteriors(200, width)
         mean = 1000 * torch.arange(200)[:, None] + torch.zeros(1, width)
         z = mean + (0.5 * logvar).exp() * torch.randn(200, width)
-        assert mutual_information(mean, logvar, z).nats == pytest.approx(math.log(200), abs=0.4)
+        assert mutual_information(mean, logvar, z).nats == pytest.approx(math.log(200), rel=1e-12)
     said = str(mutual_information(mean, logvar, z))
-    assert said.endswith("nats of at most 5.30 (log 200)")
+    assert said == "5.30 nats of at most 5.30 (log 200)"
+
+
+@pytest.mark.parametrize("spread", [0.3, 2.0, 20.0])
+def test_never_more_than_so_many_texts_can_tell(spread):
+    """Not even by chance, and not where the z that were drawn lie nearer to their means than most do."""
+    for seed in range(20):
+        mean, logvar, z = posteriors(30, 64, spread, seed)
+        for drawn in (z, mean, 2 * z - mean):
+            found = mutual_information(mean, logvar, drawn)
+            assert 0 <= found.nats <= found.most
 
 
 def test_tiny_variances_do_not_cancel():
@@ -84,17 +98,32 @@ def test_tiny_variances_do_not_cancel():
     mean = torch.randn(30, 2).double()
     logvar = torch.full((30, 2), -60.0).double()
     z = mean + (0.5 * logvar).exp() * torch.randn(30, 2)
-    found = mutual_information(mean, logvar, z).nats
-    assert found == pytest.approx(math.log(30), abs=1.0)
+    assert mutual_information(mean, logvar, z).nats == pytest.approx(math.log(30), rel=1e-12)
+    # pairs of texts that are one standard deviation apart, where means are 1e13 of them from 0
+    near = mean.repeat(2, 1) + torch.tensor([0.0, 1.0]).repeat_interleave(30)[:, None] * math.exp(-30)
+    z = near + (0.5 * logvar.repeat(2, 1)).exp() * torch.randn(60, 2)
+    assert math.log(30) < mutual_information(near, logvar.repeat(2, 1), z).nats < math.log(60) - 0.1
 
 
-def test_a_known_mutual_information():
-    """x ~ N(0, 1), z = x + noise of variance v: I = log(1 + 1 / v) / 2, which N texts estimate."""
+@pytest.mark.parametrize(("width", "variance"), [(1, 0.25), (1, 4.0), (64, 32.0)])
+def test_a_known_mutual_information(width, variance):
+    """x ~ N(0, 1), z = x + noise of variance v: I = log(1 + 1 / v) / 2 in each dimension, which N texts estimate."""
     torch.manual_seed(0)
-    variance, mean = 0.25, torch.randn(4000, 1)
+    mean = torch.randn(4000, width)
     logvar = torch.full_like(mean, math.log(variance))
     found = mutual_information(mean, logvar, mean + variance**0.5 * torch.randn_like(mean))
-    assert found.nats == pytest.approx(0.5 * math.log(1 + 1 / variance), abs=0.05)
+    assert found.nats == pytest.approx(width / 2 * math.log(1 + 1 / variance), abs=0.05)
+
+
+def test_two_places_tell_what_integration_says():
+    """Half of the texts at -1 and half at 1, variance 1: log 2 - E log(1 + exp(-2 z)) for z ~ N(1, 1)."""
+    torch.manual_seed(0)
+    z = torch.linspace(-9, 11, 20_001).double()
+    p = Normal(torch.ones(()).double(), 1.0).log_prob(z).exp()
+    right = math.log(2) - float(torch.trapezoid(p * torch.log1p((-2 * z).exp()), z))
+    mean = torch.tensor([[-1.0], [1.0]]).repeat(2000, 1)
+    found = mutual_information(mean, torch.zeros_like(mean), mean + torch.randn_like(mean))
+    assert found.nats == pytest.approx(right, abs=0.03) and 0.3 < right < 0.4
 
 
 def test_memory_stays_bounded(monkeypatch):
