@@ -47,6 +47,31 @@ def test_equal_to_scikit_learn(classes):
     assert np.allclose(oracle.probabilities(asked), model.predict_proba(count.transform(asked)), atol=1e-3)
 
 
+@pytest.mark.parametrize("classes", ["+-", "+-0"])
+def test_the_order_of_the_texts_does_not_matter(classes):
+    texts, labels = real(90, classes=classes)
+    oracle, asked = Oracle.train(texts, labels), real(30, seed=2, classes=classes)[0]
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(90)
+        again = Oracle.train([texts[i] for i in order], [labels[i] for i in order])
+        assert (again.labels, again.grams) == (oracle.labels, oracle.grams)
+        assert again.probabilities(asked).tolist() == oracle.probabilities(asked).tolist()
+
+
+def test_what_is_undecided_is_of_the_first_class():
+    """The same texts in both classes tell nothing, in whatever order they are given, and weights are 0 but for rounding."""
+    texts = real(96)[0]
+    rows = [(text, label) for label in "+-" for text in texts]
+    for seed in (None, 0, 1):
+        order = range(len(rows)) if seed is None else np.random.default_rng(seed).permutation(len(rows))
+        oracle = Oracle.train([rows[i][0] for i in order], [rows[i][1] for i in order])
+        assert np.allclose(oracle.probabilities(texts), 0.5)
+        assert oracle.predict(texts) == ["+"] * 96
+    close = Oracle(["a", "b", "c"], ["x"], np.array([[0, 1e-15, 0]]), np.zeros(3), 1)
+    assert close.probabilities(["x"]).argmax() == 1 and close.predict(["x", "y"]) == ["a", "a"]
+    assert Oracle(["a", "b"], ["x"], np.array([[0, 1e-6]]), np.zeros(2), 1).predict(["x"]) == ["b"]
+
+
 def test_pairs_of_words_count():
     """Which of two words is denied is known by pairs only."""
     texts = ["not good but bad", "good but not bad"] * 20

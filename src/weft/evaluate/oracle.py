@@ -22,6 +22,7 @@ from weft.files import read_json, write_text
 from weft.slots import Metric
 
 FORMAT = 1
+_EQUAL = 1e-9  # probabilities that differ by less are equal: sums of many weights are rounded
 
 
 class Oracle:
@@ -58,7 +59,7 @@ class Oracle:
     def train(
         cls, texts: Sequence[str], labels: Sequence[str], *, order: int = 2, min_count: int = 2, strength: float = 1.0
     ) -> Oracle:
-        """Learn from real texts.
+        """Learn from real texts, whatever order they are in.
 
         Args:
             texts: Words have blanks between them, as in the texts that will be judged.
@@ -68,6 +69,8 @@ class Oracle:
             strength: How far weights may grow: the inverse of the L2 penalty.
         """
         _paired(texts, labels)
+        pairs = sorted(zip(texts, labels, strict=True))  # sums depend on the order of the rows, and so would what is undecided
+        texts, labels = [text for text, _ in pairs], [label for _, label in pairs]
         classes = sorted(set(labels))
         if len(classes) < 2:
             raise ValueError(f"an oracle tells classes apart, but all {len(texts)} texts have the class {classes[0]!r}")
@@ -88,7 +91,7 @@ class Oracle:
         ends = np.cumsum([0, *map(len, known)])
         columns = np.fromiter(chain.from_iterable(known), np.int64, int(ends[-1]))
         x_NG = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(texts), len(grams)))
-        model = LogisticRegression(C=strength, max_iter=1000).fit(x_NG, list(labels))
+        model = LogisticRegression(C=strength, max_iter=1000).fit(x_NG, labels)
         weight_CG, bias_C = model.coef_, model.intercept_
         if len(classes) == 2:  # scikit-learn has one row, that of the second class; the first is 0
             weight_CG, bias_C = np.concatenate([0 * weight_CG, weight_CG]), np.concatenate([0 * bias_C, bias_C])
@@ -106,8 +109,11 @@ class Oracle:
         return p_NC / p_NC.sum(axis=1, keepdims=True)
 
     def predict(self, texts: Sequence[str]) -> list[str]:
-        """The class of each text."""
-        return [self.labels[at] for at in self.probabilities(texts).argmax(axis=1)] if len(texts) else []
+        """The class of each text; where several are equally probable, but for rounding, the first of them."""
+        if not len(texts):
+            return []
+        p_NC = self.probabilities(texts)
+        return [self.labels[at] for at in (p_NC >= p_NC.max(axis=1, keepdims=True) - _EQUAL).argmax(axis=1)]
 
     def accuracy(self, texts: Sequence[str], labels: Sequence[str]) -> float:
         """The share of texts that have the class they should have: 0 to 1."""
