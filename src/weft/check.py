@@ -15,7 +15,7 @@ from torch import nn
 from weft.batch import Batch, Clock, Info, Instance, collate
 from weft.build import Plan, build_network, check_evaluation, check_metrics, plans, same_tokenizers, with_data
 from weft.cost import counting
-from weft.learning import Loop, Network
+from weft.learning import Loop, Network, NeverRuns
 from weft.learning.nonfinite import tensors_in
 from weft.recipe import Part, Problem, RecipeError, once
 from weft.run import Run
@@ -112,7 +112,7 @@ def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:
             try:
                 build(alone)
             except ValueError as wrong:
-                problems += _located(part, wrong).problems
+                problems += _located(part, wrong, "start" if isinstance(wrong, NeverRuns) else "").problems
         raise RecipeError(problems or _located(plan.learning, error).problems) from error
 
 
@@ -258,6 +258,6 @@ class _Nobody:
         return True
 
 
-def _located(part: Any, error: ValueError) -> RecipeError:
+def _located(part: Any, error: ValueError, option: str = "") -> RecipeError:
     where, path = (part.where, part.path) if isinstance(part, Part) else ("", "")
-    return RecipeError([Problem(where, path, str(error))])
+    return RecipeError([Problem(where, f"{path}.{option}" if path and option else path, str(error))])

@@ -288,7 +288,7 @@ def test_odd_whens_are_refused(when):
 
 
 def test_a_phase_that_never_runs_or_moves_nothing_is_refused():
-    with pytest.raises(ValueError, match="never runs: it starts in round 9, and there are 3"):
+    with pytest.raises(ValueError, match="starts in round 9, and there are 3: start must be below 3, or steps above 9"):
         gan_loop([Phase(objective="judge", train=["critic.*"], start=9)])
     with pytest.raises(ValueError, match="empty list"):
         Phase(train=[])

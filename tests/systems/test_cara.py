@@ -547,7 +547,10 @@ def test_a_probabilistic_objective_does_not_fit_what_reads_to_one_point():
 
 
 REFUSED = {
-    "learning.phases.4.start=1500": "learning.phases.4: phase follow never runs: it starts in round 1500, and there are 1500",
+    "learning.phases.4.start=1500": r"learning\.phases\.4\.start: phase follow never runs: it starts in round 1500, and there are "
+    "1500: start must be below 1500, or steps above 1500",
+    "learning.steps=100": r"learning\.phases\.4\.start: phase follow never runs: it starts in round \d+, and there are 100: start "
+    r"must be below 100, or steps above \d+",
     "structure.listener=null": "objective 'cara-listen' needs a structure that Listens, but the structure 'cara' has: .*Contests",
     "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
     "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",

@@ -27,6 +27,10 @@ class Micro:
     real: bool = True
 
 
+class NeverRuns(ValueError):
+    """A phase whose ``start`` is after the last round."""
+
+
 class Active:
     """A phase with what it works on."""
 
@@ -65,7 +69,11 @@ class Active:
         self.total = max(0, -(-(learning.steps - self.start) // self.every)) * phase.repeat * phase.reuse
 
         if self.total == 0:
-            raise ValueError(f"phase {name} never runs: it starts in round {self.start}, and there are {learning.steps}")
+            steps = learning.steps
+            raise NeverRuns(
+                f"phase {name} never runs: it starts in round {self.start}, and there are {steps}: start must be below {steps}, "
+                f"or steps above {self.start}"
+            )
         for what, part in vars(objective).items():
             if isinstance(part, Annealing):
                 try:
