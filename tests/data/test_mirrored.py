@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 from functools import partial
 from pathlib import Path
@@ -234,7 +235,8 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
                 MirroredText(**places, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
-        match=r"give it rows of every class; or raise length .* \(\d+ rows are used; of all classes, \d+ long rows are left",
+        match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): change "
+        r"words, or set on_overflow: truncate$",
     ):
         MirroredText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
@@ -243,11 +245,72 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
     ):
         MirroredText(train=two, valid=table, tokenizer=Character).open()
     rare = write(tmp_path / "rare.txt", "once\n")
-    with pytest.raises(ValueError, match=r"(train|valid) has no example of the class 'rare': give valid, or another hold_out"):
+    message = r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
+    with pytest.raises(ValueError, match=message):
         MirroredText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
     with pytest.raises(ValueError, match=r"same\.tsv: all rows have the label 'a'; two are needed"):
         MirroredText(train=same, label="label", tokenizer=Character).open()
+
+
+def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any], tmp_path: Path) -> None:
+    """Texts of the wrong length, whatever is held out; and tables as files by class."""
+    long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
+    build = partial(MirroredText, train={**two, "negative": long}, tokenizer=Character)
+    start = r"^train has no example of the class 'negative': all of its texts "
+    words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow: truncate$"
+    with pytest.raises(ValueError, match=start + words):
+        build(words=(2, 7)).open()
+    rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
+    table = write(tmp_path / "all.tsv", "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
+    with pytest.raises(ValueError, match=start.replace("train", "valid") + words):
+        MirroredText(train=two, valid=table, words=(2, 7), tokenizer=Character).open()
+    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 60 tokens: raise length, or set on_overflow: truncate$"):
+        build(words=(2, 40), length=60, hold_out=0).open()
+    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 40 tokens: raise length$"):
+        build(words=(2, 40), length=40, hold_out=0, on_overflow="truncate").open()
+
+
+def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) -> None:
+    """What it names does; where it names none, none of the usual ones does."""
+    named = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        good = [f"good {rng.random()}" for _ in range(rng.choice([8, 40]))]
+        bad = [f"bad {rng.random()}" for _ in range(rng.choice([2, 4, 8]))]
+        train = {name: write(tmp_path / f"{name}{seed}", "\n".join(some)) for name, some in (("good", good), ("bad", bad))}
+        build = partial(MirroredText, train=train, tokenizer=Character)
+        for share in (0.05, 0.5):
+            try:
+                build(hold_out=share).open()
+            except ValueError as error:
+                found = re.fullmatch(
+                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid(, or another "
+                    r"hold_out \(data\.hold_out=(\S+) would do\))?",
+                    str(error),
+                )
+                assert found, error
+                if found[2]:
+                    build(hold_out=float(found[3])).open()
+                    named += 1
+                    continue
+                for other in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
+                    with pytest.raises(ValueError, match="has no example"):
+                        build(hold_out=other).open()
+    assert named > 5
+
+
+def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = two["positive"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "link").symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    for same in (file, "g", f"{tmp_path}/other/../g", ["b", "g"], "other"):
+        with pytest.raises(ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"):
+            MirroredText(train={"positive": file, "negative": same})
+    with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
+        MirroredText(train={"one": "g", "two": "b"}, valid={"one": "nowhere", "two": "nowhere"})
+    MirroredText(train={"one": ["g", "g"], "two": "b"}, valid={"one": "g", "two": "b"})
 
 
 # ---------------------------------------------------------------------------------------------- what is left out and cut

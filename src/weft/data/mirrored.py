@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from weft.catalog import Build, block
 from weft.choices import Count, File, Share
 from weft.data.bpe import BPE
 from weft.data.encoding import Values, encode, longest, rows_of
+from weft.data.holding_out import share_for_all
 from weft.data.labelled import LABEL, TEXT
 from weft.data.ledger import LONG, REPEATED, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import Prepared
@@ -102,6 +104,11 @@ class MirroredText(Written):
                     raise ValueError(f"{name} has a class {label!r}: the name of a class is a text that is not blank")
                 if not files:
                     raise ValueError(f"{name} has no files for the class {label!r}")
+                for other in itertools.takewhile(lambda other: other != label, place):
+                    if both := _files(files) & _files(place[other]):
+                        raise ValueError(
+                            f"{name} has {min(both)} for the class {other!r} and for {label!r}: a file is of one class"
+                        )
                 if label == "type":  # what an override of one class makes of a file that stood there alone
                     raise ValueError(f"{name} has a class 'type': give all classes at once, {name}: {{one: file, another: file}}")
         first = next(iter(found), "")
@@ -238,15 +245,44 @@ class MirroredText(Written):
                 raise ValueError(f"{name} has no example of the class {label!r}: {self._why(name, label, rows)}")
 
     def _why(self, name: str, label: str, rows: Prepared) -> str:
-        counts, held = rows.ledger["counts"], self._holds_out(name)
+        held = self._holds_out(name)
         place = self.places["train" if held else name]
         own = list_files(place[label]) if isinstance(place, dict) else []
         if own and not any(Path(file).stat().st_size for file in own):
             return f"{', '.join(own[:3])} is empty"
-        left = ", ".join(f"{counts[what]} {what}" for what in ("empty rows", SHORT, LONG, REPEATED) if counts.get(what))
-        hint = "give valid, or another hold_out" if held else "give it rows of every class"
-        hint += "; or raise length and words, or set on_overflow: truncate" if counts.get(LONG) else ""
-        return f"{hint} ({counts['rows']:,} rows are used" + (f"; of all classes, {left} are left out)" if left else ")")
+        usable = self._sifted(*_from_the_start(self.files(place)), set())
+        found = [(hash_of(self.same(row.cells)), row.cells["label"]) for row in usable]
+        texts = [where for where, one in found if one == label]
+        if not texts:
+            why = self._unused(label, place)
+            return why or f"give it rows of every class ({rows.ledger['counts']['rows']:,} rows are used)"
+        edge = self._threshold([where for where, _ in found], len(found), self.files(place)) if held else 0
+        here = [where for where in texts if not held or (int.from_bytes(where) < edge) == (name == "valid")]
+        if here:
+            cut = "" if self.on_overflow == "truncate" else ", or set on_overflow: truncate"
+            return f"all of its texts ({len(here):,}) are longer than {self.length} tokens: raise length{cut}"
+        other = share_for_all(found, self.hold_out)
+        hint = "give valid" if other is None else f"give valid, or another hold_out (data.hold_out={other:g} would do)"
+        return f"{'none' if name == 'valid' else 'all'} of its texts ({len(texts):,}) are held out: {hint}"
+
+    def _unused(self, label: str, place: Any) -> str:
+        """Why no text of a class has the right number of words; nothing where there is no text of it."""
+        least, most = self.words
+        good = super().usable(*_from_the_start(self.files(place)))
+        sizes = [len(row.cells["target"].split()) for row in good if row.cells["label"] == label]
+        counts = {f"{least} words or more": sum(n < least for n in sizes), f"{most} words or fewer": sum(n > most for n in sizes)}
+        left = " and ".join(f"{count:,} have not {what}" for what, count in counts.items() if count)
+        cut = ", or set on_overflow: truncate" if max(sizes, default=0) > most else ""
+        return f"all of its texts are left out ({left}): change words{cut}" if left else ""
+
+
+def _from_the_start(files: list[list[str]]) -> tuple[list[Cursor], Ledger]:
+    """To read files again, with a ledger that nobody looks at."""
+    return [Cursor(some) for some in files], Ledger(list(itertools.chain.from_iterable(files)))
+
+
+def _files(place: Any) -> set[str]:
+    return {str(Path(file).resolve()) for file in list_files(place)}
 
 
 def _is_table(file: str) -> bool:

@@ -21,6 +21,7 @@ from weft.catalog import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
 from weft.data.duplicates import near_duplicates
 from weft.data.encoding import Columns, Values, columns_from, encode, longest, rows_of, shorten, split, tags_of
+from weft.data.holding_out import below
 from weft.data.ledger import BEYOND, DUPLICATES, LONG, SHORT, WIDENED, WITHOUT, WORDS_LOST, Ledger, short
 from weft.data.lists import Lists
 from weft.data.prepared import Prepared, Writer, is_done
@@ -302,18 +303,16 @@ class Written(Data):
         return Study(labels, self._threshold(hashes, number + 1, files) if holds_out else 0)
 
     def _threshold(self, hashes: list[bytes], rows: int, files: list[list[str]]) -> int:
-        """The hash below which a share of the rows lies, at least one and not all; equal texts have equal hashes."""
+        """The hash below which rows are held out."""
         if rows > EXACT:
             return min(int(self.hold_out * 2**64), 2**64 - 1)
-        different, sizes = np.unique(np.frombuffer(b"".join(hashes), ">u8"), return_counts=True)
-        wanted = max(1, round(self.hold_out * rows))
-        held = max(1, int(np.searchsorted(np.cumsum(sizes), wanted, side="right")))
-        if held >= len(different):
+        edge = below(hashes, self.hold_out)
+        if edge is None:
             raise ValueError(
-                f"{', '.join(_flat(files)[:3])}: holding out {self.hold_out:g} of {rows} rows ({len(different)} different ones) "
+                f"{', '.join(_flat(files)[:3])}: holding out {self.hold_out:g} of {rows} rows ({len(set(hashes))} different ones) "
                 "for validation leaves none to train on: give valid, or a smaller hold_out (0 for no validation)"
             )
-        return int(different[held])
+        return edge
 
     def _labels(self, name: str, answer: Answer, found: Iterable[str]) -> list[str]:
         if answer.labels is not None or answer.kind in _CLASSLESS:
