@@ -169,16 +169,26 @@ def pack_pieces(continues: Sequence[bool]) -> str:
 
 @dataclass(frozen=True)
 class Info:
-    """What the data tells structure and objective: its fields, and which of them is to be generated."""
+    """What the data tells structure and objective: its fields, and which of them is to be generated.
+
+    ``hints`` says of fields that are not there how the data would give them.
+    """
 
     fields: dict[str, Field]
     target: str = "text"
     data: str = "data"
+    hints: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __getitem__(self, name: str) -> Field:
         if name not in self.fields:
-            raise ValueError(f"needs a field {name!r}, but the data ({self.data}) gives: {', '.join(self.fields)}")
+            raise ValueError(
+                f"needs a field {name!r}, but the data ({self.data}) gives: {', '.join(self.fields)}{self.hint(name)}"
+            )
         return self.fields[name]
+
+    def hint(self, name: str) -> str:
+        """How the data would give a field that is not there, as the end of a message; nothing where it cannot."""
+        return f"; to have it, {self.hints[name]}" if name in self.hints else ""
 
     def __contains__(self, name: object) -> bool:
         return name in self.fields
@@ -186,7 +196,7 @@ class Info:
     def alone(self, name: str) -> Info:
         """One text as if there were no other, under the name ``text``, and the label: for a network inside another."""
         label = {"label": self.fields["label"]} if "label" in self.fields else {}
-        return Info({"text": replace(self[name], name="text"), **label}, "text", self.data)
+        return Info({"text": replace(self[name], name="text"), **label}, "text", self.data, self.hints)
 
     def texts(self) -> list[Field]:
         return [f for f in self.fields.values() if f.kind == "text"]

@@ -189,6 +189,7 @@ class Embedder(nn.Module):
 
     def __init__(self, dim: int, field: Field):
         super().__init__()
+        self.space = field.space
         if field.kind == "image" and not self.images:
             raise ValueError(f"{type(self).__name__} has no vectors for the image {field.name!r}: take the embedder patch")
 
@@ -698,6 +699,9 @@ Tell = Callable[[str, int, int], None]
 @slot
 class Data:
     """What there is. ``declare`` opens no corpus; ``open`` reads it."""
+
+    hints: ClassVar[Mapping[str, str]] = {}
+    """Of fields that it gives only where it is asked to: how to ask (see ``Info``)."""
 
     def __init__(self):
         pass

@@ -235,8 +235,8 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
                 MirroredText(**places, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
-        match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): change "
-        r"words, or set on_overflow: truncate$",
+        match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): "
+        r"change words, or set on_overflow: truncate$",
     ):
         MirroredText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
@@ -245,7 +245,9 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
     ):
         MirroredText(train=two, valid=table, tokenizer=Character).open()
     rare = write(tmp_path / "rare.txt", "once\n")
-    message = r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
+    message = (
+        r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
+    )
     with pytest.raises(ValueError, match=message):
         MirroredText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
@@ -258,7 +260,7 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
     build = partial(MirroredText, train={**two, "negative": long}, tokenizer=Character)
     start = r"^train has no example of the class 'negative': all of its texts "
-    words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow: truncate$"
+    words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow"
     with pytest.raises(ValueError, match=start + words):
         build(words=(2, 7)).open()
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
@@ -278,15 +280,17 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
         rng = random.Random(seed)
         good = [f"good {rng.random()}" for _ in range(rng.choice([8, 40]))]
         bad = [f"bad {rng.random()}" for _ in range(rng.choice([2, 4, 8]))]
-        train = {name: write(tmp_path / f"{name}{seed}", "\n".join(some)) for name, some in (("good", good), ("bad", bad))}
+        train: dict[str, Any] = {
+            name: write(tmp_path / f"{name}{seed}", "\n".join(some)) for name, some in (("good", good), ("bad", bad))
+        }
         build = partial(MirroredText, train=train, tokenizer=Character)
         for share in (0.05, 0.5):
             try:
                 build(hold_out=share).open()
             except ValueError as error:
                 found = re.fullmatch(
-                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid(, or another "
-                    r"hold_out \(data\.hold_out=(\S+) would do\))?",
+                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid"
+                    r"(, or another hold_out \(data\.hold_out=(\S+) would do\))?",
                     str(error),
                 )
                 assert found, error
@@ -300,13 +304,31 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
     assert named > 5
 
 
+def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
+    """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
+    table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
+    build = partial(MirroredText, train=table, tokenizer=Character)
+    how = (
+        r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
+    )
+    for info in (build().declare(), build().open().codec.info, build().declare().alone("source")):
+        with pytest.raises(ValueError, match=how):
+            info["label"]
+        with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
+            info["image"]
+    info = build(label="label", hold_out=0.2).open().codec.info
+    assert info["label"].labels == ("no", "yes")
+
+
 def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = two["positive"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "link").symlink_to(file)
     monkeypatch.chdir(tmp_path)
     for same in (file, "g", f"{tmp_path}/other/../g", ["b", "g"], "other"):
-        with pytest.raises(ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"):
+        with pytest.raises(
+            ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"
+        ):
             MirroredText(train={"positive": file, "negative": same})
     with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
         MirroredText(train={"one": "g", "two": "b"}, valid={"one": "nowhere", "two": "nowhere"})

@@ -547,15 +547,17 @@ def test_a_probabilistic_objective_does_not_fit_what_reads_to_one_point():
 
 
 REFUSED = {
-    "learning.phases.4.start=1500": r"learning\.phases\.4\.start: phase follow never runs: it starts in round 1500, and there are "
-    "1500: start must be below 1500, or steps above 1500",
-    "learning.steps=100": r"learning\.phases\.4\.start: phase follow never runs: it starts in round \d+, and there are 100: start "
-    r"must be below 100, or steps above \d+",
+    "learning.phases.4.start=1500": r"learning\.phases\.4\.start: phase follow never runs: it starts in round 1500, and there "
+    "are 1500: start must be below 1500, or steps above 1500",
+    "learning.steps=100": r"learning\.phases\.4\.start: phase follow never runs: it starts in round \d+, and there are 100: "
+    r"start must be below 100, or steps above \d+",
     "structure.listener=null": "objective 'cara-listen' needs a structure that Listens, but the structure 'cara' has: .*Contests",
     "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
     "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
-    "data.train=yelp/positive.txt": "needs a field 'label', but the data .mirrored-text. gives: source, target",
+    "data.train=yelp/positive.txt": "needs a field 'label', but the data .mirrored-text. gives: source, target; to have "
+    r"it, name the column of classes in the tables \(data\.label=label\), "
+    r"or give the files of each class by its name \(data\.train=\{positive: good",
 }
 
 
@@ -563,6 +565,14 @@ REFUSED = {
 def test_what_does_not_fit_is_refused_before_training(change):
     with pytest.raises(RecipeError, match=REFUSED[change]):
         check(read_run("cara", [change]))
+
+
+def test_a_metric_without_its_field_says_how_to_have_it():
+    wrong = ["data.train=yelp/positive.txt", "evaluate.metrics=[accuracy]"]
+    with pytest.raises(
+        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to have it, name the col"
+    ):
+        check(read_run("cara", wrong))
 
 
 def test_a_class_without_examples_is_refused_before_training(tmp_path):

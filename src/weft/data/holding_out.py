@@ -10,7 +10,7 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def below(hashes: Sequence[bytes], share: float) -> int | None:
-    """The hash below which a share of the rows lies, at least one and not all; None = all would. Equal texts have equal hashes."""
+    """The hash below which a share of the rows lies, at least one and not all; None = all would. Equal texts have one hash."""
     different, sizes = np.unique(np.frombuffer(b"".join(hashes), ">u8"), return_counts=True)
     wanted = max(1, round(share * len(hashes)))
     held = max(1, int(np.searchsorted(np.cumsum(sizes), wanted, side="right")))

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from weft.catalog import Build, block
 from weft.choices import Count, File, Share
@@ -65,6 +65,10 @@ class MirroredText(Written):
     """
 
     by, generated, later = "source", "target", ("length",)
+    hints: ClassVar[Mapping[str, str]] = {
+        "label": "name the column of classes in the tables (data.label=label), or give the files of each class by its name "
+        "(data.train={positive: good.txt, negative: bad.txt})"
+    }
 
     def __init__(
         self,
@@ -104,13 +108,12 @@ class MirroredText(Written):
                     raise ValueError(f"{name} has a class {label!r}: the name of a class is a text that is not blank")
                 if not files:
                     raise ValueError(f"{name} has no files for the class {label!r}")
-                for other in itertools.takewhile(lambda other: other != label, place):
-                    if both := _files(files) & _files(place[other]):
-                        raise ValueError(
-                            f"{name} has {min(both)} for the class {other!r} and for {label!r}: a file is of one class"
-                        )
                 if label == "type":  # what an override of one class makes of a file that stood there alone
                     raise ValueError(f"{name} has a class 'type': give all classes at once, {name}: {{one: file, another: file}}")
+            there = {label: {str(Path(file).resolve()) for file in list_files(files)} for label, files in place.items()}
+            for one, other in itertools.combinations(place, 2):
+                if both := there[one] & there[other]:
+                    raise ValueError(f"{name} has {min(both)} for the class {one!r} and for {other!r}: a file is of one class")
         first = next(iter(found), "")
         for name in found:
             if (own := set(found[name])) != (wanted := set(found[first])):
@@ -279,10 +282,6 @@ class MirroredText(Written):
 def _from_the_start(files: list[list[str]]) -> tuple[list[Cursor], Ledger]:
     """To read files again, with a ledger that nobody looks at."""
     return [Cursor(some) for some in files], Ledger(list(itertools.chain.from_iterable(files)))
-
-
-def _files(place: Any) -> set[str]:
-    return {str(Path(file).resolve()) for file in list_files(place)}
 
 
 def _is_table(file: str) -> bool:

@@ -213,7 +213,7 @@ class Written(Data):
             classes = tuple(labels[name])
             size = 1 if answer.kind == "number" else max(2, len(classes))
             fields[name] = Field(name, size, kind=answer.kind, length=1, space=answer.over or name, labels=classes)
-        return Info(fields, target=self.generated, data=name_of(type(self)))
+        return Info(fields, target=self.generated, data=name_of(type(self)), hints=self.hints)
 
     # ---------------------------------------------------------------------------------------------------------------- keys
 
@@ -309,8 +309,8 @@ class Written(Data):
         edge = below(hashes, self.hold_out)
         if edge is None:
             raise ValueError(
-                f"{', '.join(_flat(files)[:3])}: holding out {self.hold_out:g} of {rows} rows ({len(set(hashes))} different ones) "
-                "for validation leaves none to train on: give valid, or a smaller hold_out (0 for no validation)"
+                f"{', '.join(_flat(files)[:3])}: holding out {self.hold_out:g} of {rows} rows ({len(set(hashes))} different "
+                "ones) for validation leaves none to train on: give valid, or a smaller hold_out (0 for no validation)"
             )
         return edge
 
