@@ -13,7 +13,8 @@ from weft.batch import Info
 from weft.catalog import base_of, name_of
 from weft.keys import key
 from weft.learning.network import Network
-from weft.models.pretrained import begin
+from weft.models.ids import check_ids
+from weft.models.pretrained import begin, with_weights
 from weft.recipe import Part, Problem, RecipeError
 from weft.slots import Objective
 
@@ -113,6 +114,18 @@ def build_network(
     return Network(model, objectives)
 
 
+def check_weights(plan: Plan, model: Any) -> None:
+    """Raises RecipeError where a structure begins with published weights, and the data has other ids than they were made for."""
+    tokenizers, problems = plan.data().tokenizers(), list[Problem]()
+    for part, build in with_weights(model, plan.structure):
+        try:
+            check_ids(part, tokenizers)
+        except ValueError as error:
+            problems += _refuse(build, str(error)).problems
+    if problems:
+        raise RecipeError(problems)
+
+
 def _objective(build: Any, info: Info, dim: int) -> Objective:
     """Raises RecipeError where it stands, in place of a ValueError: it is not the structure that is wrong."""
     try:
@@ -143,7 +156,7 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
         wanted = getattr(metric, "field", "label" if metric.wants == "label" else None)
         if wanted is not None and wanted not in info:
             name, there = name_of(type(metric)), ", ".join(info.fields)
-            raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}")
+            raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}{info.hint(wanted)}")
         metric.check(info)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from weft.batch import Batch, Clock, Info, Instance, collate
-from weft.build import Plan, build_network, check_evaluation, check_metrics, plans, same_tokenizers, with_data
+from weft.build import Plan, build_network, check_evaluation, check_metrics, check_weights, plans, same_tokenizers, with_data
 from weft.cost import counting
 from weft.learning import Loop, Network, NeverRuns
 from weft.learning.nonfinite import tensors_in
@@ -83,6 +83,8 @@ def check(run: Run) -> list[Report]:
             attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
         with Unfilled():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+        if network is not None:
+            attempt(check_weights, plan.structure, plan, network.model)
         if network is not None and evaluation is not None:
             attempt(check_metrics, plan.evaluate, evaluation, network.model)
         if not problems:

@@ -13,6 +13,15 @@ WANTED = ("*.json", "*.txt", "*.safetensors", "*.model")
 """Files of a hub's model that are fetched: never pickles, never code."""
 
 
+def name_of_model(place: str | Path) -> str:
+    """A packaged model's name, if this is its folder; else the place as it is."""
+    for name, (package, folder, _) in PACKAGED.items():
+        spec = importlib.util.find_spec(package)
+        if spec and spec.origin and (Path(spec.origin).parent / folder).resolve() == Path(place).resolve():
+            return name
+    return str(place)
+
+
 def find_model(name: str | Path) -> Path:
     """The folder (or file) of a published model.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -43,12 +44,20 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
 def begin(model: Structure, structure: Build[Structure]) -> dict[str, Taken]:
     """Give a structure, and those that are parts of it, the weights that their choices ``weights`` name: what was taken, by
     the place it is from."""
-    structure = structure() if is_composition(structure) else structure
-    found: dict[str, Taken] = {}
+    return {str(part.weights): _begin(part, build, Path(str(part.weights))) for part, build in with_weights(model, structure)}
+
+
+def with_weights(model: Structure, structure: Build[Structure]) -> Iterator[tuple[Structure, Build[Structure]]]:
+    """The structures that name weights, those that are parts of others first; each with what it was built of."""
     for name, parts in model.inner().items():
         for part in [parts] if isinstance(parts, Structure) else parts:
-            found |= begin(part, options(structure)[name])
-    return found if model.weights is None else found | {model.weights: _begin(model, structure, Path(model.weights))}
+            yield from with_weights(part, options(_blocks(structure))[name])
+    if model.weights is not None:
+        yield model, structure
+
+
+def _blocks(structure: Build[Structure]) -> Build[Structure]:
+    return structure() if is_composition(structure) else structure
 
 
 def _begin(model: nn.Module, structure: Build[Structure], folder: Path) -> Taken:
@@ -57,4 +66,5 @@ def _begin(model: nn.Module, structure: Build[Structure], folder: Path) -> Taken
 
         return take(model, read_weights(folder / "model.safetensors"), folder)
     published = Published(folder)
+    structure = _blocks(structure)
     return published.give(model, structure, published.our_tensors(structure))
