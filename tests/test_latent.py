@@ -128,6 +128,15 @@ def test_texts_that_are_too_long_are_counted(home):
     assert space.cut == 2
 
 
+def test_texts_with_unknown_words_are_counted(home):
+    space = open_latent(home / "vae")
+    space.encode(["the zorgon was fine", A, "the zorgon was fine", "", " ", "food " * 12 + "zorgon"])
+    assert (space.read, space.unknown, space.cut) == (4, 2, 1), "what is cut off is not read"
+    by_word = open_latent(home / "cls")
+    by_word.encode(["", A, "the fööd"])  # by words, also an empty text has one, which is unknown
+    assert (by_word.read, by_word.unknown) == (2, 1)
+
+
 def test_what_is_written_does_not_depend_on_the_other_rows(space, monkeypatch):
     z = space.encode(TEXTS)
     whole = space.write(z)
@@ -298,7 +307,7 @@ def test_classes_that_are_not_there(labelled):
     ):
         with pytest.raises(ValueError, match=r"has no class 'goood'; did you mean 'good'\? \(it has: bad, good\)"):
             call()
-    with pytest.raises(ValueError, match="writes texts of a class, and none was given: 'bad' or 'good'"):
+    with pytest.raises(ValueError, match=r"texts of a class, and none was given: 'bad' or 'good' .--label bad, on the command"):
         labelled.reconstruct([A])
     with pytest.raises(ValueError, match="a class is needed"):
         labelled.transfer([A], None)
@@ -427,6 +436,14 @@ def test_lines_are_read_and_written(home, space):
     assert long.err == "of 1 text longer than 12 tokens, the rest was left out\n"
 
 
+def test_unknown_words_are_said(home):
+    lines = given(["the zorgon was fine", A, "the fööd was qwertz", ""])
+    told = "words that the run does not know: they are read as unknown, which is written as \ufffd or as another word\n"
+    assert weft("latent", home / "vae", "reconstruct", given=lines).err == f"2 of 3 texts have {told}"
+    assert weft("transfer", home / "cls", "--to", "good", given=lines).err == f"2 of 3 texts have {told}"
+    assert weft("latent", home / "vae", "analogy", A, B, "zorgon").err == f"1 of 3 texts has {told}"
+
+
 def test_what_comes_before_a_line_that_cannot_be_read_is_answered(home, space):
     answer = weft("latent", home / "vae", "reconstruct", given=f"{A}\n".encode() + b"\xff\n")
     assert answer.code == 2 and answer.out == space.reconstruct([A])[0] + "\n" and "standard input:2: is not UTF-8" in answer.err
@@ -530,7 +547,7 @@ def test_evaluate_judges_texts_of_a_class(home):
         (["generate", "{vae}", "--number", "3"], "--number 3 says how many texts of a class are drawn: add --label CLASS"),
         (["generate", "{cls}", "file.txt", "--label", "good"], "file.txt is not read"),
         (["generate", "{cls}"], "writes texts of a class (bad, good): draw some with weft generate"),
-        (["latent", "{cls}", "reconstruct"], "writes texts of a class, and none was given: 'bad' or 'good'"),
+        (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
     ],

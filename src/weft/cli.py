@@ -29,7 +29,7 @@ from weft.console import (
     import_plugins,
     lines_of,
     needs,
-    said_cut,
+    said_lost,
     say,
     search_for,
     together,
@@ -288,7 +288,7 @@ def transfer(
     batch = 1 if sys.stdin.isatty() else 64
     for line, text in together(lines_of(file), lambda used: space.rewrite(used, None, to, search, batch)):
         print(json.dumps({"input": line, "label": to, "text": text}, ensure_ascii=False) if as_json else text, flush=True)
-    said_cut(space)
+    said_lost(space)
 
 
 @app.command()

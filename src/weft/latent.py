@@ -55,7 +55,8 @@ class LatentSpace:
 
     Texts are read to the means of their posteriors. What is written of a place depends on that place, on the class that the text
     is to have (for models that heed one) and on the search alone, not on the other texts of a batch; what is drawn at random
-    follows from its seed and its number. A text that is longer than those that were trained with is cut, and counted in ``cut``.
+    follows from its seed and its number. Of the texts that were read, blank ones apart (``read``), those that are longer than what
+    was trained with are cut and counted in ``cut``; those with words that the reader's vocabulary has not, in ``unknown``.
 
     Args:
         run: A trained run whose structure has a latent space, such as ``text-vae``.
@@ -73,7 +74,7 @@ class LatentSpace:
         self.source, self.target = self.codec.info["source"], self.codec.info["target"]
         self.width: int = self.model.latent
         self.classes: tuple[str, ...] = self.codec.info["label"].labels if "label" in self.codec.info else ()
-        self.cut = 0
+        self.read = self.cut = self.unknown = 0
 
     # ---------------------------------------------------------------------------------------------------------------- read
 
@@ -84,7 +85,11 @@ class LatentSpace:
         values = rows_of(encode(self.codec, [{"source": text} for text in different])) if different else []
         short = [shorten(self.codec.info, row) for row in values]
         lost = {text for text, (_, tokens) in zip(different, short, strict=True) if tokens}
+        unk = self.source.special.unk
+        strange = {text for text, (row, _) in zip(different, short, strict=True) if text.strip() and (row["source"] == unk).any()}
+        self.read += sum(bool(text.strip()) for text in rows)
         self.cut += sum(text in lost for text in rows)
+        self.unknown += sum(text in strange for text in rows)
         read = [self.source.frame.around([assemble(self.codec.info, row)["source"]]) for row, _ in short]
         found = np.zeros((len(different), self.width), np.float32)
         order = sorted(range(len(read)), key=lambda i: -len(read[i]))
@@ -282,7 +287,8 @@ class LatentSpace:
     def _check_label(self, label: Labels) -> None:
         """A class must be given where the model heeds it when it writes, and only there."""
         if label is None and self.labelled:
-            raise ValueError(f"{self._name} writes texts of a class, and none was given: {_or(self.classes)}")
+            option = f"--label {self.classes[0]}, on the command line"
+            raise ValueError(f"{self._name} writes texts of a class, and none was given: {_or(self.classes)} ({option})")
         if label is not None and not self.labelled:
             raise ValueError(f"{self._name} heeds no class when it writes: {self._instead()}")
         for name in [label] if isinstance(label, str) else label or ():

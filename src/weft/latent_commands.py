@@ -24,7 +24,7 @@ from weft.console import (
     TopP,
     import_plugins,
     lines_of,
-    said_cut,
+    said_lost,
     say,
     search_for,
     together,
@@ -63,7 +63,7 @@ def _rewritten(
     batch = 1 if sys.stdin.isatty() else 64
     for line, text in together(lines_of(file), lambda used: space.rewrite(used, change, label, search, batch)):
         _answer(text, {"input": line}, as_json)
-    said_cut(space)
+    said_lost(space)
 
 
 @latent.command()
@@ -133,7 +133,7 @@ def interpolate(
     found = space.interpolate(a, b, steps, how, label, search)
     for tau, text in found:
         print(json.dumps({"tau": round(tau, 6), "text": text}, ensure_ascii=False) if as_json else f"{tau:.2f}\t{text}")
-    said_cut(space)
+    said_lost(space)
     if out is not None:
         from weft.inspect.way import way_page
 
@@ -160,7 +160,7 @@ def analogy(
     """Write what is to C as B is to A: z = z_C + scale (z_B - z_A)."""
     space, search = _opened(context, imports, beam, temperature, top_k, top_p, length, seed)
     _answer(space.analogy(a, b, c, scale, label, search), {"a": a, "b": b, "c": c, "scale": scale}, as_json)
-    said_cut(space)
+    said_lost(space)
 
 
 @latent.command()
@@ -185,7 +185,7 @@ def arithmetic(
 
     read = read_terms(terms)
     _answer(space.arithmetic(read, label, search), {"terms": read}, as_json)
-    said_cut(space)
+    said_lost(space)
 
 
 @latent.command()
@@ -239,7 +239,7 @@ def draw_map(
         z_NP = space.encode([row.text for row in rows])
     about = {"labels": [row.label for row in rows], "texts": [row.text for row in rows]}
     plane = latent_picture(z_NP, out, **about, annotate=annotate, title=f"{context.obj}: {place}")
-    said_cut(space)
+    said_lost(space)
     if as_json:
         print(json.dumps({"file": str(out), "texts": len(rows), "variance": plane.share_2.tolist()}))
     else:
