@@ -249,7 +249,11 @@ def test_analogies(space, written):
 def test_terms():
     assert read_terms(["a b", "-", "2", "c", "+", ".5", "d"]) == [(1, "a b"), (-2, "c"), (0.5, "d")]
     assert read_terms(["-", "a", "+", "3"]) == [(-1, "a"), (1, "3")]  # a number that is a text
+    assert read_terms(["-0.5", "a", "+", "-2", "b", "-.5", "c", "-", "-1e1", "d"]) == [(-0.5, "a"), (-2, "b"), (-0.5, "c"), (10, "d")]
+    assert read_terms(["-", "a", "+", "-3"]) == [(-1, "a"), (1, "-3")]
     for words, said in (
+        (["a", "0.5", "b"], "between 'a' and '0.5' there is no sign"),
+        (["a", "-0.5"], "between 'a' and '-0.5' there is no sign"),
         (["a", "b"], "between 'a' and 'b' there is no sign"),
         (["a", "+"], "no text after '\\+'"),
         (["a", "-", "+", "b"], "no text after '-'"),
@@ -479,6 +483,8 @@ def test_analogy_arithmetic_and_guide(home, space):
     terms = [(1.0, A), (-0.5, B), (1.0, C)]
     found = json.loads(weft(*run, "arithmetic", A, "-", "0.5", B, "+", C, "--json").out)
     assert found == {"terms": [list(term) for term in terms], "text": space.arithmetic(terms)}
+    for words in (["-0.5", A, "+", B], ["-", "0.5", A, "+", B], ["--seed", "1", "-0.5", A, "+", B], ["-0.5", A, "--", "+1", B]):
+        assert weft(*run, "arithmetic", *words).out == space.arithmetic([(-0.5, A), (1.0, B)]) + "\n", words
     groups = ("--towards", home / "good.txt", "--away", home / "bad.txt")
     good, bad = ([row.text for row in read_texts(home / f"{kind}.txt")] for kind in ("good", "bad"))
     assert weft(*run, "guide", *groups, "--scale", "3", given=given(TEXTS[:4])).out.split("\n")[:-1] == space.guide(
@@ -534,6 +540,9 @@ def test_evaluate_judges_texts_of_a_class(home):
         (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: the page is written as .html"),
         (["latent", "{vae}", "interpolate", "a", "b", "--steps", "1"], "Input should be greater than or equal to 2"),
         (["latent", "{vae}", "arithmetic", "a", "b"], "between 'a' and 'b' there is no sign"),
+        (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "there is no option --lable; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "there is no option --lable=x; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "a", "-b"], "there is no option -b; a sign is a word of its own"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but must be a finite number"),
         (["latent", "{vae}", "sample", "--beam", "2", "--top-k", "3"], "choose one of --beam and --temperature"),
         (["latent", "{vae}", "sample", "--label", "good"], "draws texts of no class"),

@@ -340,8 +340,12 @@ def between(a_P: np.ndarray, b_P: np.ndarray, tau: float, how: How = "linear") -
 def read_terms(words: Sequence[str]) -> list[tuple[float, str]]:
     """Scales with texts, from words of a command line: texts with + or - between them, and numbers before them.
 
+    The sign may be that of the number.
+
     >>> read_terms(["good food", "-", "0.5", "food", "+", "staff"])
     [(1.0, 'good food'), (-0.5, 'food'), (1.0, 'staff')]
+    >>> read_terms(["-0.5", "food", "+2", "staff"])
+    [(-0.5, 'food'), (2.0, 'staff')]
     """
     found: list[tuple[float, str]] = []
     rest = list(words)
@@ -349,14 +353,20 @@ def read_terms(words: Sequence[str]) -> list[tuple[float, str]]:
         sign, scale = 1.0, 1.0
         if rest[0] in ("+", "-"):
             sign = -1.0 if rest.pop(0) == "-" else 1.0
-        elif found:
+        elif found and not (rest[0][0:1] in ("+", "-") and _is_scale(rest)):
             raise ValueError(f"between {found[-1][1]!r} and {rest[0]!r} there is no sign: put + or - there, as a word of its own")
-        if len(rest) > 1 and rest[1] not in ("+", "-") and re.fullmatch(r"(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", rest[0]):
+        if _is_scale(rest):
             scale = float(rest.pop(0))
         if not rest or rest[0] in ("+", "-"):
             raise ValueError(f"there is no text after {words[len(words) - len(rest) - 1]!r}: give one after every sign")
         found.append((sign * scale, rest.pop(0)))
     return found
+
+
+def _is_scale(words: Sequence[str]) -> bool:
+    """Whether the first word is a number before a text."""
+    numeric = len(words) > 1 and re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", words[0])
+    return bool(numeric) and words[1] not in ("+", "-")
 
 
 def texts_at(run: Run, place: str, most: int) -> list[Sorted]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -163,7 +164,7 @@ def analogy(
     said_lost(space)
 
 
-@latent.command()
+@latent.command(context_settings={"ignore_unknown_options": True})  # or -0.5 would be one
 def arithmetic(
     context: typer.Context,
     terms: Annotated[
@@ -180,12 +181,24 @@ def arithmetic(
     as_json: AsJson = False,
 ) -> None:
     """Write the text at a sum of places: weft latent RUN arithmetic "good food" - "food" + 0.5 "staff"."""
+    _no_options(context, terms)
     space, search = _opened(context, imports, beam, temperature, top_k, top_p, length, seed)
     from weft.latent import read_terms
 
     read = read_terms(terms)
     _answer(space.arithmetic(read, label, search), {"terms": read}, as_json)
     said_lost(space)
+
+
+def _no_options(context: typer.Context, terms: list[str]) -> None:
+    """Where unknown options are taken for terms: raises ValueError for those that can only be options."""
+    from weft.recipe import nearest
+
+    for term in terms:
+        if re.fullmatch(r"--?[A-Za-z][\w-]*(=.*)?", term):
+            known = [name for option in context.command.params for name in option.opts if name.startswith("-")]
+            hint = nearest(term.partition("=")[0], known) if term.startswith("--") else "; a sign is a word of its own"
+            raise ValueError(f"there is no option {term}{hint}")
 
 
 @latent.command()
