@@ -28,6 +28,8 @@ from weft.display import Display, Terminal
 from weft.files import read_lines
 from weft.folder import RunFolder
 from weft.learning import Checkpoints, digest
+from weft.report import LONGEST, first_sentence
+from weft.run import shipped_recipes
 from weft.train import Training, _asking
 
 _draw_curve = Training.draw_curve
@@ -133,8 +135,28 @@ def test_catalog_schema_recipes_version():
     assert "lstm" in weft("catalog", "encoder").out
     assert "bidirectional" in weft("catalog", "encoder", "lstm").out
     assert json.loads(weft("schema").out)["properties"]["learning"]
-    assert "dates" in weft("recipes").out
     assert weft("--version") == Answer(0, f"{__version__}\n", "")
+
+
+def test_recipes_are_told_in_a_whole_sentence(monkeypatch):
+    told = {line.split()[0]: line[25:] for line in weft("recipes").out.splitlines()}
+    assert list(told) == list(shipped_recipes()) and all(text.endswith((".", " ...")) for text in told.values())
+    assert told["optimus"].endswith("(Yelp, files under the folder in WEFT_DATA): a text VAE, then texts of a class, by a "
+                                    "conditional GAN in the latent space of the VAE, which stays as it is.")  # fmt: skip
+    assert all(len(text) <= LONGEST for text in told.values())
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(io, "StringIO", type("Screen", (io.StringIO,), {"isatty": lambda self: True}))
+    lines = weft("recipes").out.splitlines()
+    assert max(map(len, lines)) <= 80 and [line.split()[0] for line in lines if line[0] != " "] == list(told)
+    assert " ".join(" ".join(lines).split()) == " ".join(f"{name} {text}" for name, text in told.items())
+
+
+def test_the_first_sentence_of_a_recipe():
+    assert first_sentence("# One of\n# two, v1.5. Another.\nseed: 1\n# Later.") == "One of two, v1.5."
+    assert first_sentence("# Without an end\n#\n# Another.") == "Without an end"
+    assert first_sentence("seed: 1") == ""
+    long = first_sentence("# " + "word " * 100)
+    assert long.endswith("word ...") and LONGEST - 5 < len(long) <= LONGEST
 
 
 def test_demo(tmp_path):
@@ -179,7 +201,7 @@ MISTAKES = {
     "generate: beam and draw": (["generate", "{home}/run", "--beam", "2", "--temperature", "0.5"], "choose one of --beam"),
     "generate: no input": (["generate", "{home}/run", "missing.txt"], "missing.txt cannot be read: No such file"),
     "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other cannot be read: Is a directory"),
-    "predict: no classes": (["predict", "{home}/run"], "knows no classes: for answers in words there is weft generate"),
+    "predict: no classes": (["predict", "{home}/run"], "of a text: there is weft generate and weft embed for it"),
     "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (there is: train"),
     "evaluate: no run": (["evaluate", "{home}/other"], "is not a run's folder"),
     "catalog: no slot": (["catalog", "encodr"], "no slot named 'encodr'; did you mean 'encoder'"),

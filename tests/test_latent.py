@@ -17,7 +17,7 @@ import torch
 from tests.commands import weft
 
 from weft import latent
-from weft.evaluate import Oracle
+from weft.evaluate import KneserNey, Oracle, perplexity
 from weft.generate import Beam, Sample
 from weft.latent import LatentSpace, between, open_latent, read_terms
 from weft.learning import read_weights, write_weights
@@ -67,6 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs with a latent space, vae and cls; the second heeds classes."""
     home = tmp_path_factory.mktemp("latent")
     (home / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    (home / "blank.txt").write_text("\n \n")
     (home / "texts.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("text", "label"), *ROWS]))
     for kind in ("good", "bad"):
         (home / f"{kind}.txt").write_text("".join(f"{text}\n" for text, label in ROWS if label == kind))
@@ -529,6 +530,34 @@ def test_evaluate_judges_texts_of_a_class(home):
     assert plain.count("of the real texts: give it others") == 1
     assert ["transfer_accuracy", f"{wanted['transfer_accuracy']:.4f}"] in [line.split() for line in plain.splitlines()]
     assert "oracle_accuracy" not in weft("evaluate", home / "cls", "--split", "valid").out
+    number = str(wanted["generation_texts"])
+    assert number.isdigit() and ["generation_texts", number] in [line.split() for line in plain.splitlines()]
+
+
+def test_evaluate_says_how_usual_texts_of_a_class_are(home):
+    words = ("evaluate", home / "cls", "--split", "valid", "--oracle", home / "texts.tsv", "--json")
+    files = ("--fluency", home / "good.txt", "--fluency", home / "texts.tsv")
+    answer = weft(*words, *files)
+    assert answer.code == 0, answer.err
+    texts = [text for text, label in ROWS if label == "good"] + TEXTS
+    model = KneserNey([text.split() for text in texts], order=4, min_count=2)
+    figures, found = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid", model=model)
+    assert {name: figures[name] for name in found.figures()} == found.figures()
+    assert figures["generation_word_perplexity"] == perplexity(model, [text for _, text in found.drawn]).per_word
+    real = found.generation.texts
+    assert f"warning: the language model was trained with {real} of the real texts: give it others" in figures["remarks"]
+    assert "generation_perplexity" not in json.loads(weft(*words).out)
+    assert found.shared == real and found.model_shared == 0, "its texts were not given"
+    assert "which have none" in " ".join(weft("evaluate", "--help").out.split())
+
+
+def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
+    for name, can in (
+        ("vae", "weft generate, weft embed and weft latent"),
+        ("cls", "weft transfer --to CLASS, weft generate --label CLASS, weft embed and weft latent"),
+    ):
+        answer = weft("predict", home / name, given=b"a\n")
+        assert answer.code == 2 and answer.err.endswith(f"does not say the class of a text: there is {can} for it\n")
 
 
 @pytest.mark.parametrize(
@@ -559,6 +588,9 @@ def test_evaluate_judges_texts_of_a_class(home):
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
+        (["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"], "are drawn and rewritten: add --oracle FILE"),
+        (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"], "there is no file gone.txt"),
+        (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"], "blank.txt has no texts"),
     ],
 )
 def test_mistakes_are_explained(home, words, said):

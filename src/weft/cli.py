@@ -305,7 +305,11 @@ def predict(
 
     trained = load(run)
     if not {"Classifies", "Tags", "Chooses", "Points", "Fills"} & {p.__name__ for p in trained.model.provides()}:
-        raise ValueError(f"{run} knows no classes: for answers in words there is weft generate")
+        from weft.latent import commands_for
+
+        can = commands_for(trained) or ["nothing"]
+        there = " and ".join(filter(None, [", ".join(can[:-1]), can[-1]]))
+        raise ValueError(f"{run} does not say the class of a text: there is {there} for it")
     assert trained.codec is not None
     info = trained.codec.info
     kinds = {name: f.kind for name, f in info.fields.items()}
@@ -360,11 +364,21 @@ def evaluate(
             "CLASS=FILE for each; or an oracle's file (.json).",
         ),
     ] = None,
+    fluency: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --oracle: their perplexity under n-grams of these texts, others than the run's: a table, or a text a line.",
+        ),
+    ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a trained run on a split of its data, or on other files; figures with 95 % confidence intervals."""
+    """Evaluate a trained run on a split of its data, or on other files; figures with 95 % confidence intervals, except those of
+    texts that --oracle judges (generation_, transfer_), which have none."""
     import_plugins(imports)
+    if fluency and not oracle:
+        raise ValueError("--fluency is for texts of a class, which are drawn and rewritten: add --oracle FILE")
     from weft.display import Terminal, show_intervals
     from weft.files import write_json
     from weft.folder import FORMAT
@@ -374,11 +388,13 @@ def evaluate(
     written: dict[str, float] = {}
     warned: list[str] = []
     if oracle:
-        from weft.transfer import judge_run, open_oracle
+        from weft.transfer import judge_run, open_fluency, open_oracle
 
+        model, read = open_fluency(fluency) if fluency else (None, [])
         with Terminal().waiting("training the oracle") as tell:
             judge, known = open_oracle(oracle)
-            writing = judge_run(trained, judge, known=known, split=split, files=files, tell=tell)
+            about = {"known": known, "model": model, "model_known": read}
+            writing = judge_run(trained, judge, split=split, files=files, tell=tell, **about)
         written, warned = writing.figures(), writing.warnings()
     judged = trained.judge(split, files)
     judged.remarks += [f"warning: {warning}" for warning in warned]
@@ -634,11 +650,9 @@ def demo(
 @app.command()
 def recipes() -> None:
     """List the shipped recipes."""
-    from weft.run import shipped_recipes
+    from weft.report import print_recipes
 
-    for name, path in shipped_recipes().items():
-        first = path.read_text(encoding="utf-8").splitlines()[0]
-        print(f"{name:24} {first.lstrip('# ')}")
+    print_recipes()
 
 
 # ------------------------------------------------------------------------------------------------------------ plumbing

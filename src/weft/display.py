@@ -161,7 +161,7 @@ def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
 def show_figures(figures: Mapping[str, float]) -> str:
     """The figures in a line; those of groups (name/group) are left to metrics.json."""
     return "  ".join(
-        f"{name} {value:.4f}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int)
+        f"{name} {_figure(value)}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int)
     )
 
 
@@ -174,8 +174,13 @@ def show_intervals(
     lines: list[str] = []
     for name, value in shown.items():
         between = f"   [{intervals[name][0]:.4f}, {intervals[name][1]:.4f}]" if name in intervals else ""
-        lines.append(f"{name:{width}}  {value:.4f}{between}")
+        lines.append(f"{name:{width}}  {_figure(value)}{between}")
     return "\n".join([*lines, *(f"{name}: {signature}" for name, signature in signatures.items())])
+
+
+def _figure(value: float) -> str:
+    """A count as a whole number."""
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
 def _short(number: float) -> str:

@@ -50,6 +50,18 @@ def open_latent(folder: str | Path, device: str = "auto") -> LatentSpace:
     return LatentSpace(load(folder, device))
 
 
+def commands_for(run: Run) -> list[str]:
+    """The commands that can do something with a run, by what its structure provides."""
+    provided = set() if run.model is None else {p.__name__ for p in run.model.provides()}
+    found = {command: command for command, any_of in _COMMANDS.items() if any_of & provided}
+    if Latent.__name__ not in provided:
+        return list(found)
+    labelled = bool(run.model.labelled)
+    if labelled or run.model.draws_labelled:
+        found["weft generate"] = "weft generate --label CLASS"
+    return [*(["weft transfer --to CLASS"] if labelled else []), *found.values(), "weft latent"]
+
+
 class LatentSpace:
     """The space between what a run reads and what it writes.
 
@@ -63,9 +75,8 @@ class LatentSpace:
     """
 
     def __init__(self, run: Run):
-        provided = [] if run.model is None else [p.__name__ for p in run.model.provides()]
-        if Latent.__name__ not in provided:
-            can = [command for command, any_of in _COMMANDS.items() if any_of & set(provided)]
+        if run.model is None or Latent not in run.model.provides():
+            can = commands_for(run)
             what = f"there is {' and '.join(can)} for it" if can else "train a text-vae, for example"
             raise ValueError(f"{run.folder or 'this run'} has no latent space, as a text-vae has one: {what}")
         assert run.codec is not None

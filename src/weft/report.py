@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -15,10 +18,12 @@ from weft.recipe import Part, Problem, nearest
 from weft.recipe.part import part, walk
 from weft.recipe.words import allowed
 from weft.recipe.write import dump, to_yaml
-from weft.run import Error, Run
+from weft.run import Error, Run, shipped_recipes
 
 FORMAT = 1
 TAB = "\t"
+LONGEST = 240
+"""Characters of a recipe's description that are shown."""
 
 
 def print_reports(run: Run, reports: list[Report]) -> None:
@@ -79,6 +84,31 @@ def print_errors(errors: Iterable[Error]) -> None:
         print(f"row {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))
         for name, cell in error.reference.items():
             print(f"  {name}: {cell.replace(TAB, ' | ')}")
+
+
+def print_recipes() -> None:
+    """The shipped recipes, each with the first sentence about it: a line each, on a terminal below itself where it is too long."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LONGEST * 2
+    for name, path in shipped_recipes().items():
+        print(_beside(f"{name:24} ", first_sentence(path.read_text(encoding="utf-8")), width))
+
+
+def first_sentence(text: str) -> str:
+    """What a recipe is, from the comment that it begins with; cut at a word where it is too long.
+
+    >>> first_sentence("# Dates as people write\\n# them. More.\\n#\\n# Values: ours.\\nseed: 1")
+    'Dates as people write them.'
+    """
+    comment = re.match(r"(#[^\S\n]*\S.*(\n|$))*", text)
+    assert comment is not None
+    joined = " ".join(line.lstrip("# ") for line in comment[0].splitlines())
+    return textwrap.shorten(re.split(r"(?<=\.)\s", joined)[0], LONGEST, placeholder=" ...")
+
+
+def _beside(name: str, text: str, width: int) -> str:
+    """A name with a text, whose further lines begin below its first; where there is no room for that, in one line."""
+    room = max(width, len(name) + 40)
+    return textwrap.fill(text, room, initial_indent=name, subsequent_indent=" " * len(name), break_long_words=False)
 
 
 def reports_as_json(reports: list[Report]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from weft.keys import key
 from weft.latent import LatentSpace, Searching
 from weft.run import Run, load
 from weft.slots import Tell
-from weft.texts import Sorted, read_sorted
+from weft.texts import Sorted, read_sorted, read_texts
 
 MOST = 5000
 
@@ -29,6 +29,7 @@ class Writing:
         drawn: Each text that was drawn, with the class it was to have.
         rewritten: Each real text, the class it was to have, and what was made of it.
         shared: How many of the real texts the oracle was trained with.
+        model_shared: How many of them the language model was trained with, which says their perplexity.
     """
 
     generation: Written
@@ -37,6 +38,7 @@ class Writing:
     drawn: tuple[tuple[str, str], ...]
     rewritten: tuple[tuple[str, str, str], ...]
     shared: int = 0
+    model_shared: int = 0
 
     def figures(self) -> dict[str, float]:
         """By name: ``generation_accuracy``, ``transfer_bleu_4`` and so on."""
@@ -52,6 +54,8 @@ class Writing:
         found += [f"transfer: {warning}" for warning in self.transfer.warnings] if self.transfer is not None else []
         if self.shared:
             found.append(f"the oracle was trained with {self.shared:,} of the real texts: give it others")
+        if self.model_shared:
+            found.append(f"the language model was trained with {self.model_shared:,} of the real texts: give it others")
         return found
 
 
@@ -67,6 +71,16 @@ def open_oracle(places: Sequence[str]) -> tuple[Oracle, list[str]]:
     return Oracle.train([row.text for row in rows], [str(row.label) for row in rows]), [row.text for row in rows]
 
 
+def open_fluency(places: Sequence[str]) -> tuple[KneserNey, list[str]]:
+    """A language model that says how usual texts are, and the texts that it was trained with: n-grams of up to four words.
+
+    Args:
+        places: Tables, or files with a text a line, as ``read_texts`` reads them. Words that stand in them once are unknown.
+    """
+    texts = [row.text for place in places for row in read_texts(place)]
+    return KneserNey([text.split() for text in texts], order=4, min_count=2), texts
+
+
 def judge_run(
     run: Run | str | Path,
     oracle: Oracle | Sequence[tuple[str, str | None]],
@@ -78,6 +92,7 @@ def judge_run(
     seed: int = 0,
     search: Searching = None,
     model: Run | KneserNey | None = None,
+    model_known: Sequence[str] = (),
     human_references: Sequence[Sequence[str]] | None = None,
     tell: Tell | None = None,
 ) -> Writing:
@@ -97,6 +112,7 @@ def judge_run(
         seed: What is drawn follows from it, and the order of the real texts.
         search: How texts are written; None = as the recipe says.
         model: A language model that did not write them, for their perplexity.
+        model_known: The texts that it was trained with.
         human_references: For each real text what people made of it.
         tell: Hears how far it is.
     """
@@ -139,6 +155,7 @@ def judge_run(
         tuple(zip(wanted, drawn, strict=True)),
         tuple(zip(texts, others, rewritten, strict=True)) if rewritten else (),
         shared_texts(known, texts) if known else 0,
+        shared_texts(model_known, texts) if model_known else 0,
     )
 
 

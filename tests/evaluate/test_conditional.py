@@ -42,6 +42,9 @@ TRAIN = real(600, 0)
 ORACLE = Oracle.train(*real(400, 1))
 HELD, HELD_LABELS = real(1500, 2)
 WANTED = ["+", "-"] * 300
+NO_BLEU = (
+    "BLEU, and so the G-score, is 0: no sequence of 4 words is shared with the references, which is usual of few texts"
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- generation
@@ -93,8 +96,8 @@ def test_few_texts_said_often_are_collapsed_even_where_they_are_unlike():
     texts = [f"w{i % 9}" for i in range(100)]
     found = judge_generation(texts, ["+"] * 100, HELD, ORACLE)
     assert found.self_bleu.score == 0
-    assert found.warnings == ("collapsed: 9 different texts among 100; its G-score means nothing",)
-    assert not judge_generation([f"w{i % 10}" for i in range(100)], ["+"] * 100, HELD, ORACLE).warnings
+    assert found.warnings == ("collapsed: 9 different texts among 100; its G-score means nothing", NO_BLEU)
+    assert judge_generation([f"w{i % 10}" for i in range(100)], ["+"] * 100, HELD, ORACLE).warnings == (NO_BLEU,)
 
 
 @pytest.mark.parametrize(("unlike", "said"), [(1, "collapsed: "), (20, "much alike: "), (70, None)])
@@ -104,9 +107,9 @@ def test_where_self_bleu_begins_to_be_a_collapse(unlike, said):
     found = judge_generation(texts, ["+"] * len(texts), unlike_real, ORACLE)
     assert found.real_self_bleu.score == 0
     assert said == ("collapsed: " if found.self_bleu.score >= 90 else "much alike: " if found.self_bleu.score >= 50 else None)
-    assert [warning.startswith(f"{said}Self-BLEU {found.self_bleu.score:.1f}") for warning in found.warnings] == [True] * bool(
-        said
-    )
+    *warnings, last = found.warnings
+    assert [warning.startswith(f"{said}Self-BLEU {found.self_bleu.score:.1f}") for warning in warnings] == [True] * bool(said)
+    assert last == NO_BLEU
 
 
 def test_real_texts_that_are_alike_are_no_collapse():
@@ -117,6 +120,24 @@ def test_real_texts_that_are_alike_are_no_collapse():
     once = judge_generation([texts[0]] * 30 + texts[:270], ["+", "-"] * 150, texts[300:], ORACLE)
     assert once.warnings == ()  # a tenth of them the same is no collapse either
     assert judge_generation(texts[:10] * 30, ["+", "-"] * 150, texts[300:], ORACLE).warnings
+
+
+def test_a_bleu_of_0_is_explained():
+    """Three words in a row are shared, so that only a BLEU of longer ones is 0; of empty texts, it is that they are empty."""
+    texts, references = ["the food was awful , or so", "i liked it"], ["the food was good", "we liked it here very much"]
+    assert judge_generation(texts, ["-", "+"], references, ORACLE).warnings == (NO_BLEU,)
+    assert judge_generation(texts, ["-", "+"], references, ORACLE, order=3).warnings == ()
+    (warning,) = judge_transfer(references, texts, ["-", "+"], ORACLE).warnings
+    assert warning == NO_BLEU.replace("references", "sources")
+    assert judge_generation(["", " "], ["-", "+"], references, ORACLE).warnings == ("2 of 2 texts are empty",)
+
+
+def test_a_language_model_that_knows_few_of_the_words_is_said():
+    texts = drawn(WANTED, *TRAIN)
+    few = KneserNey([text.split() for text in HELD[:10]], order=3, min_count=2)
+    (warning,) = judge_generation(texts, WANTED, HELD, ORACLE, model=few).warnings
+    found = perplexity(few, texts)
+    assert warning.startswith(f"{found.unknown:,} of {found.tokens:,} tokens are unknown to the language model, so that the perpl")
 
 
 def test_empty_texts_and_classes_that_come_late_are_said():

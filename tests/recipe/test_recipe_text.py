@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.recipe import RecipeError, parse, read_file
+from weft.recipe import Problem, RecipeError, parse, read_file
 from weft.recipe.text import MOST_BYTES
 from weft.recipe.tree import MOST_DEPTH, MOST_NODES, MOST_PROBLEMS
 from weft.run import read_run
@@ -143,6 +143,23 @@ def test_there_is_an_end_to_messages(mistakes, small: str) -> None:
     lines = mistakes(small + "".join(f"strange-{i}: 1\n" for i in range(500)))
     assert len(lines) == MOST_PROBLEMS + 1
     assert lines[-1] == f"and {500 - MOST_PROBLEMS} more"
+
+
+def test_what_is_long_is_said_once() -> None:
+    long, short = "there is none of them " * 9, "is none"
+    problems = [Problem("r.yaml:3", "a.b", long), Problem("r.yaml:1", "c", long), Problem("r.yaml:2", "d", short)]
+    problems += [Problem("r.yaml:4", "e", short), Problem("command line", "f", long + "!"), Problem("r.yaml:5", "c", long)]
+    error = RecipeError(problems)
+    assert str(error).splitlines() == [
+        f"command line: f: {long}!",
+        f"r.yaml:1: c: {long}",
+        "r.yaml:2: d: is none",
+        "r.yaml:3: a.b: the same as c (r.yaml:1)",
+        "r.yaml:4: e: is none",
+        "r.yaml:5: c: the same as c (r.yaml:1)",
+    ]
+    assert sorted(map(str, error.problems)) == sorted(map(str, problems)), "each is whole for who asks"
+    assert str(RecipeError([Problem("", "a", long), Problem("", "b", long)])) == f"a: {long}\nb: the same as a"
 
 
 def test_anchors(read, small: str) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COLLAPSED_DISTINCT = 0.1
 COPIED_BLEU = 95.0
+UNKNOWN_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,14 @@ def _written(
         warnings.append(f"{empty:,} of {len(texts):,} texts are empty")
     if missing := sorted(set(wanted_labels) - set(wanted_labels[:most_texts])):
         warnings.append(f"none of the first {len(first):,} texts was to be {missing[0]!r}, and BLEU is of these: shuffle them")
+    if bleu.score == 0 and any(text.split() for text in texts):
+        what = "the references" if source_accuracy is None else "the sources"
+        shared = f"no sequence of {bleu.order} words is shared with {what}"
+        warnings.append(f"BLEU, and so the G-score, is 0: {shared}, which is usual of few texts")
+    cost = perplexity(model, texts) if model is not None else None
+    if cost is not None and cost.unknown > UNKNOWN_SHARE * cost.tokens:
+        strange = f"{cost.unknown:,} of {cost.tokens:,} tokens are unknown to the language model"
+        warnings.append(f"{strange}, so that the perplexity is too low: train it on more texts")
     return Written(
         texts=len(texts),
         accuracy=accuracy,
@@ -225,7 +234,7 @@ def _written(
         repetition=repetition_rate(first),
         human_bleu=human,
         source_accuracy=source_accuracy,
-        perplexity=perplexity(model, texts) if model is not None else None,
+        perplexity=cost,
         warnings=tuple(warnings),
     )
 

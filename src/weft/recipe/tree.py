@@ -11,6 +11,7 @@ COMMAND_LINE = "command line"
 MOST_NODES = 50_000
 MOST_DEPTH = 60
 MOST_PROBLEMS = 100
+LONG_TEXT = 100
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,23 @@ class Problem:
 
 
 class RecipeError(ValueError):
-    """All mistakes of a recipe at once, in the order of their lines."""
+    """All mistakes of a recipe at once, in the order of their lines. Of several that say the same at length, the first says it."""
 
     def __init__(self, problems: Iterable[Problem]):
         self.problems = sorted(dict.fromkeys(problems), key=lambda p: _line_of(p.where))
-        lines = [str(p) for p in self.problems[:MOST_PROBLEMS]]
+        first: dict[str, Problem] = {}
+        lines = [str(_again(first.setdefault(p.text, p), p)) for p in self.problems[:MOST_PROBLEMS]]
         if more := len(self.problems) - len(lines):
             lines.append(f"and {more:,} more")
         super().__init__("\n".join(lines))
+
+
+def _again(first: Problem, problem: Problem) -> Problem:
+    """A mistake that was told already, shorter."""
+    if first is problem or len(problem.text) < LONG_TEXT:
+        return problem
+    where = f"{first.path} ({first.where})" if first.path and first.where else first.path or first.where or "above"
+    return Problem(problem.where, problem.path, f"the same as {where}")
 
 
 def _line_of(where: str) -> int:
