@@ -50,6 +50,9 @@ FIGURES = {
     "iw_word_perplexity": "perplexity, a word",
     "bleu": "BLEU of what is written again",
 }
+INK, SOFT = "#1c2128", "#667080"
+COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d")
+"""Those of the pictures that weft draws, one for each arm."""
 
 
 def arm(name: str, seed: int) -> Arm:
@@ -83,22 +86,31 @@ def table() -> str:
 
 def draw(file: Path) -> None:
     """How much z tells beside how usual texts are to the model: each seed a point."""
-    import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    figure, axes = plt.subplots(figsize=(7.5, 4.5))
-    for name in ARMS:
+    figure = Figure(figsize=(8.4, 4.4), dpi=160, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, colour in zip(ARMS, COLOURS, strict=True):
         if found := [one["figures"] for one in results(name)]:
             x, y = ([one[key] for one in found] for key in ("mutual_information", "iw_word_perplexity"))
-            axes.scatter(x, y, label=name)
-    if found := [one for name in ARMS for one in results(name)]:
-        most = found[0]["figures"]["mutual_information_most"]
-        axes.axvline(most, color="grey", linestyle="--", linewidth=1)
-        axes.annotate("log N", (most, axes.get_ylim()[1]), ha="right", va="top", fontsize=8)
-    axes.set(xlabel="mutual information of z and text, nats", ylabel="perplexity of a word", title="What using z costs")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(file, dpi=110)
+            axes.scatter(x, y, s=36, color=colour, alpha=0.8, linewidths=0, label=name, zorder=2)
+    if found := [one["figures"] for name in ARMS for one in results(name)]:
+        most, above = found[0]["mutual_information_most"], axes.get_xaxis_transform()  # of the same texts, whatever the arm
+        axes.axvline(most, color=SOFT, linestyle="--", linewidth=1, zorder=1)
+        axes.text(most, 1.01, "log N", transform=above, ha="center", va="bottom", fontsize=8, color=SOFT)
+    axes.set_xlabel("mutual information of z and text, nats (an estimate)", color=SOFT)
+    axes.set_ylabel("perplexity of a word", color=SOFT)
+    axes.tick_params(length=0, labelcolor=SOFT, labelsize=8)
+    axes.grid(color="#e6e9ee", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.margins(0.07)
+    axes.spines[:].set_visible(False)
+    figure.suptitle("What using z costs", x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.legend(loc="outside right upper", frameon=False, labelcolor=INK, fontsize=8, handletextpad=0.2)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)
 
 
 def main() -> None:
@@ -116,6 +128,7 @@ def main() -> None:
         print(table())
         if any(map(results, ARMS)):
             draw(chosen.picture)
+            print(f"wrote {chosen.picture}")
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)

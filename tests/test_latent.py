@@ -250,7 +250,12 @@ def test_analogies(space, written):
 def test_terms():
     assert read_terms(["a b", "-", "2", "c", "+", ".5", "d"]) == [(1, "a b"), (-2, "c"), (0.5, "d")]
     assert read_terms(["-", "a", "+", "3"]) == [(-1, "a"), (1, "3")]  # a number that is a text
-    assert read_terms(["-0.5", "a", "+", "-2", "b", "-.5", "c", "-", "-1e1", "d"]) == [(-0.5, "a"), (-2, "b"), (-0.5, "c"), (10, "d")]
+    assert read_terms(["-0.5", "a", "+", "-2", "b", "-.5", "c", "-", "-1e1", "d"]) == [
+        (-0.5, "a"),
+        (-2, "b"),
+        (-0.5, "c"),
+        (10, "d"),
+    ]
     assert read_terms(["-", "a", "+", "-3"]) == [(-1, "a"), (1, "-3")]
     for words, said in (
         (["a", "0.5", "b"], "between 'a' and '0.5' there is no sign"),
@@ -588,7 +593,10 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
-        (["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"], "are drawn and rewritten: add --oracle FILE"),
+        (
+            ["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"],
+            "are drawn and rewritten: add --oracle FILE",
+        ),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"], "there is no file gone.txt"),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"], "blank.txt has no texts"),
     ],

@@ -368,7 +368,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="With --oracle: their perplexity under n-grams of these texts, others than the run's: a table, or a text a line.",
+            help="With --oracle: their perplexity under n-grams of other texts: a table, or a text a line; several times.",
         ),
     ] = None,
     imports: Imports = None,

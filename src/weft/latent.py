@@ -52,7 +52,9 @@ def open_latent(folder: str | Path, device: str = "auto") -> LatentSpace:
 
 def commands_for(run: Run) -> list[str]:
     """The commands that can do something with a run, by what its structure provides."""
-    provided = set() if run.model is None else {p.__name__ for p in run.model.provides()}
+    if run.model is None:
+        return []
+    provided = {p.__name__ for p in run.model.provides()}
     found = {command: command for command, any_of in _COMMANDS.items() if any_of & provided}
     if Latent.__name__ not in provided:
         return list(found)
@@ -67,8 +69,8 @@ class LatentSpace:
 
     Texts are read to the means of their posteriors. What is written of a place depends on that place, on the class that the text
     is to have (for models that heed one) and on the search alone, not on the other texts of a batch; what is drawn at random
-    follows from its seed and its number. Of the texts that were read, blank ones apart (``read``), those that are longer than what
-    was trained with are cut and counted in ``cut``; those with words that the reader's vocabulary has not, in ``unknown``.
+    follows from its seed and its number. Of the texts that were read, blank ones apart (``read``), those that are longer than
+    those of training are cut and counted in ``cut``; those with words that the reader's vocabulary has not, in ``unknown``.
 
     Args:
         run: A trained run whose structure has a latent space, such as ``text-vae``.

@@ -87,7 +87,7 @@ def print_errors(errors: Iterable[Error]) -> None:
 
 
 def print_recipes() -> None:
-    """The shipped recipes, each with the first sentence about it: a line each, on a terminal below itself where it is too long."""
+    """The shipped recipes, each with the first sentence about it: a line each, or folded at a terminal's width."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LONGEST * 2
     for name, path in shipped_recipes().items():
         print(_beside(f"{name:24} ", first_sentence(path.read_text(encoding="utf-8")), width))

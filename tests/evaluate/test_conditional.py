@@ -42,9 +42,7 @@ TRAIN = real(600, 0)
 ORACLE = Oracle.train(*real(400, 1))
 HELD, HELD_LABELS = real(1500, 2)
 WANTED = ["+", "-"] * 300
-NO_BLEU = (
-    "BLEU, and so the G-score, is 0: no sequence of 4 words is shared with the references, which is usual of few texts"
-)
+NO_BLEU = "BLEU, and so the G-score, is 0: no sequence of 4 words is shared with the references, which is usual of few texts"
 
 
 # ------------------------------------------------------------------------------------------------------------- generation
@@ -137,7 +135,9 @@ def test_a_language_model_that_knows_few_of_the_words_is_said():
     few = KneserNey([text.split() for text in HELD[:10]], order=3, min_count=2)
     (warning,) = judge_generation(texts, WANTED, HELD, ORACLE, model=few).warnings
     found = perplexity(few, texts)
-    assert warning.startswith(f"{found.unknown:,} of {found.tokens:,} tokens are unknown to the language model, so that the perpl")
+    assert warning.startswith(
+        f"{found.unknown:,} of {found.tokens:,} tokens are unknown to the language model, so that the perpl"
+    )
 
 
 def test_empty_texts_and_classes_that_come_late_are_said():

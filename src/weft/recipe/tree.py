@@ -27,7 +27,7 @@ class Problem:
 
 
 class RecipeError(ValueError):
-    """All mistakes of a recipe at once, in the order of their lines. Of several that say the same at length, the first says it."""
+    """All mistakes of a recipe at once, in the order of their lines. What is long is said once."""
 
     def __init__(self, problems: Iterable[Problem]):
         self.problems = sorted(dict.fromkeys(problems), key=lambda p: _line_of(p.where))
