@@ -24,7 +24,7 @@ from weft.learning import read_weights, write_weights
 from weft.slots import Decodes, Encodes
 from weft.texts import read_sorted, read_texts
 from weft.train import Training
-from weft.transfer import judge_run, open_oracle
+from weft.transfer import judge_run, open_fluency, open_oracle
 
 PARTS = """\
   reader: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
@@ -394,6 +394,12 @@ def test_oracles_and_texts_from_files(home, tmp_path):
     oracle.save(tmp_path / "oracle.json")
     again, unknown = open_oracle([str(tmp_path / "oracle.json")])
     assert unknown == [] and again.predict(TEXTS) == oracle.predict(TEXTS)
+    (tmp_path / "once.txt").write_text("a zorgon\n")
+    model, read = open_fluency([str(home / "texts.tsv"), str(tmp_path / "once.txt")])
+    words = {word for text in TEXTS for word in text.split()}
+    assert read == [*TEXTS, "a zorgon"] and set(model.vocabulary) - {"</s>", "<unk>"} == words, (
+        "what stands there once is unknown"
+    )
 
 
 @pytest.mark.parametrize(
