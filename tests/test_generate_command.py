@@ -195,4 +195,4 @@ def test_each_command_points_to_the_other(home):
     answer = weft("generate", home / "cls", given=b"x\n")
     assert answer.code == 2 and "for the class of each line there is weft predict" in answer.err
     answer = weft("predict", home / "lm", given=b"x\n")
-    assert answer.code == 2 and "for answers in words there is weft generate" in answer.err
+    assert answer.code == 2 and "does not say the class of a text: there is weft generate" in answer.err
