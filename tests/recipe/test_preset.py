@@ -40,10 +40,18 @@ def test_mistakes_of_a_name(mistakes, recipe: str, small: str) -> None:
     assert mistakes(recipe, ["preset=paper", "preset=test"]) == ["command line: preset: 2 presets are asked for: give one"]
 
 
-@pytest.mark.parametrize("presets", ["presets: [paper]", "presets: {paper: 3}", "presets:\n  paper: [seed=3]"])
-def test_the_form_is_checked_also_when_no_preset_is_asked_for(mistakes, small: str, presets: str) -> None:
+@pytest.mark.parametrize(
+    ("presets", "path"),
+    [
+        ("presets: [paper]", "presets"),
+        ("presets: {cpu: {}, paper: 3}", "presets.paper"),
+        ("presets:\n  paper: [seed=3]", "presets.paper"),
+        ("presets: {paper: null}", "presets.paper"),
+    ],
+)
+def test_the_form_is_checked_also_when_no_preset_is_asked_for(mistakes, small: str, presets: str, path: str) -> None:
     (told,) = mistakes(small + "\n" + presets)
-    assert told.endswith("presets: a preset is a mapping of changes, as in presets: {small: {learning.steps: 100}}")
+    assert told.endswith(f" {path}: a preset is a mapping of changes, as in presets: {{small: {{learning.steps: 100}}}}")
 
 
 def test_a_mistake_in_a_preset_is_shown_at_its_line(read, mistakes, small: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.recipe.override import assign, override
-from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, nearest
+from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, join, nearest
 
 PRESETS, PRESET = "presets", "preset"
 
@@ -35,10 +35,10 @@ def _known(sets: Node | None) -> dict[str, Node]:
     """The presets of a recipe; all of them must have the right form, also those that are not asked for."""
     if sets is None or sets.value is BROKEN:
         return {}
-    wrong = [sets] if not isinstance(sets.value, dict) else [n for n in sets.value.values() if not isinstance(n.value, dict)]
-    if wrong:
+    named = {join(PRESETS, name): node for name, node in sets.value.items()} if isinstance(sets.value, dict) else {PRESETS: sets}
+    if wrong := {path: node for path, node in named.items() if path == PRESETS or not isinstance(node.value, dict)}:
         form = "a preset is a mapping of changes, as in presets: {small: {learning.steps: 100}}"
-        raise RecipeError([Problem(node.where, PRESETS, form) for node in wrong])
+        raise RecipeError([Problem(node.where, path, form) for path, node in wrong.items()])
     return sets.value
 
 
