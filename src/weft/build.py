@@ -116,8 +116,9 @@ def build_network(
 
 def check_weights(plan: Plan, model: Any) -> None:
     """Raises RecipeError where a structure begins with published weights, and the data has other ids than they were made for."""
-    tokenizers, problems = plan.data().tokenizers(), list[Problem]()
-    for part, build in with_weights(model, plan.structure):
+    parts, problems = list(with_weights(model, plan.structure)), list[Problem]()
+    tokenizers = plan.data().tokenizers() if parts else {}
+    for part, build in parts:
         try:
             check_ids(part, tokenizers)
         except ValueError as error:

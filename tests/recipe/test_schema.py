@@ -107,7 +107,9 @@ def test_what_the_reader_refuses(validator: Draft202012Validator) -> None:
         try:
             read_run_text(mutant.text, mutant.recipe, Path())
         except RecipeError as error:
-            if any(said in str(error) for said in ("too close to a type", "there is no file", "nothing is written at")):
+            if any(
+                said in str(error) for said in ("too close to a type", "there is no file", "is a folder", "nothing is written at")
+            ):
                 continue  # what the schema cannot know: a name that is a misspelt word, files, where references lead
             refused += 1
             assert not accepts(validator, mutant.text), f"{mutant.kind} at {mutant.path}: {error}"
