@@ -98,7 +98,7 @@ def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, A
 
 def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert: str, tmp_path: Path) -> None:
     blanks: dict[str, Any] = {
-        name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", " \t")) for name, file in two.items()
+        name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", "\t")) for name, file in two.items()
     }
     sides = {"tokenizer": partial(Published, from_=bert), "target_tokenizer": partial(ByteBPE, size=400)}
     corpus = MirroredText(train=blanks, by_word=True, length=12, on_overflow="truncate", hold_out=0, **sides).open()
