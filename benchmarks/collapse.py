@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arms import Arm, done, run
+from benchmarks.document import IMAGES, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
@@ -50,9 +51,6 @@ FIGURES = {
     "iw_word_perplexity": "perplexity, a word",
     "bleu": "BLEU of what is written again",
 }
-INK, SOFT = "#1c2128", "#667080"
-COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d")
-"""Those of the pictures that weft draws, one for each arm."""
 
 
 def arm(name: str, seed: int) -> Arm:
@@ -73,7 +71,7 @@ def results(name: str) -> list[dict[str, Any]]:
     return [found for seed in SEEDS if (found := recorded(arm(name, seed).folder().name)) is not None]
 
 
-def table() -> str:
+def table() -> list[str]:
     heads = ["", "seeds", *FIGURES.values(), "minutes of a core", "memory, MB"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name in ARMS:
@@ -81,42 +79,25 @@ def table() -> str:
         cells = [spread([one["figures"][key] for one in found if key in one["figures"]]) for key in FIGURES]
         cells += [spread([one["cpu_seconds"] / 60 for one in found]), spread([one["peak_memory"] / 1e6 for one in found], 0)]
         lines.append(f"| {' | '.join([name, f'{len(found)} of {len(SEEDS)}' if found else 'missing', *cells])} |")
-    return "\n".join(lines)
+    return lines
 
 
 def draw(file: Path) -> None:
     """How much z tells beside how usual texts are to the model: each seed a point."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    found = {name: [one["figures"] for one in results(name)] for name in ARMS}
+    points = {name: [(one["mutual_information"], one["iw_word_perplexity"]) for one in own] for name, own in found.items() if own}
+    most = next(one["mutual_information_most"] for own in found.values() for one in own)  # of the same texts, whatever the arm
 
-    figure = Figure(figsize=(8.4, 4.4), dpi=160, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for name, colour in zip(ARMS, COLOURS, strict=True):
-        if found := [one["figures"] for one in results(name)]:
-            x, y = ([one[key] for one in found] for key in ("mutual_information", "iw_word_perplexity"))
-            axes.scatter(x, y, s=36, color=colour, alpha=0.8, linewidths=0, label=name, zorder=2)
-    if found := [one["figures"] for name in ARMS for one in results(name)]:
-        most, above = found[0]["mutual_information_most"], axes.get_xaxis_transform()  # of the same texts, whatever the arm
-        axes.axvline(most, color=SOFT, linestyle="--", linewidth=1, zorder=1)
-        axes.text(most, 1.01, "log N", transform=above, ha="center", va="bottom", fontsize=8, color=SOFT)
-    axes.set_xlabel("mutual information of z and text, nats (an estimate)", color=SOFT)
-    axes.set_ylabel("perplexity of a word", color=SOFT)
-    axes.tick_params(length=0, labelcolor=SOFT, labelsize=8)
-    axes.grid(color="#e6e9ee", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.margins(0.07)
-    axes.spines[:].set_visible(False)
-    figure.suptitle("What using z costs", x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    figure.legend(loc="outside right upper", frameon=False, labelcolor=INK, fontsize=8, handletextpad=0.2)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file)
+    def limit(plot: Any) -> None:
+        plot.axvline(most, color=SOFT, linestyle="--", linewidth=1, zorder=1)
+        plot.text(most, 1.01, "log N", transform=plot.get_xaxis_transform(), ha="center", va="bottom", fontsize=8, color=SOFT)
+
+    axes = ("mutual information of z and text, nats (an estimate)", "perplexity of a word")
+    scatter(file, "What using z costs", {"": points}, axes, limit)
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--picture", type=Path, default=Path("docs/images/collapse.png"))
-    chosen, began, failed = parser.parse_args(), time.monotonic(), list[str]()
+    chosen, began, failed = parser_of(__doc__).parse_args(), time.monotonic(), list[str]()
     try:
         for one in wanted([arm(name, seed) for seed in SEEDS for name in ARMS], chosen, began):
             if recorded(one.folder().name) is not None:
@@ -125,10 +106,9 @@ def main() -> None:
                 judge(one)
             else:
                 failed.append(one.name)
-        print(table())
+        show("collapse", table())
         if any(map(results, ARMS)):
-            draw(chosen.picture)
-            print(f"wrote {chosen.picture}")
+            draw(IMAGES / "collapse.png")
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)

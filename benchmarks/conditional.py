@@ -19,9 +19,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from benchmarks.arms import HALF, PLACE, Arm, done, run
+from benchmarks.document import IMAGES, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
@@ -78,6 +81,10 @@ SYSTEMS = (
 )
 ASIDE = (System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),)
 """What is no system of its own, and says why another comes out as it does."""
+
+
+def compared(corpus: Corpus, aside: bool = False) -> list[System]:
+    return [system for system in (*SYSTEMS, *(ASIDE if aside else ())) if corpus.name in system.corpora]
 
 
 @cache
@@ -141,7 +148,7 @@ def results(system: System, corpus: Corpus, split: str = "test", trial: int | No
 def lines_of(setting: str, columns: Sequence[str], corpus: Corpus) -> list[str]:
     heads = ["system", "seeds", *(TITLES.get(name, "perplexity") for name in columns)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for system in (each for each in (*SYSTEMS, *ASIDE) if corpus.name in each.corpora):
+    for system in compared(corpus, aside=True):
         found = results(system, corpus)
         if found and f"{setting}_accuracy" not in found[0]["figures"]:
             lines.append(f"| {system.name} | {len(found)} | it rewrites nothing |" + " |" * (len(columns) - 1))
@@ -158,7 +165,7 @@ def lines_of(setting: str, columns: Sequence[str], corpus: Corpus) -> list[str]:
 
 def costs(corpus: Corpus) -> list[str]:
     lines = ["| system | minutes of a core | memory, MB | warnings |", "|---|---|---|---|"]
-    for system in (each for each in (*SYSTEMS, *ASIDE) if corpus.name in each.corpora):
+    for system in compared(corpus, aside=True):
         found = results(system, corpus)
         minutes, memory = (cell([one[key] / by for one in found]) for key, by in (("cpu_seconds", 60), ("peak_memory", 1e6)))
         said = sorted({warning.split(":")[0] + ": " + warning.split(": ")[1] for one in found for warning in one["warnings"]})
@@ -171,7 +178,7 @@ def tried(corpus: Corpus) -> list[str]:
         "| system | setting | rewritten: accuracy, % | BLEU | G | drawn: accuracy, % | BLEU | G | Self-BLEU |",
         "|---" * 9 + "|",
     ]
-    for system in (each for each in SYSTEMS if corpus.name in each.corpora):
+    for system in compared(corpus):
         for trial, changes in enumerate(system.trials):
             setting = ", ".join(f"`{change}`" for change in changes) or "the recipe"
             found = results(system, corpus, "valid", trial)
@@ -180,6 +187,47 @@ def tried(corpus: Corpus) -> list[str]:
                      for name in columns]  # fmt: skip
             lines.append(f"| {' | '.join([system.name, setting, *(cells if found else ['missing', *cells[1:]])])} |")
     return lines
+
+
+def examples(corpus: Corpus, number: int = 3) -> list[str]:
+    """What systems made of the first test sentences, with the first seed that is there."""
+    runs = {system.name: own[0] for system in compared(corpus) if (own := results(system, corpus))}
+    found = {name: own["rewritten"] for name, own in runs.items() if own["rewritten"]}
+    lines = ["| | |", "|---|---|"]
+    for rows in islice(zip(*found.values(), strict=True), number):
+        source, wanted, _ = rows[0]
+        lines += [
+            f"| *to be {wanted}* | *{source}* |",
+            *(f"| {name} | {row[-1]} |" for name, row in zip(found, rows, strict=True)),
+        ]
+    return lines
+
+
+def draw(file: Path, corpus: Corpus) -> None:
+    """Accuracy beside BLEU, each seed a point; lines join what has the same G."""
+    panels = dict[str, dict[str, list[tuple[float, float]]]]()
+    for setting, title in (("generation", "drawn for a class"), ("transfer", "rewritten to be of the other class")):
+        panels[title] = {
+            system.name: points
+            for system in compared(corpus)
+            if (points := [(own[f"{setting}_bleu_4"], 100 * own[f"{setting}_accuracy"])
+                           for own in (one["figures"] for one in results(system, corpus)) if f"{setting}_bleu_4" in own])
+        }  # fmt: skip
+        for name, written in trivial(corpus)[setting].items():
+            row = written.row()
+            panels[title][name] = [(row["bleu_4"], 100 * row["accuracy"])]
+
+    def same(plot: Any) -> None:
+        left, right = plot.get_xlim()
+        for g in range(20, 100, 20):
+            bleu = [max(g * g / 105, 0.5) + i / 10 for i in range(1000)]
+            plot.plot(bleu, [g * g / x for x in bleu], color=SOFT, linewidth=0.5, alpha=0.6, zorder=1)
+            if left < g * g / 103 < right:
+                plot.text(g * g / 103, 103, f"G {g}", fontsize=6, color=SOFT, ha="center", va="bottom")
+        plot.set_xlim(max(left, -1), right)
+        plot.set_ylim(-3, 103)
+
+    scatter(file, "Of the class, and like real texts or the source", panels, ("BLEU", "accuracy, %"), same)
 
 
 def fitting(texts: Sequence[str]) -> str:
@@ -213,13 +261,12 @@ def trivial(corpus: Corpus) -> Mapping[str, Mapping[str, Written]]:
 
 def arms(corpus: Corpus, trials: bool) -> Iterator[tuple[Arm, str]]:
     """What is to be run, and the texts it is judged by: the first seed, or setting, of all systems comes first."""
-    own = [system for system in SYSTEMS if corpus.name in system.corpora]
+    own = compared(corpus)
     if trials:
         most = max(len(system.trials) for system in own)
         yield from ((system.arm(corpus, SEEDS[0], trial), "valid") for trial in range(most) for system in own)
     else:
-        aside = [system for system in ASIDE if corpus.name in system.corpora]
-        yield from ((system.arm(corpus, seed), "test") for seed in SEEDS for system in (*own, *aside))
+        yield from ((system.arm(corpus, seed), "test") for seed in SEEDS for system in compared(corpus, aside=True))
 
 
 def main() -> None:
@@ -239,12 +286,16 @@ def main() -> None:
                 continue
             judge(arm, corpus, split)
         if chosen.trials:
-            print("\n".join(tried(corpus)))
+            show(f"{corpus.name}-trials", tried(corpus))
         else:
-            print(f"Oracle: {100 * oracle_of(corpus).accuracy(*apart(corpus.cut()['test'])):.1f} % of real texts.\n")
-            print("Texts drawn for a class\n", *lines_of("generation", GENERATION, corpus), sep="\n")
-            print("\nTexts rewritten\n", *lines_of("transfer", TRANSFER, corpus), sep="\n")
-            print("\nCosts\n", *costs(corpus), sep="\n")
+            print(
+                f"The oracle is right for {100 * oracle_of(corpus).accuracy(*apart(corpus.cut()['test'])):.1f} % of real texts."
+            )
+            show(f"{corpus.name}-drawn", lines_of("generation", GENERATION, corpus))
+            show(f"{corpus.name}-rewritten", lines_of("transfer", TRANSFER, corpus))
+            show(f"{corpus.name}-costs", costs(corpus))
+            show(f"{corpus.name}-examples", examples(corpus))
+            draw(IMAGES / f"class-texts-{corpus.name}.png", corpus)
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)

@@ -23,6 +23,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.arms import done
 from benchmarks.collapse import SEEDS, arm
+from benchmarks.document import show
+from benchmarks.results import spread
 from weft.batch import Instance, collate
 from weft.run import Run, load
 from weft.slots import Dataset, Latent
@@ -104,11 +106,13 @@ def main() -> None:
         raise SystemExit("there are no runs yet: python -m benchmarks.collapse makes them, or name one of yours")
     each = [compare(load(run), seeds=arguments.seeds) for run in runs]
     found = {name: {n: [value for one in each for value in one[name][n]] for n in LABELS} for name in each[0]}
-    print(f"{len(runs)} run{'s' * (len(runs) > 1)}, {arguments.seeds} draws of labels of each\n")
-    print(f"| labels | {' | '.join(map(str, LABELS))} |\n|---|{'---|' * len(LABELS)}")
-    for name, by in found.items():
-        cells = [f"{100 * np.mean(by[n]):.1f} ± {100 * np.std(by[n], ddof=1):.1f}" for n in LABELS]
-        print(f"| {name} | {' | '.join(cells)} |")
+    print(f"{len(runs)} run{'s' * (len(runs) > 1)}, {arguments.seeds} draws of labels of each")
+    lines = [f"| labels | {' | '.join(map(str, LABELS))} |", "|---" * (len(LABELS) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(spread([100 * x for x in by[n]]) for n in LABELS)} |" for name, by in found.items()]
+    if arguments.runs:
+        print("\n".join(lines))
+    else:
+        show("low-resource", lines)
 
 
 if __name__ == "__main__":
