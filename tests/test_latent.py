@@ -476,6 +476,10 @@ def test_texts_are_drawn(home, space, labelled):
         {"label": "bad", "text": texts[0]},
         {"label": "good", "text": texts[1]},
     ]
+    plain = weft("latent", home / "cls", "sample", "--number", "2")
+    assert plain.out == f"bad\t{texts[0]}\ngood\t{texts[1]}\n"
+    asked = weft("latent", home / "cls", "sample", "--number", "1", "--label", "good")
+    assert asked.out == f"{labelled.sample(1, 'good')[0]}\n"
 
 
 def test_a_way_is_printed_and_written_as_a_page(home, space, tmp_path):

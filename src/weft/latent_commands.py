@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.latent import LatentSpace
 
 latent = typer.Typer(no_args_is_help=True, help="Use the latent space of a trained run: read, write, draw, walk, steer, map.")
-Scale = Annotated[float, typer.Option(help="How far; below 0, the other way.")]
+Scale = Annotated[float, typer.Option(help="How far: 2 or 3 where 1 changes nothing; below 0, the other way.")]
 
 
 @latent.callback()
@@ -100,12 +100,13 @@ def sample(
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw texts as nobody has written them."""
+    """Draw texts as nobody has written them; of all classes in turn, and with their names, where no class is asked for."""
     space, search = _opened(context, imports, beam, temperature, top_k, top_p, length, seed)
     labels = space.wanted(number, label)
     names = [labels] * number if labels is None or isinstance(labels, str) else labels
     for name, text in zip(names, space.sample(number, labels, seed, search), strict=True):
-        _answer(text, {} if name is None else {"label": name}, as_json)
+        told = text if as_json or label is not None or name is None else f"{name}\t{text}"
+        _answer(told, {} if name is None else {"label": name}, as_json)
 
 
 @latent.command()
