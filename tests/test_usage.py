@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
+import numpy as np
 import pytest
 
 from weft import usage
@@ -30,6 +33,13 @@ def test_counters_are_added_and_may_begin_again(tmp_path, monkeypatch):
     found = meter.read()
     assert found["joules"] == pytest.approx(0.6)
     assert found["energy"] == "measured by RAPL"
+
+
+def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it():
+    asked = "from weft.usage import Meter; print(Meter().read()['peak_memory'])"
+    held = np.ones(50_000_000)  # 400 MB
+    found = int(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout)
+    assert 1e6 < found < 3e8 < held.nbytes <= Meter().read()["peak_memory"]
 
 
 def test_without_counters_energy_is_said_to_be_an_estimate(tmp_path, monkeypatch):
