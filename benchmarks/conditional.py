@@ -9,7 +9,7 @@
 An arm is a shipped recipe with a seed, trained on the parts of benchmarks/sentences.py and judged by 1,000 texts that no part of
 it has seen (800 of FlickrStyle): accuracy by an oracle trained on texts of its own, BLEU against real texts or the source, their
 geometric mean G, Self-BLEU, and perplexity under a Kneser-Ney model of texts of its own. Trials are of seed 1 and judged on the
-validation texts; the setting with the best mean of both G (of drawn texts alone, where a system rewrites none) is the recipe.
+validation texts, by the mean of both G (of drawn texts alone, where a system rewrites none).
 Figures are kept in benchmarks/results under the hash of the recipe. Sentences are looked for under WEFT_DATA.
 """
 
@@ -62,12 +62,12 @@ CHANGED = {
 }
 """What a corpus changes in every recipe."""
 LISTENED = {"flickrstyle": ("objective.follow.length=21",)}
-NOISE = ((), ("objective.reconstruct.noise.top=0.5",), ("objective.reconstruct.noise.top=1.1",))
-WEIGHT = ((), ("objective.follow.weight.top=3",), ("objective.reconstruct.noise.top=0.5",))
-WEIGHT_LATER = tuple(tuple(f"stages.0.{change}" for change in changes) for changes in WEIGHT)
-BETA = ((), ("objective.vae.beta.top=0.1",), ("objective.vae.beta.top=1",))
-FREE = ((), ("objective.free_bits.nats=0.5",), ("objective.free_bits.nats=1",))
-RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",), ("stages.0.learning.optimizer.lr=1e-3",))
+NOISE = ((), ("objective.reconstruct.noise.top=0.5",))
+WEIGHT = ((), ("objective.follow.weight.top=3",))
+WEIGHT_LATER = ((), ("stages.0.objective.follow.weight.top=3",))
+BETA = ((), ("objective.vae.beta.top=0.1",))
+FREE = ((), ("objective.free_bits.nats=0.5",))
+RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",))
 SYSTEMS = (
     System("CARA_AB", "cara-minilm", WEIGHT, changes=HALF),
     System("CARA_AB, reader pre-trained here", "cara-pretrained", WEIGHT_LATER),
