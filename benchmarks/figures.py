@@ -13,6 +13,7 @@ COMMANDS = (
     ("every encoder x decoder x objective", ["benchmarks.combinations"]),
     ("20 kills of one phase", ["benchmarks.kills", "--recipe", "dates"]),
     ("20 kills of two alternating phases", ["benchmarks.kills", "--recipe", "gan"]),
+    ("20 kills of five phases and six networks", ["benchmarks.kills", "--recipe", "cara"]),
     ("the demo", ["weft", "demo", "--run", "runs/figures-dates-{now}"]),
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
     ("the recipes on real data", ["benchmarks.arms"]),

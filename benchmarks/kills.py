@@ -1,6 +1,6 @@
 """Nothing is lost: training is killed with SIGKILL from outside, resumed, and must end as if nothing had happened.
 
-``python -m benchmarks.kills [--kills 20] [--recipe dates|gan] [--processes 1]``
+``python -m benchmarks.kills [--kills 20] [--recipe dates|gan|cara] [--processes 1]``
 
 Every kill hits a real ``python -m weft train`` at a random moment of its training; most are aimed at a save. A run
 writes "saving" into its log before it touches a checkpoint and "saved" afterwards: if the last of the two is "saving" when the
@@ -39,6 +39,10 @@ RECIPES = {
         *("evaluate.search.length=12", *SMALL),
     ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
+    "cara": [
+        *("cara", "preset=test", f"data.train={{readme: {ROOT}/README.md, changes: {ROOT}/CHANGELOG.md}}", "data.hold_out=0.1"),
+        *("learning.phases.4.start=8", *SMALL),
+    ],
 }
 AIMED, INSIDE = 0.75, 0.4
 """Share of the kills that is aimed at a save, and the share that must fall inside one."""
@@ -321,7 +325,7 @@ def _row(number: int, death: Death) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20, help="how many [20]")
-    parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase) or gan (two that alternate)")
+    parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase), gan (two) or cara (five)")
     parser.add_argument("--seed", type=int, default=1, help="what the moments are drawn with")
     parser.add_argument("--processes", type=int, default=1, help="how many train together, by torchrun [1]")
     asked = parser.parse_args()

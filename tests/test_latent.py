@@ -29,7 +29,7 @@ from weft.transfer import judge_run, open_fluency, open_oracle
 PARTS = """\
   reader: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
   writer: {{type: language-model, dim: 8, decoder: {mixer}}}
-learning: {{type: gradient, steps: 2, batch: 300}}
+learning: {{type: gradient, steps: 3, batch: 300}}
 evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
@@ -508,6 +508,13 @@ def test_analogy_arithmetic_and_guide(home, space):
     )
 
 
+def test_other_files_of_each_class(home):
+    by_class = weft("evaluate", home / "cls", f"good={home}/good.txt", f"bad={home}/bad.txt", "--json")
+    as_table = weft("evaluate", home / "cls", home / "texts.tsv", "--json")
+    found, wanted = (json.loads(answer.out)["loss"] for answer in (by_class, as_table))
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
 def test_map(home, space, tmp_path):
     out = tmp_path / "map.png"
     answer = weft("latent", home / "vae", "map", home / "texts.tsv", "--out", out, "--most", "20")
@@ -602,6 +609,15 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["generate", "{cls}"], "writes texts of a class (bad, good): draw some with weft generate"),
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
+        (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
+        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] says how other files are read, and none is given"),
+        (
+            ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
+            "keeps its data; other files are named by themselves",
+        ),
+        (["evaluate", "{cls}", "good={home}/good.txt", "{home}/texts.tsv"], "is given without a class, and others with one"),
+        (["evaluate", "{cls}", "good={home}/good.txt"], "test has one class (good)"),
+        (["evaluate", "{cls}", "good={home}/good.txt", "fine={home}/bad.txt"], "fine"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
         (
             ["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"],

@@ -109,6 +109,16 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
     assert not left.value.code and "bleu" in json.loads(capsys.readouterr().out)
 
 
+def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
+    (home / "one.txt").write_text("the food was great\n")
+    told, changes = "the metric self-bleu compares rows, at least 2, but {} 1", ["evaluate.metrics=[self-bleu]"]
+    for more, few in ((["data.valid=one.txt"], "valid has"), (["evaluate.rows=1", "evaluate.every=1"], "evaluate.rows is")):
+        run = read_run_text(recipe(False), "r.yaml", home, [*changes, *more])
+        with pytest.raises(ValueError, match=told.format(few)):
+            run.train(home / "run", quiet=True)
+        assert not list(home.glob("run/checkpoints/*"))
+
+
 def test_check_opens_no_file(home: Path) -> None:
     run = read_run_text(recipe(True), "r.yaml", home)
     for file in home.glob("*.txt"):

@@ -77,6 +77,15 @@ def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, t
         check(run)
 
 
+def test_a_start_that_takes_nothing_is_said_before_the_first_stage_is_trained(recipe, tmp_path):
+    run = read_run(recipe(start='{"encoder.*": "decoder.*"}'))
+    said = r"recipe\.yaml:\d+: stages\.0\.start: start: 'encoder\.\*' from 'decoder\.\*' takes nothing .*there: embedder\.\*, enc"
+    with pytest.raises(RecipeError, match=said):
+        check(run)
+    with pytest.raises(ValueError, match=r"must have the same number of \*"):
+        check(read_run(recipe(start='{"encoder.*": "encoder"}')))
+
+
 def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recipe, tmp_path):
     file = recipe()
     with (tmp_path / "reviews.tsv").open("a") as table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from weft.learning.network import Network
 from weft.models.ids import check_ids
 from weft.models.pretrained import begin, with_weights
 from weft.recipe import Part, Problem, RecipeError
-from weft.slots import Objective
+from weft.slots import Dataset, Objective
 
 if TYPE_CHECKING:
     from weft.run import Run
@@ -159,6 +159,19 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
             name, there = name_of(type(metric)), ", ".join(info.fields)
             raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}{info.hint(wanted)}")
         metric.check(info)
+
+
+def check_rows(evaluation: Any, splits: Mapping[str, Dataset], last: bool) -> None:
+    """Raises ValueError where a metric is to judge fewer rows than it needs: during training, or at the end of the last stage."""
+    judged = {name: len(splits[name]) for name in ("valid", "test") if last and name in splits}
+    if evaluation.every and evaluation.split in splits:
+        there = len(splits[evaluation.split])
+        judged["evaluate.rows"] = min(there, evaluation.rows or there)
+    for metric in evaluation.metrics:
+        for name, rows in judged.items():
+            if rows < metric.least:
+                has = f"is {rows}" if name == "evaluate.rows" else f"has {rows}"
+                raise ValueError(f"the metric {name_of(type(metric))} compares rows, at least {metric.least}, but {name} {has}")
 
 
 def check_metrics(evaluation: Any, model: Any) -> None:

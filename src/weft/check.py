@@ -15,7 +15,7 @@ from torch import nn
 from weft.batch import Batch, Clock, Info, Instance, collate
 from weft.build import Plan, build_network, check_evaluation, check_metrics, check_weights, plans, same_tokenizers, with_data
 from weft.cost import counting
-from weft.learning import Loop, Network, NeverRuns
+from weft.learning import Loop, Network, NeverRuns, taken_from
 from weft.learning.nonfinite import tensors_in
 from weft.recipe import Part, Problem, RecipeError, once
 from weft.run import Run
@@ -72,7 +72,7 @@ def check(run: Run) -> list[Report]:
             problems.extend(_located(part, error).problems)
         return None
 
-    stages = plans(run)
+    stages, before = plans(run), None
     for plan in stages:
         evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
@@ -85,6 +85,9 @@ def check(run: Run) -> list[Report]:
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if network is not None:
             attempt(check_weights, plan.structure, plan, network.model)
+        if network is not None and before is not None:
+            attempt(_start, None, (run.stages or [])[plan.index - 1], network, before, plan.start)
+        before = network
         if network is not None and evaluation is not None:
             attempt(check_metrics, plan.evaluate, evaluation, network.model)
         if not problems:
@@ -95,6 +98,14 @@ def check(run: Run) -> list[Report]:
     if problems:
         raise RecipeError(once(problems, run.copies))
     return reports
+
+
+def _start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
+    """What a stage is to take from the one before must be there."""
+    try:
+        taken_from(network.tensors(), before.tensors(), start)
+    except ValueError as error:
+        raise _located(part, error, "start") from error
 
 
 def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:

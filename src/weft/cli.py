@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -338,17 +339,23 @@ Files = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[FILE]... [data.OPTION=VALUE]...",
-        help="Other files of the same kind (default: the run's own data), and how they are read where that differs.",
+        help="Other files of the same kind (default: the run's own data), CLASS=FILE where each class has its own; and how they "
+        "are read where that differs.",
     ),
 ]
 
 
 def _judged_by(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
     """The run, and the files among the arguments; the others say how these are read."""
-    from weft.run import load
+    from weft.catalog import choices
+    from weft.run import Run, load
 
-    changes = [a for a in arguments or [] if "=" in a and not Path(a).exists()]
-    return load(run, changes=changes), [a for a in arguments or [] if a not in changes]
+    changes = [a for a in arguments or [] if "=" in a and not Path(a).exists() and re.split(r"[.=]", a)[0] in choices(Run)]
+    files = [a for a in arguments or [] if a not in changes]
+    trained = load(run, changes=changes)
+    if changes and not files:
+        raise ValueError(f"{changes[0]} says how other files are read, and none is given: name one before it")
+    return trained, files
 
 
 @app.command()
@@ -388,10 +395,10 @@ def evaluate(
     written: dict[str, float] = {}
     warned: list[str] = []
     if oracle:
-        from weft.transfer import judge_run, open_fluency, open_oracle
+        from weft.transfer import is_oracle, judge_run, open_fluency, open_oracle
 
         model, read = open_fluency(fluency) if fluency else (None, [])
-        with Terminal().waiting("training the oracle") as tell:
+        with Terminal().waiting("reading the oracle" if is_oracle(oracle) else "training the oracle") as tell:
             judge, known = open_oracle(oracle)
             about = {"known": known, "model": model, "model_known": read}
             writing = judge_run(trained, judge, split=split, files=files, tell=tell, **about)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ import weft.systems  # noqa: F401  (these imports fill the catalog)
 from weft.asked import Asked, Reading, cells_of, is_pair, read_apart
 from weft.batch import Batch, Clock, Example, Field, Filled, Hypothesis, Info, Instance, Several, between, collate
 from weft.build import build_network, choose_device, plans, with_data
-from weft.catalog import Build, choices
+from weft.catalog import Build, base_of, choices, name_of
 from weft.choices import Natural
 from weft.data import example_of, load_codec, with_masks
 from weft.evaluate import Evaluation, Judged
@@ -270,13 +270,13 @@ class Run:
         return replace(self.judging().judge(self.model, objective, dataset, codec, device), split=name)
 
     def rows(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
-        """A split of the run's data, or other files of the same kind; with its name."""
+        """A split of the run's data, or other files of the same kind (CLASS=FILE where each class has its own); with its name."""
         codec = self._ready()
         if files and split:
             raise ValueError(f"either a split of the run's own data ({split}), or other files: not both")
         if files:
-            places = [str(Path(file).absolute()) for file in files]
-            data = functools.partial(plans(self)[-1].data, test=places[0] if len(places) == 1 else places)
+            data = plans(self)[-1].data
+            data = functools.partial(data, test=_places(files, data))
             return "files", data().open(codec, only=("test",)).splits["test"]
         # to be judged by its own data, that must still be there and the same
         own = plans(read_run(RunFolder(self.folder).recipe)) if self.folder is not None else plans(self)
@@ -437,6 +437,23 @@ def name_of_recipe(path: Path) -> str:
     return path.resolve().parent.name if own else path.stem
 
 
+def _places(files: Sequence[str | Path], data: Any) -> Any:
+    """Files as an option of the data says them: one, several, or those of each class."""
+    by_class: dict[str, list[str]] = {}
+    places: list[str] = []
+    for file in files:
+        label, _, named = str(file).partition("=")
+        if named and not Path(file).exists():
+            by_class.setdefault(label, []).append(str(Path(named).absolute()))
+        else:
+            places.append(str(Path(file).absolute()))
+    if by_class and places:
+        raise ValueError(f"{places[0]} is given without a class, and others with one: give CLASS=FILE for all, or for none")
+    if by_class and not any(get_origin(kind) is dict for kind in get_args(choices(base_of(data))["test"].annotation)):
+        raise ValueError(f"{files[0]}: a {name_of(data)} has no files by class: give FILE alone")
+    return by_class or (places[0] if len(places) == 1 else places)
+
+
 def find_recipe(name: str | Path) -> Path:
     """The path of a recipe file, of a run's own recipe, or of a shipped recipe by name."""
     path = Path(name)
@@ -496,6 +513,8 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     """
     if wrong := [change for change in changes if not re.match(r"(stages\.\d+\.)?data\.", change)]:
         raise ValueError(f"{wrong[0]}: of a trained run, only how other files are read can be changed (data.text=review)")
+    if own := [change for change in changes if re.match(r"(stages\.\d+\.)?data\.(train|valid|test)\b", change)]:
+        raise ValueError(f"{own[0]}: a trained run keeps its data; other files are named by themselves, or as CLASS=FILE")
     place = RunFolder(folder)
     if not place.is_run() and (not place.path.exists() or (place.path / "config.json").is_file()):
         from weft.hub import PACKAGED

@@ -1023,6 +1023,8 @@ class Metric:
     by_row: ClassVar[bool] = True
     """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
     how much its texts differ."""
+    least: ClassVar[int] = 1
+    """The fewest rows that it can say something of."""
 
     def __init__(self):
         pass

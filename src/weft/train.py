@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from weft.build import Plan, build_network, check_evaluation, check_metrics, choose_device, plans, same_tokenizers, with_data
+from weft.build import (
+    Plan,
+    build_network,
+    check_evaluation,
+    check_metrics,
+    check_rows,
+    choose_device,
+    plans,
+    same_tokenizers,
+    with_data,
+)
 from weft.data import Feed, load_codec, save_codec
 from weft.display import Display, show_ledger
 from weft.evaluate import Judged
@@ -158,7 +168,7 @@ class Training:
         if self.processes.ask_first(lambda: resume and not last and final.exists()):
             self.spent[plan.name] = self.spent_before(plan)
             return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
-        corpus = self.corpus = self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
+        corpus = self.corpus = self.corpus_of(plan)
         self.plan, self.learning, self.evaluation = plan, plan.learning(), plan.evaluate()
         check_evaluation(self.learning, self.evaluation, corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in corpus.splits:
@@ -218,6 +228,12 @@ class Training:
                 for line in show_ledger(corpus.ledger):
                     self.display.say(line)
             before = plan
+        for plan in self.plans:
+            check_rows(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+
+    def corpus_of(self, plan: Plan) -> Corpus:
+        """The data of a stage: its own, or that of the last before it."""
+        return self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
 
     def known(self, before: Plan, plan: Plan) -> dict[str, Tokenizer]:
         """Tokenizers of the data before that this stage describes in the same words: its ids mean what they meant."""

@@ -59,13 +59,20 @@ class Writing:
         return found
 
 
+def is_oracle(places: Sequence[str]) -> bool:
+    """Whether these name a file that ``Oracle.save`` wrote, and no texts."""
+    return len(places) == 1 and Path(places[0]).suffix == ".json"
+
+
 def open_oracle(places: Sequence[str]) -> tuple[Oracle, list[str]]:
     """An oracle and the texts that it knows: read from its file (.json), or trained on what ``read_sorted`` reads.
 
     Args:
         places: The file that ``Oracle.save`` wrote, whose texts are not known any more; or tables, or CLASS=FILE.
     """
-    if len(places) == 1 and Path(places[0]).suffix == ".json":
+    if is_oracle(places):
+        if not Path(places[0]).is_file():
+            raise ValueError(f"there is no file {places[0]}")
         return Oracle.load(places[0]), []
     rows = read_sorted(places)
     return Oracle.train([row.text for row in rows], [str(row.label) for row in rows]), [row.text for row in rows]

@@ -221,6 +221,12 @@ def test_choices_that_cannot_be(options: dict[str, Any], message: str) -> None:
         MirroredText(**options)
 
 
+def test_a_class_of_blank_lines(two: dict[str, Any], tmp_path: Path) -> None:
+    blank = write(tmp_path / "blank.txt", "\n  \n")
+    with pytest.raises(ValueError, match=r"no example of the class 'negative': \S*blank\.txt has only blank lines"):
+        MirroredText(train={**two, "negative": blank}, tokenizer=Character).open()
+
+
 def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
     empty = write(tmp_path / "empty.txt", "")
     one = write(tmp_path / "one.txt", "more words than are allowed here\n")

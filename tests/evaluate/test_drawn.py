@@ -48,7 +48,12 @@ def test_collapse_is_named(trained):
     found = measured(trained, metric)
     assert found["drawn_distinct"] == pytest.approx(1 / 5)
     said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"
-    assert metric.remarks({**found, "drawn_self_bleu": 100.0}) == [said] and metric.remarks({"drawn_self_bleu": 89.9}) == []
+    assert (
+        metric.remarks({**found, "drawn_self_bleu": 100.0}) == [said]
+        and metric.remarks({"drawn_self_bleu": 89.9, "drawn_distinct": 0.1}) == []
+    )
+    few = "collapsed: the texts that are drawn are few (6.7 % of them differ), unless the real texts are as alike"
+    assert metric.remarks({"drawn_self_bleu": 0.0, "drawn_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 

@@ -215,8 +215,24 @@ def test_a_weight_that_changes_must_fit_the_updates(cycles, fits):
     if fits:
         loop_over(rows([4]), Weighed, steps=8)
         return
-    with pytest.raises(ValueError, match=r"phase main: beta: a ramp of 3 cycles in 8 updates, .*take 2 cycles at most"):
+    with pytest.raises(ValueError, match=r"phase main: beta: a ramp of 3 cycles in 8 updates, .*take 2 at most"):
         loop_over(rows([4]), Weighed, steps=8)
+
+
+def test_a_weight_that_stays_at_nothing_is_refused():
+    class Weighed(TwoTerms):
+        def __init__(self, info: Info, dim: int):
+            super().__init__(info, dim)
+            self.beta = Ramp()
+
+    loop_over(rows([4]), Weighed, steps=3)
+    with pytest.raises(ValueError, match="phase main: beta: a ramp that has no weight in any of 2 updates: take more"):
+        loop_over(rows([4]), Weighed, steps=2)
+    with pytest.raises(ValueError, match="no weight in the only update"):
+        Ramp(zero=0).check(1)
+    Ramp(top=0).check(1)  # as it was asked for
+    with pytest.raises(ValueError, match="zero is 1, a whole cycle: there would never be any weight"):
+        Ramp(zero=1, rise=0)
 
 
 def test_start_in_epochs():

@@ -251,8 +251,9 @@ class MirroredText(Written):
         held = self._holds_out(name)
         place = self.places["train" if held else name]
         own = list_files(place[label]) if isinstance(place, dict) else []
-        if own and not any(Path(file).stat().st_size for file in own):
-            return f"{', '.join(own[:3])} is empty"
+        if own and not any(map(_says_something, own)):
+            blank = "has only blank lines" if any(Path(file).stat().st_size for file in own) else "is empty"
+            return f"{', '.join(own[:3])} {blank}"
         usable = self._sifted(*_from_the_start(self.files(place)), set())
         found = [(hash_of(self.same(row.cells)), row.cells["label"]) for row in usable]
         texts = [where for where, one in found if one == label]
@@ -295,3 +296,8 @@ def _fits(codec: Codec, values: Values) -> bool:
 def _ends(text: str) -> list[int]:
     """Where its words end."""
     return [word.end() for word in _WORD.finditer(text)]
+
+
+def _says_something(file: str) -> bool:
+    with Path(file).open(encoding="utf-8", errors="replace") as lines:
+        return any(line.strip() for line in lines)

@@ -14,12 +14,11 @@ from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
 from weft.evaluate.oracle import Oracle
-from weft.evaluate.pool_bleu import COLLAPSED_SELF_BLEU, evenly
+from weft.evaluate.pool_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU, evenly
 
 if TYPE_CHECKING:
     from weft.run import Run
 
-COLLAPSED_DISTINCT = 0.1
 COPIED_BLEU = 95.0
 UNKNOWN_SHARE = 0.1
 

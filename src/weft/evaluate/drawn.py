@@ -82,7 +82,7 @@ class DrawnTexts(Metric):
         return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
 
     def remarks(self, figures: Mapping[str, float]) -> list[str]:
-        return alike("the texts that are drawn", figures["drawn_self_bleu"])
+        return alike("the texts that are drawn", figures["drawn_self_bleu"], figures["drawn_distinct"])
 
     def signature(self) -> str:
         return f"texts:{self.number}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"

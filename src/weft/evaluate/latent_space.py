@@ -63,6 +63,7 @@ class LatentSpace(Metric):
 
     wants = "model"
     needs = (Decodes, Latent)
+    least = 2
 
     def __init__(
         self,

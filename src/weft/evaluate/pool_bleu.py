@@ -76,13 +76,17 @@ class PoolBLEU(Metric):
 
 COLLAPSED_SELF_BLEU = 90.0
 """Texts that are so alike are hardly more than one."""
+COLLAPSED_DISTINCT = 0.1
+"""So few different texts among all are no variety either; of texts with fewer words than n-grams have, Self-BLEU says nothing."""
 
 
-def alike(what: str, score: float) -> list[str]:
-    """What is to be said of a Self-BLEU."""
-    if score < COLLAPSED_SELF_BLEU:
-        return []
-    return [f"collapsed: {what} are all nearly the same (Self-BLEU {score:.1f}), unless the real texts are as alike"]
+def alike(what: str, score: float, different: float = 1.0) -> list[str]:
+    """What is to be said of a Self-BLEU, and of the share of different texts."""
+    if score >= COLLAPSED_SELF_BLEU:
+        return [f"collapsed: {what} are all nearly the same (Self-BLEU {score:.1f}), unless the real texts are as alike"]
+    if different < COLLAPSED_DISTINCT:
+        return [f"collapsed: {what} are few ({100 * different:.1f} % of them differ), unless the real texts are as alike"]
+    return []
 
 
 @block("self-bleu")
@@ -104,6 +108,7 @@ class SelfBLEU(Metric):
 
     wants = "text"
     by_row = False
+    least = 2
 
     def __init__(self, *, order: Count = 4, most: Natural = 500):
         super().__init__()

@@ -10,7 +10,7 @@ from weft.learning.ddp import DDP
 from weft.learning.fsdp import FSDP
 from weft.learning.gradient import Gradient
 from weft.learning.loop import Loop
-from weft.learning.network import Network, Step, take_weights
+from weft.learning.network import Network, Step, take_weights, taken_from
 from weft.learning.nonfinite import NonFinite
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
 from weft.learning.phase import Phase
@@ -53,5 +53,6 @@ __all__ = [
     "load_checkpoint",
     "read_weights",
     "take_weights",
+    "taken_from",
     "write_weights",
 ]

@@ -95,30 +95,39 @@ def picked(names: Iterable[str], globs: Iterable[str]) -> list[str]:
     return [name for name in names if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
 
 
-def take_weights(network: Network, old: Mapping[str, Tensor], start: Mapping[str, str]) -> dict[str, str]:
-    """Copy weights of an earlier stage by globs; returns new name -> old name. ``*`` is the same text on both sides."""
-    own = network.tensors()
-    taken: dict[str, str] = {}
+def taken_from(own: Iterable[str], old: Iterable[str], start: Mapping[str, str]) -> dict[str, str]:
+    """Which names of an earlier stage stand for which own ones, by globs: own -> old. ``*`` is the same text on both sides."""
+    own, old, taken = list(own), set(old), dict[str, str]()
     for new_glob, old_glob in start.items():
         if new_glob.count("*") != old_glob.count("*"):
             raise ValueError(f"start: {new_glob!r} and {old_glob!r} must have the same number of *")
         pattern = re.compile("(.*)".join(map(re.escape, new_glob.split("*"))))
         hits = 0
-        for name, tensor in own.items():
+        for name in own:
             if not (match := pattern.fullmatch(name)):
                 continue
             parts = iter(match.groups())
             source = "".join(next(parts) if c == "*" else c for c in old_glob)
-            if source not in old:
-                continue
-            if old[source].shape != tensor.shape:
-                raise ValueError(
-                    f"start: {name} has shape {tuple(tensor.shape)}, {source} of the stage before {tuple(old[source].shape)}"
-                )
-            with torch.no_grad():
-                tensor.copy_(old[source])
-            taken[name] = source
-            hits += 1
+            if source in old:
+                taken[name] = source
+                hits += 1
         if not hits:
-            raise ValueError(f"start: {new_glob!r} from {old_glob!r} takes nothing from the stage before")
+            tops = ({f"{name.partition('.')[0]}.*" for name in names} for names in (own, old))
+            here, there = (", ".join(sorted(some)) for some in tops)
+            raise ValueError(
+                f"start: {new_glob!r} from {old_glob!r} takes nothing from the stage before (here: {here}; there: {there})"
+            )
+    return taken
+
+
+def take_weights(network: Network, old: Mapping[str, Tensor], start: Mapping[str, str]) -> dict[str, str]:
+    """Copy weights of an earlier stage, those that ``taken_from`` finds; returns new name -> old name."""
+    own, taken = network.tensors(), taken_from(network.tensors(), old, start)
+    for name, source in taken.items():
+        if old[source].shape != own[name].shape:
+            raise ValueError(
+                f"start: {name} has shape {tuple(own[name].shape)}, {source} of the stage before {tuple(old[source].shape)}"
+            )
+        with torch.no_grad():
+            own[name].copy_(old[source])
     return taken

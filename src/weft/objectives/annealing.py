@@ -52,14 +52,20 @@ class Ramp(Annealing):
     def __init__(self, *, zero: Share = 0.5, rise: Share = 0.25, top: NonNegative = 1.0, cycles: Count = 1):
         if zero + rise > 1:
             raise ValueError(f"zero {zero:g} and rise {rise:g} are more than a whole cycle: together they may be 1 at most")
+        if zero == 1:
+            raise ValueError("zero is 1, a whole cycle: there would never be any weight")
         self.zero, self.rise, self.top, self.cycles = zero, rise, top, cycles
 
     def check(self, updates: int) -> None:
         if self.cycles > 1 and updates < LEAST * self.cycles:
+            fewer = f"take {updates // LEAST} at most" if updates >= 2 * LEAST else "take one"
             raise ValueError(
-                f"a ramp of {self.cycles} cycles in {updates} updates, but a cycle needs {LEAST} at least: "
-                f"take {updates // LEAST or 1} cycles at most, or more updates"
+                f"a ramp of {self.cycles} cycles in {updates} updates, but each of several needs {LEAST} at least: "
+                f"{fewer}, or more updates"
             )
+        if self.top and not self.weight((updates - 1) / updates):
+            there = "the only update" if updates == 1 else f"any of {updates} updates"
+            raise ValueError(f"a ramp that has no weight in {there}: take more of them, a smaller zero, or the schedule steady")
 
     def weight(self, share: float) -> float:
         done = share * self.cycles % 1 if share < 1 else 1.0
