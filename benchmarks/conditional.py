@@ -79,7 +79,14 @@ SYSTEMS = (
     System("OPTIMUS", "optimus", FREE),
     System("NN-Outlines", "nn-outlines", RATE, changes=HALF),
 )
-ASIDE = (System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),)
+TUNED = tuple(
+    f"stages.0.learning.phases.{phase}.train=[reader.*, encoder.*, pooler.*, to_latent.*, {other}.*]"
+    for phase, other in ((0, "writer"), (2, "sampler"))
+)
+ASIDE = (
+    System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),
+    System("CARA_AB, reader pre-trained here and never frozen", "cara-pretrained", changes=TUNED),
+)
 """What is no system of its own, and says why another comes out as it does."""
 
 
