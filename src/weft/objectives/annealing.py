@@ -63,9 +63,6 @@ class Ramp(Annealing):
                 f"a ramp of {self.cycles} cycles in {updates} updates, but each of several needs {LEAST} at least: "
                 f"{fewer}, or more updates"
             )
-        if self.top and not self.weight((updates - 1) / updates):
-            there = "the only update" if updates == 1 else f"any of {updates} updates"
-            raise ValueError(f"a ramp that has no weight in {there}: take more of them, a smaller zero, or the schedule steady")
 
     def weight(self, share: float) -> float:
         done = share * self.cycles % 1 if share < 1 else 1.0

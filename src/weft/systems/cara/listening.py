@@ -85,6 +85,7 @@ class Follow(Objective):
     """
 
     needs = (Decodes, Latent, Listens)
+    weighed = ("weight",)
 
     def __init__(
         self,
