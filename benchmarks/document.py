@@ -64,8 +64,8 @@ def scatter(
         if more is not None:
             more(plot)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    figure.legend([handles[name] for name in names if name in handles], [name for name in names if name in handles],
-                  loc="outside right upper", frameon=False, labelcolor=INK, fontsize=8, handletextpad=0.2)  # fmt: skip
+    legend = {"loc": "outside right upper", "frameon": False, "labelcolor": INK, "fontsize": 8, "handletextpad": 0.2}
+    figure.legend(list(handles.values()), list(handles), **legend)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)
     print(f"wrote {file}")
