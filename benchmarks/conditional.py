@@ -85,6 +85,7 @@ TUNED = tuple(
 )
 ASIDE = (
     System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),
+    System("CARA_A with a reader of three layers", "cara-annealed", changes=("structure.reader.encoder.layers=3",)),
     System("CARA_AB, reader pre-trained here and never frozen", "cara-pretrained", changes=TUNED),
 )
 """What is no system of its own, and says why another comes out as it does."""

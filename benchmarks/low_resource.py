@@ -1,11 +1,14 @@
-"""Classes from few labels: logistic regression on where texts lie in a latent space, and on what the reader says before that.
+"""Classes from few labels: logistic regression on where texts lie in a latent space, on what the reader says before that, and on
+the states of a plain encoder.
 
-    python -m benchmarks.low_resource                            the runs of benchmarks.collapse that use their latent space most
-    python -m benchmarks.low_resource runs/optimus-1             a run with a latent space, on data with classes
+    python -m benchmarks.low_resource                            the arm of benchmarks.collapse with 0.5 nats free, three seeds
+    python -m benchmarks.low_resource runs/optimus-1             runs of yours, on data with classes
     python -m benchmarks.low_resource runs/optimus-1 --seeds 5
 
 For each number of labels, so many training texts are drawn, equally many of each class, with another seed each time; accuracy on
-the texts held out, mean and standard deviation over the seeds and the runs. Both see the same texts. Nothing else is learned.
+the texts held out, mean and standard deviation over the seeds and the runs. All see the same texts. Nothing else is learned.
+The plain encoder is the reader of the arm, trained by masked tokens on as many sentences of the same texts, with no latent space.
+Without a run, arms that are missing are trained first, and accuracies are kept in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -21,15 +24,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.arms import done
+from benchmarks.arms import Arm, done, run
 from benchmarks.collapse import SEEDS, arm
 from benchmarks.document import show
-from benchmarks.results import spread
+from benchmarks.results import record, recorded, spread
+from benchmarks.sentences import YELP
 from weft.batch import Instance, collate
+from weft.blocks import Mean
+from weft.recipe import RecipeError
 from weft.run import Run, load
-from weft.slots import Dataset, Latent
+from weft.slots import Dataset, Encodes, Latent
 
 USED = "schedule, 0.5 nats free"
+PLAIN = (
+    *("data.words=[4, 12]", "data.tokenizer={type: word, size: 3000, at: spaces}", "structure.encoder.layers=2"),
+    *("learning.steps=4000", "learning.batch=500", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
+)
+"""What makes the first stage of cara-pretrained an encoder like the reader of optimus: its data, its size, as many sentences."""
 LABELS = (10, 30, 100, 300, 1000)
 MOST_TEST = 2000
 _ROWS = 256
@@ -45,19 +56,25 @@ def reader_of(model: Any) -> Any:
 
 
 @torch.inference_mode()
-def features(run: Run, dataset: Dataset, rows: Sequence[int]) -> dict[str, np.ndarray]:
-    """N x P means of the posterior, and N x D pooled states of the reader, in the order of the rows."""
-    if run.codec is None or Latent not in run.model.provides():
-        raise ValueError(f"{run.name} has no latent space: give the folder of a trained run of text-vae or the like")
-    frame, model = run.codec.info["source"].frame, run.model.eval()
-    reader, device = reader_of(model), next(model.parameters()).device
-    found: dict[str, list[np.ndarray]] = {"latent means": [], "pooled states": []}
+def features(trained: Run, dataset: Dataset, rows: Sequence[int]) -> dict[str, np.ndarray]:
+    """N x P means of the posterior and N x D pooled states of the reader; of an encoder, the means of its states."""
+    provided = () if trained.codec is None else trained.model.provides()
+    if Latent not in provided and Encodes not in provided:
+        raise ValueError(f"{trained.name} neither has a latent space nor encodes: give a trained run of text-vae or text-encoder")
+    frame, model = trained.codec.info["source"].frame, trained.model.eval()
+    device = next(model.parameters()).device
+    reader = reader_of(model) if Latent in provided else model
+    found: dict[str, list[np.ndarray]] = {}
     order = sorted(range(len(rows)), key=lambda i: len(dataset[rows[i]]["source"]))
     for some in (order[i : i + _ROWS] for i in range(0, len(order), _ROWS)):
-        read = [Instance(source=frame.around([dataset[rows[i]]["source"]])) for i in some]
-        x = collate(read).to(device)["source"]
-        found["latent means"].append(model.posterior(x).mean_BP.float().cpu().numpy())
-        found["pooled states"].append(reader.pooler(reader.encode(x)).float().cpu().numpy())
+        x = collate([Instance(source=frame.around([dataset[rows[i]]["source"]])) for i in some]).to(device)["source"]
+        states = reader.encode(x)
+        if Latent in provided:
+            own = {"latent means": model.posterior(x).mean_BP, "pooled states": reader.pooler(states)}
+        else:
+            own = {"plain encoder": Mean(states.data.shape[-1])(states)}
+        for name, x_BD in own.items():
+            found.setdefault(name, []).append(x_BD.float().cpu().numpy())
     back = np.argsort(order)
     return {name: np.concatenate(parts)[back] for name, parts in found.items()}
 
@@ -78,38 +95,58 @@ def accuracy(train_ND: np.ndarray, label_N: np.ndarray, test_MD: np.ndarray, rig
     return float((model.predict(test_MD) == right_M).mean())
 
 
-def compare(run: Run, numbers: Sequence[int] = LABELS, seeds: int = 3) -> dict[str, dict[int, list[float]]]:
-    """Accuracies of each kind of features, by the number of labels: one for each seed."""
-    assert run.codec is not None
-    corpus = {name: run.rows(name)[1] for name in ("train", "valid")}
+Found = dict[str, dict[str, list[float]]]
+"""Accuracies of each kind of features, by the number of labels: one for each draw of labels."""
+
+
+def compare(trained: Run, numbers: Sequence[int] = LABELS, seeds: int = 3) -> Found:
+    corpus = {name: trained.rows(name)[1] for name in ("train", "valid")}
     label = {name: np.array([dataset[row]["label"] for row in range(len(dataset))]) for name, dataset in corpus.items()}
     tested = drawn(label["valid"], min(MOST_TEST, 2 * int(np.bincount(label["valid"]).min())), 0)
-    test = features(run, corpus["valid"], tested.tolist())
-    found: dict[str, dict[int, list[float]]] = {name: {} for name in test}
+    test = features(trained, corpus["valid"], tested.tolist())
+    found: Found = {name: {} for name in test}
     for number in numbers:
         for seed in range(seeds):
             chosen = drawn(label["train"], number, seed + 1)
-            train = features(run, corpus["train"], chosen.tolist())
+            train = features(trained, corpus["train"], chosen.tolist())
             for name, x_ND in train.items():
                 own = accuracy(x_ND, label["train"][chosen], test[name], label["valid"][tested])
-                found[name].setdefault(number, []).append(own)
+                found[name].setdefault(str(number), []).append(own)
+    return found
+
+
+def arms(seed: int) -> tuple[Arm, Arm]:
+    """The text VAE and the plain encoder."""
+    return arm(USED, seed), Arm(f"plain-encoder-{seed}", "cara-pretrained", (f"seed={seed}", *YELP.data(), *PLAIN))
+
+
+def of_arm(own: Arm, draws: int) -> Found:
+    """The accuracies of an arm, as they were kept, or of its run, which is trained if it is not there."""
+    name = f"low-resource-{own.folder().name}-{draws}"
+    if (kept := recorded(name)) is not None:
+        return kept
+    if not done(own.folder()) and not run(own):
+        raise ValueError(f"{own.name} could not be trained")
+    record(name, found := compare(load(own.folder()), seeds=draws))
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
-    runs = arguments.runs or [folder for seed in SEEDS if done(folder := arm(USED, seed).folder())]
-    if not runs:
-        raise SystemExit("there are no runs yet: python -m benchmarks.collapse makes them, or name one of yours")
-    each = [compare(load(run), seeds=arguments.seeds) for run in runs]
-    found = {name: {n: [value for one in each for value in one[name][n]] for n in LABELS} for name in each[0]}
-    print(f"{len(runs)} run{'s' * (len(runs) > 1)}, {arguments.seeds} draws of labels of each")
+    parser.add_argument("--seeds", type=int, default=3, help="draws of labels")
+    chosen = parser.parse_args()
+    try:
+        each = [compare(load(folder), seeds=chosen.seeds) for folder in chosen.runs]
+        each = each or [of_arm(own, chosen.seeds) for seed in SEEDS for own in arms(seed)]
+    except (OSError, RecipeError, ValueError) as problem:
+        raise SystemExit(str(problem)) from None
     lines = [f"| labels | {' | '.join(map(str, LABELS))} |", "|---" * (len(LABELS) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(spread([100 * x for x in by[n]]) for n in LABELS)} |" for name, by in found.items()]
-    if arguments.runs:
+    for name in dict.fromkeys(name for one in each for name in one):
+        own = [one[name] for one in each if name in one]
+        cells = [spread([100 * value for one in own for value in one[str(number)]]) for number in LABELS]
+        lines.append(f"| {' | '.join([name, *cells])} |")
+    if chosen.runs:
         print("\n".join(lines))
     else:
         show("low-resource", lines)

@@ -12,6 +12,7 @@ from benchmarks.low_resource import accuracy, compare, drawn, features
 
 from weft.batch import Field, Info
 from weft.models import LanguageModel, TextEncoder, TextVAE
+from weft.seq import Seq
 from weft.slots import Codec
 
 INFO = Info(
@@ -58,6 +59,20 @@ def test_features_are_in_the_order_of_the_rows_and_free_of_padding(run):
             np.testing.assert_allclose(together[name][i], x[0], rtol=1e-4, atol=1e-5)
 
 
+def test_a_plain_encoder_is_the_mean_of_its_states_and_others_are_refused(run):
+    dataset, rows = run.rows("train")[1], [5, 0, 17]
+    encoder = TextEncoder(INFO.alone("source"), dim=16, head=None).eval()
+    found = features(SimpleNamespace(model=encoder, codec=run.codec, name="plain"), dataset, rows)
+    assert found.keys() == {"plain encoder"}
+    for i, row in enumerate(rows):
+        read = Seq(torch.tensor([[*dataset[row]["source"], INFO["source"].special.eos]]))
+        wanted = encoder.encode(read).data.mean(1)[0].detach().numpy()
+        np.testing.assert_allclose(found["plain encoder"][i], wanted, rtol=1e-4, atol=1e-5)
+    writer = LanguageModel(INFO.alone("target"), dim=8)
+    with pytest.raises(ValueError, match="writer neither has a latent space nor encodes"):
+        features(SimpleNamespace(model=writer, codec=run.codec, name="writer"), dataset, rows)
+
+
 def test_what_is_drawn_has_all_classes_equally_and_follows_from_the_seed():
     labels = np.array([0] * 30 + [1] * 10)
     rows = drawn(labels, 9, 1)
@@ -79,4 +94,4 @@ def test_compare(run):
     found = compare(run, (10, 60), seeds=2)
     assert found.keys() == {"latent means", "pooled states"}
     assert all(len(accuracies) == 2 for by in found.values() for accuracies in by.values())
-    assert np.mean(found["pooled states"][60]) > 0.75  # which word there is is in the mean of the states
+    assert np.mean(found["pooled states"]["60"]) > 0.75  # which word there is is in the mean of the states
