@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,12 @@ of so few updates would still have much of the head that it began with."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
 
 
+def elsewhere() -> list[Path]:
+    """Folders that lie elsewhere on another machine, which makes no other run: of the runs, the data, and installed packages."""
+    data = os.environ.get("WEFT_DATA")
+    return [PLACE.resolve(), *([Path(data).resolve()] if data else []), Path(sysconfig.get_path("purelib")).resolve()]
+
+
 @dataclass(frozen=True)
 class Arm:
     """One run: its name, a shipped recipe, what is changed in it, and the figures to show."""
@@ -49,7 +57,8 @@ class Arm:
     def folder(self) -> Path:
         """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
         content = json.dumps(read_run(self.recipe, self.changes).dump(), sort_keys=True)
-        content = content.replace(f"{PLACE.resolve()}/", "")  # where the repository lies makes no other run
+        for place in elsewhere():
+            content = content.replace(f"{place}/", "")
         return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 

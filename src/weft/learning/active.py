@@ -80,9 +80,9 @@ class Active:
                     part.check(self.total)
                 except ValueError as error:
                     raise ValueError(f"phase {name}: {what}: {error}") from None
-                if what in objective.weighed and part.weight(1.0) and not part.weight((self.total - 1) / self.total):
+                if part.weight(1.0) and not part.weight((self.total - 1) / self.total):
                     raise ValueError(
-                        f"phase {name}: {what}: it is still 0 in the last of {self.total} updates, so that nothing is learnt: "
+                        f"phase {name}: {what}: it is still 0 in the last of {self.total} updates: "
                         "take more of them (more steps, or an earlier start), or a weight that rises sooner"
                     )
 
