@@ -238,6 +238,17 @@ def draw(file: Path, corpus: Corpus) -> None:
     scatter(file, "Of the class, and like real texts or the source", panels, ("BLEU", "accuracy, %"), same)
 
 
+def draw_why(file: Path, corpus: Corpus) -> None:
+    """G of rewritten texts beside how well texts are written again, for CARA in all its forms: each seed a point."""
+    points = {
+        system.name: [(one["validation"]["reconstruction"], one["figures"]["transfer_g_score"]) for one in found]
+        for system in compared(corpus, aside=True)
+        if system.recipe.startswith("cara") and (found := results(system, corpus))
+    }
+    axes = ("loss of writing again what was read, nats of a token (validation)", "G of texts rewritten")
+    scatter(file, "What CARA_AB lacks", {"": points}, axes)
+
+
 def fitting(texts: Sequence[str]) -> str:
     """Of the first texts, the one with the best BLEU against others: what a network that always says the same should say."""
     pool = Pool(texts[300:2300])
@@ -305,6 +316,8 @@ def main() -> None:
             show(f"{corpus.name}-examples", examples(corpus), page)
             if page is not None:
                 draw(IMAGES / f"class-texts-{corpus.name}.png", corpus)
+                if corpus is YELP:
+                    draw_why(IMAGES / "class-texts-why.png", corpus)
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)
