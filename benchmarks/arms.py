@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import sysconfig
@@ -40,9 +39,8 @@ SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=
 
 
 def elsewhere() -> list[Path]:
-    """Folders that lie elsewhere on another machine, which makes no other run: of the runs, the data, and installed packages."""
-    data = os.environ.get("WEFT_DATA")
-    return [PLACE.resolve(), *([Path(data).resolve()] if data else []), Path(sysconfig.get_path("purelib")).resolve()]
+    """Folders that lie elsewhere in another clone, which makes no other run: that of the runs, and that of installed packages."""
+    return [PLACE.resolve(), Path(sysconfig.get_path("purelib")).resolve()]
 
 
 @dataclass(frozen=True)
