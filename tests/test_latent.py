@@ -29,7 +29,7 @@ from weft.transfer import judge_run, open_fluency, open_oracle
 PARTS = """\
   reader: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
   writer: {{type: language-model, dim: 8, decoder: {mixer}}}
-learning: {{type: gradient, steps: 3, batch: 300}}
+learning: {{type: gradient, steps: 2, batch: 300}}
 evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\

@@ -260,7 +260,7 @@ structure:
   reader: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
   writer: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: elbo
-learning: {type: gradient, steps: 3, batch: 200}
+learning: {type: gradient, steps: 2, batch: 200}
 stages:
   - name: classes
     structure:
