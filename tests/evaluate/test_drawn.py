@@ -69,6 +69,11 @@ def test_collapse_is_named(trained):
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 
+def test_some_of_the_texts_are_taken_at_equal_distances():
+    texts = ["so good", "very bad", "so good", "quite fine"]
+    assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
+
+
 def test_one_text_cannot_be_compared():
     with pytest.raises(ValueError, match="number is 1, but texts are compared with each other"):
         DrawnTexts(number=1)
