@@ -15,6 +15,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,11 @@ of so few updates would still have much of the head that it began with."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
 
 
+def elsewhere() -> list[Path]:
+    """Folders that lie elsewhere in another clone, which makes no other run: that of the runs, and that of installed packages."""
+    return [PLACE.resolve(), Path(sysconfig.get_path("purelib")).resolve()]
+
+
 @dataclass(frozen=True)
 class Arm:
     """One run: its name, a shipped recipe, what is changed in it, and the figures to show."""
@@ -49,7 +55,8 @@ class Arm:
     def folder(self) -> Path:
         """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
         content = json.dumps(read_run(self.recipe, self.changes).dump(), sort_keys=True)
-        content = content.replace(f"{PLACE.resolve()}/", "")  # where the repository lies makes no other run
+        for place in elsewhere():
+            content = content.replace(f"{place}/", "")
         return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 

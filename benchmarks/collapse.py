@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arms import Arm, done, run
-from benchmarks.document import IMAGES, SOFT, scatter, show
+from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
@@ -106,8 +106,8 @@ def main() -> None:
                 judge(one)
             else:
                 failed.append(one.name)
-        show("collapse", table())
-        if any(map(results, ARMS)):
+        show("collapse", table(), None if chosen.table else PAGE)
+        if any(map(results, ARMS)) and not chosen.table:
             draw(IMAGES / "collapse.png")
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None

@@ -1,7 +1,7 @@
 """Systems that write texts of a class, side by side: texts drawn for a class, and texts rewritten to be of the other.
 
     python -m benchmarks.conditional                      run what is missing on Yelp, one after another, then show the tables
-    python -m benchmarks.conditional --table              only show them; missing arms are named
+    python -m benchmarks.conditional --table              only show them, and change no page; missing arms are named
     python -m benchmarks.conditional --trials             the settings that were tried for each system, equally many
     python -m benchmarks.conditional --corpus flickrstyle
     python -m benchmarks.conditional --part 1/2           every second arm, for a core; another call takes --part 2/2
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arms import HALF, PLACE, Arm, done, run
-from benchmarks.document import IMAGES, SOFT, scatter, show
+from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
@@ -238,6 +238,17 @@ def draw(file: Path, corpus: Corpus) -> None:
     scatter(file, "Of the class, and like real texts or the source", panels, ("BLEU", "accuracy, %"), same)
 
 
+def draw_why(file: Path, corpus: Corpus) -> None:
+    """G of rewritten texts beside how well texts are written again, for CARA in all its forms: each seed a point."""
+    points = {
+        system.name: [(one["validation"]["reconstruction"], one["figures"]["transfer_g_score"]) for one in found]
+        for system in compared(corpus, aside=True)
+        if system.recipe.startswith("cara") and (found := results(system, corpus))
+    }
+    axes = ("loss of writing again what was read, nats of a token (validation)", "G of texts rewritten")
+    scatter(file, "What CARA_AB lacks", {"": points}, axes)
+
+
 def fitting(texts: Sequence[str]) -> str:
     """Of the first texts, the one with the best BLEU against others: what a network that always says the same should say."""
     pool = Pool(texts[300:2300])
@@ -293,17 +304,20 @@ def main() -> None:
                 failed.append(arm.name)
                 continue
             judge(arm, corpus, split)
+        page = None if chosen.table else PAGE
         if chosen.trials:
-            show(f"{corpus.name}-trials", tried(corpus))
+            show(f"{corpus.name}-trials", tried(corpus), page)
         else:
-            print(
-                f"The oracle is right for {100 * oracle_of(corpus).accuracy(*apart(corpus.cut()['test'])):.1f} % of real texts."
-            )
-            show(f"{corpus.name}-drawn", lines_of("generation", GENERATION, corpus))
-            show(f"{corpus.name}-rewritten", lines_of("transfer", TRANSFER, corpus))
-            show(f"{corpus.name}-costs", costs(corpus))
-            show(f"{corpus.name}-examples", examples(corpus))
-            draw(IMAGES / f"class-texts-{corpus.name}.png", corpus)
+            right = oracle_of(corpus).accuracy(*apart(corpus.cut()["test"]))
+            print(f"The oracle is right for {100 * right:.1f} % of real texts.")
+            show(f"{corpus.name}-drawn", lines_of("generation", GENERATION, corpus), page)
+            show(f"{corpus.name}-rewritten", lines_of("transfer", TRANSFER, corpus), page)
+            show(f"{corpus.name}-costs", costs(corpus), page)
+            show(f"{corpus.name}-examples", examples(corpus), page)
+            if page is not None:
+                draw(IMAGES / f"class-texts-{corpus.name}.png", corpus)
+                if corpus is YELP:
+                    draw_why(IMAGES / "class-texts-why.png", corpus)
     except (OSError, RecipeError) as missing:
         raise SystemExit(str(missing)) from None
     raise SystemExit(f"failed: {', '.join(failed)}" if failed else 0)

@@ -20,10 +20,13 @@ COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0
 Points = Sequence[tuple[float, float]]
 
 
-def show(name: str, lines: Iterable[str], page: Path = PAGE) -> None:
-    """Print a table, and put it where the page has the marks of this name. Raises ValueError where it has none."""
+def show(name: str, lines: Iterable[str], page: Path | None = PAGE) -> None:
+    """Print a table, and put it where the page, if there is one, has the marks of this name. Raises ValueError where it has
+    none."""
     table = "\n".join(lines)
     print(f"\n{name}\n\n{table}", flush=True)
+    if page is None:
+        return
     begin, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, after = rest.partition(end)

@@ -3,6 +3,7 @@ ten hours more for what needs real data, where WEFT_DATA has it: arms that are d
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ COMMANDS = (
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     failed = []
     for title, (module, *arguments) in COMMANDS:
         print(f"== {title}", flush=True)

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.document import PAGE, show
+from benchmarks.results import spread
 from weft.batch import Example, Field, Info, Special, pad
 from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max, RMSNorm
 from weft.catalog import block
@@ -35,6 +37,11 @@ WORDS = {"good": ["great", "lovely", "superb", "tasty"], "bad": ["awful", "bland
 SYMBOLS = [*Special.NAMES, "the", "was", ".", *DISHES, *WORDS["bad"], *WORDS["good"]]
 LABELS = ("bad", "good")
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "identifiability.png"
+TITLES = {
+    "usual word": 'written with its usual class: a word of that class after "the DISH was"',
+    "other word": "with the other class: a word of that class there",
+    "other dish": 'and the dish that was read, after "the"',
+}
 
 
 def sentence(dish: str, word: str) -> np.ndarray:
@@ -181,7 +188,9 @@ def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
     figure.savefig(path)
 
 
-def main(seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1) -> dict[str, list[dict[str, float]]]:
+def main(
+    seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1, page: Path | None = None
+) -> dict[str, list[dict[str, float]]]:
     figures: dict[str, list[dict[str, float]]] = {}
     for name, listens in (("ARAE-", False), ("CARA", True)):
         for seed in range(1, seeds + 1):
@@ -190,10 +199,11 @@ def main(seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1) 
             assert run.model is not None
             figures.setdefault(name, []).append(heeded(run.model.eval()))
             print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in figures[name][-1].items()), flush=True)
-    for name, found in figures.items():
-        told = [f"{kind} {np.mean([f[kind] for f in found]):.3f} +- {np.std([f[kind] for f in found]):.3f}" for kind in found[0]]
-        print(f"{name:6} mean of {seeds} seeds: " + "  ".join(told))
     draw(figures, picture)
+    lines = [f"| {' | '.join(['', *TITLES.values()])} |", "|---" * (len(TITLES) + 1) + "|"]
+    for name, found in figures.items():
+        lines.append(f"| {' | '.join([name, *(spread([f[kind] for f in found], 3) for kind in TITLES)])} |")
+    show("identifiability", lines, page)
     return figures
 
 
@@ -209,4 +219,6 @@ if __name__ == "__main__":
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        main(chosen.seeds, chosen.steps, Path(folder), chosen.picture, chosen.label_dim)
+        on_the_page = (chosen.seeds, chosen.steps, chosen.label_dim, chosen.picture) == (3, 400, 1, PICTURE)
+        page = PAGE if on_the_page else None
+        main(chosen.seeds, chosen.steps, Path(folder), chosen.picture, chosen.label_dim, page)

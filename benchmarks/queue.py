@@ -13,7 +13,7 @@ Arms = TypeVar("Arms")
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="only show what is there")
+    parser.add_argument("--table", action="store_true", help="only show what is there, and change no page")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many minutes")
     parser.add_argument("--part", default="1/1", help="I/N: of the arms, every N-th from the I-th")
     return parser

@@ -236,6 +236,7 @@ class Reader:
 def small(arguments: list[str]) -> list[str]:
     """A command with tiny sizes added."""
     arguments = [re.sub(r"^learning\.steps=\d+$", f"learning.steps={RESUMED}", a) for a in arguments]
+    arguments = [re.sub(r"^(learning\.phases\.\d+\.start)=\d+$", r"\1=1", a) for a in arguments]
     if arguments[0] not in ("train", "demo") or {"--resume", "preset=test"} & set(arguments):
         return arguments
     name = "dates" if arguments[0] == "demo" else arguments[1]

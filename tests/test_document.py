@@ -22,6 +22,12 @@ def test_a_table_replaces_what_stands_between_its_marks(tmp_path):
     assert page.read_text() == once == new.replace("<!-- one -->\n", "<!-- one -->\n\n| b |\n")
 
 
+def test_without_a_page_a_table_is_only_printed(capsys):
+    before = PAGE.read_text(encoding="utf-8")
+    show("three", ["| a |"], None)
+    assert capsys.readouterr().out == "\nthree\n\n| a |\n" and PAGE.read_text(encoding="utf-8") == before
+
+
 def test_a_page_without_the_marks_is_left_as_it_is(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(TEXT.replace("<!-- end two -->", ""))

@@ -43,7 +43,13 @@ structure:
 LABELLED = f"""\
 device: cpu
 data:
-  {{type: mirrored-text, train: texts.tsv, label: label, tokenizer: {{type: bpe, size: 40}}, by_word: true, hold_out: 0.2}}
+  type: mirrored-text
+  train: texts.tsv
+  label: label
+  tokenizer: {{type: bpe, size: 40}}
+  by_word: true
+  words: [1, 13]
+  hold_out: 0.2
 objective: elbo
 structure:
   type: text-vae
@@ -333,7 +339,7 @@ def test_a_model_that_only_draws_texts_of_a_class(labelled, monkeypatch):
     write = model.writer.write_from
     monkeypatch.setattr(model, "write_from", lambda z_BP, label_B=None: write(z_BP, torch.zeros(len(z_BP), dtype=torch.long)))
     assert labelled.sample(3, "good") != labelled.sample(3, "bad")
-    with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label bad.*guide"):
+    with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label good.*guide"):
         labelled.transfer([A], "good")
     found = judge_run(labelled.run, ROWS * 2, split="valid")
     assert found.transfer is None and found.rewritten == () and "transfer_accuracy" not in found.figures()
@@ -347,6 +353,24 @@ def test_runs_without_a_latent_space(protocols, said):
     run: Any = SimpleNamespace(model=SimpleNamespace(provides=lambda: protocols), folder="runs/x")
     with pytest.raises(ValueError, match=f"runs/x has no latent space, as a text-vae has one: {said}"):
         LatentSpace(run)
+
+
+def test_texts_of_more_words_than_those_of_training_are_cut_after_the_last(labelled):
+    words = [f"{word}" for word, _ in zip(("the food was fine and " * 9).split(), range(40), strict=False)]
+    before = labelled.cut
+    short, whole = " ".join(words[:13]), " ".join(words)
+    assert np.array_equal(*labelled.encode([short, whole])), "by-place has places for 13 words"
+    assert labelled.cut == before + 1
+    assert labelled.transfer([A, whole], "good") == [labelled.transfer([text], "good")[0] for text in (A, short)]
+
+
+def test_what_python_says_of_a_run_that_writes_texts(labelled, space):
+    for run in (labelled.run, space.run):
+        with pytest.raises(ValueError, match=r"does not say the class of a text, it writes texts: weft.latent.open_latent"):
+            run.predict([A])
+    with pytest.raises(ValueError, match=r"writes texts of a class: .*transfer.texts, CLASS. rewrites"):
+        labelled.run.generate([A])
+    assert len(space.run.generate([A])) == 1
 
 
 # --------------------------------------------------------------------------------------------------------------------- judge
@@ -370,9 +394,20 @@ def test_both_settings_are_judged(labelled):
     assert {"generation_bleu_4", "generation_self_bleu", "transfer_bleu_4", "transfer_g_score"} <= set(figures)
     assert figures["transfer_source_accuracy"] == 0.0 and found.shared == len(real)
     assert any(f"trained with {len(real)} of the real texts" in warning for warning in found.warnings())
+    there = len(labelled.run.rows("train")[1])
+    assert any(f"trained with {there} of the texts that the run was trained with" in said for said in found.warnings())
     assert f"drawing texts: {len(real)} of {len(real)}" in heard and f"rewriting texts: 1 of {len(real)}" in heard
     fewer = judge_run(labelled.run, ROWS, split="valid", most=2)
     assert fewer.generation.texts == 2 and fewer.oracle_accuracy == 1.0
+
+
+def test_an_oracle_of_texts_of_its_own_and_of_other_classes(labelled):
+    rows = [(f"a {text}", label) for text, label in ROWS]
+    found = judge_run(labelled.run, rows, split="valid")
+    assert not any("was trained with" in said or "no class of the run" in said for said in found.warnings())
+    more = judge_run(labelled.run, [*rows, ("so so la la", "other"), ("so so", "other")], split="valid")
+    said = "the oracle may say other, which is no class of the run: that counts as wrong"
+    assert more.strange == ("other",) and said in more.warnings()
 
 
 def test_what_cannot_be_judged(labelled, home):
@@ -389,6 +424,9 @@ def test_oracles_and_texts_from_files(home, tmp_path):
     assert rows == ROWS and [row.text for row in read_texts(home / "texts.txt")] == TEXTS
     sorted_ = read_sorted([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
     assert sorted(sorted_) == sorted(ROWS)
+    (tmp_path / "x=y.txt").write_text("a b\n")
+    (tmp_path / "y.txt").write_text("c d\n")
+    assert read_sorted([f"a=b={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
     oracle, known = open_oracle([str(home / "texts.tsv")])
     assert known == TEXTS and oracle.labels == ("bad", "good")
     oracle.save(tmp_path / "oracle.json")
@@ -522,6 +560,8 @@ def test_map(home, space, tmp_path):
     assert out.read_bytes()[:4] == b"\x89PNG"
     found = json.loads(weft("latent", home / "cls", "map", "valid", "--out", out, "--json").out)
     assert found["file"] == str(out) and 0 < sum(found["variance"]) <= 1 and found["texts"] > 3
+    by_class = ["map", f"good={home}/good.txt", f"bad={home}/bad.txt", "--out", out, "--json"]
+    assert json.loads(weft("latent", home / "cls", *by_class).out)["texts"] == len(ROWS)
 
 
 def test_transfer_and_texts_of_a_class(home, labelled):
@@ -594,7 +634,9 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "there is no option --lable; did you mean '--label'?"),
         (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "there is no option --lable=x; did you mean '--label'?"),
         (["latent", "{vae}", "arithmetic", "a", "-b"], "there is no option -b; a sign is a word of its own"),
-        (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but must be a finite number"),
+        (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but it must be a number between"),
+        (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "1e39"], "between -1,000,000 and 1,000,000"),
+        (["latent", "{vae}", "map", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
         (["latent", "{vae}", "sample", "--beam", "2", "--top-k", "3"], "choose one of --beam and --temperature"),
         (["latent", "{vae}", "sample", "--label", "good"], "draws texts of no class"),
         (["latent", "{vae}", "guide", "--towards", "gone.txt", "--away", "gone.txt"], "there is no file gone.txt"),

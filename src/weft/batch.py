@@ -88,6 +88,7 @@ class Field:
         labels: The classes' names, for labels and tags.
         words: Whether the text is given as words with spaces between them, each of which may have a tag; without tags, each token
             says which word it is of (the mark ``word``, counted from 1; 0 for what stands around the text).
+        most_words: Most words of such a text; 0 = as many as ``length`` has place for.
         letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
         frame: Ids around a text that is read.
         pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
@@ -106,6 +107,7 @@ class Field:
     special: Special = Special()
     labels: tuple[str, ...] = ()
     words: bool = False
+    most_words: int = 0
     letters: int = 0
     frame: Frame = Frame()
     pieces: str = ""

@@ -227,6 +227,8 @@ def generate(
     search = search_for(default, beam, temperature, top_k, top_p, length, seed)
     if beam > 1:
         search = functools.partial(search, best=n_best)
+    if label is not None and "Latent" not in {p.__name__ for p in trained.model.provides()}:
+        raise ValueError(f"{run} writes texts of no class: leave --label out")
     if label is None:
         if getattr(trained.model, "labelled", False):
             labels = ", ".join(trained.codec.info["label"].labels) if trained.codec else ""

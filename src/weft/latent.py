@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,15 +15,18 @@ from weft.batch import Hypothesis, Instance, collate
 from weft.catalog import Build
 from weft.data.encoding import assemble, encode, rows_of, shorten
 from weft.evaluate.drawn import most_tokens, places
+from weft.evaluate.evenly import evenly
 from weft.recipe import nearest
 from weft.run import Run, load
 from weft.slots import Latent, Search
-from weft.texts import Sorted, read_texts
+from weft.texts import Sorted, class_and_file, read_sorted, read_texts
 
 BUDGET = 4096
 """Places of a batch that is read, padding included."""
 BATCH = 64
 """Texts of a batch that is written."""
+MOST_SCALE = 1_000_000
+"""Beyond it there are no texts, and soon no numbers."""
 SPLITS = ("train", "valid", "test")
 How = Literal["linear", "spherical"]
 Labels = str | Sequence[str] | None
@@ -228,14 +230,14 @@ class LatentSpace:
     def analogy(self, a: str, b: str, c: str, scale: float = 1.0, label: Labels = None, search: Searching = None) -> str:
         """What is to ``c`` as ``b`` is to ``a``: z = z_c + scale (z_b - z_a)."""
         z_a, z_b, z_c = self.encode([a, b, c])
-        return self.write((z_c + _finite(scale) * (z_b - z_a))[None], label, search)[0]
+        return self.write((z_c + _scaled(scale) * (z_b - z_a))[None], label, search)[0]
 
     def arithmetic(self, terms: Sequence[tuple[float, str]], label: Labels = None, search: Searching = None) -> str:
         """The text at a sum of places: z = sum_i scale_i z_i. Terms are scales with texts; see ``read_terms``."""
         if not terms:
             raise ValueError("there are no terms to add: give at least one")
         z_NP = self.encode([text for _, text in terms])
-        scale_N = np.array([_finite(scale) for scale, _ in terms], np.float32)
+        scale_N = np.array([_scaled(scale) for scale, _ in terms], np.float32)
         return self.write((scale_N @ z_NP)[None], label, search)[0]
 
     # ---------------------------------------------------------------------------------------------------------------- steer
@@ -248,7 +250,7 @@ class LatentSpace:
                 raise ValueError(f"there are no texts in {name}: a direction needs some on both sides")
         z_NP = self.encode([*groups[0], *groups[1]]).astype(np.float64)
         along_P = z_NP[: len(groups[0])].mean(0) - z_NP[len(groups[0]) :].mean(0)
-        return (_finite(scale) * along_P).astype(np.float32)
+        return (_scaled(scale) * along_P).astype(np.float32)
 
     def guide(
         self,
@@ -271,7 +273,7 @@ class LatentSpace:
     def check_transfer(self, label: Labels) -> None:
         """Raises ValueError where texts cannot be rewritten to be of this class."""
         if not self.labelled:
-            raise ValueError(f"{self._name} cannot rewrite a text to be of a class: {self._instead()}")
+            raise ValueError(f"{self._name} cannot rewrite a text to be of a class: {self._instead(label)}")
         if label is None:
             raise ValueError(f"a class is needed to rewrite texts: {_or(self.classes)}")
         self._check_label(label)
@@ -292,8 +294,9 @@ class LatentSpace:
     def _name(self) -> str:
         return f"{self.run.folder or 'this run'} ({type(self.model).__name__})"
 
-    def _instead(self) -> str:
-        drawn = f"texts of a class can be drawn (weft generate RUN --label {self.classes[0]}); " if self.draws_labelled else ""
+    def _instead(self, label: Labels = None) -> str:
+        named = label if isinstance(label, str) and label in self.classes else next(iter(self.classes), "")
+        drawn = f"texts of a class can be drawn (weft generate RUN --label {named}); " if self.draws_labelled else ""
         how = "guide moves texts from one group to another (weft latent RUN guide --towards FILE --away FILE)"
         return f"{drawn}it writes from the place alone, but {how}"
 
@@ -303,7 +306,7 @@ class LatentSpace:
             option = f"--label {self.classes[0]}, on the command line"
             raise ValueError(f"{self._name} writes texts of a class, and none was given: {_or(self.classes)} ({option})")
         if label is not None and not self.labelled:
-            raise ValueError(f"{self._name} heeds no class when it writes: {self._instead()}")
+            raise ValueError(f"{self._name} heeds no class when it writes: {self._instead(label)}")
         for name in [label] if isinstance(label, str) else label or ():
             self._number(name)
 
@@ -382,17 +385,19 @@ def _is_scale(words: Sequence[str]) -> bool:
     return bool(numeric) and words[1] not in ("+", "-")
 
 
-def texts_at(run: Run, place: str, most: int) -> list[Sorted]:
-    """Texts with their classes, as far as these are known: of a file, or of a split of the run's data; at equal distances."""
+def texts_at(run: Run, places: Sequence[str], most: int) -> list[Sorted]:
+    """Texts with their classes, as far as these are known: of a file, of a split of the run's data, or of files named with their
+    class (CLASS=FILE); at equal distances."""
+    place = places[0]
+    if len(places) > 1 or class_and_file(place) is not None:
+        return evenly(read_sorted(places), most)
     if Path(place).is_file():
-        rows = read_texts(place)
-    elif place in SPLITS:
-        dataset = run.rows(place)[1]
-        raw = [dataset.raw(row) for row in range(len(dataset))]
-        rows = [Sorted(row["source"], row.get("label")) for row in raw]
-    else:
+        return evenly(read_texts(place), most)
+    if place not in SPLITS:
         raise ValueError(f"there is no file {place}, and splits are called {', '.join(SPLITS)}")
-    return rows if len(rows) <= most else [rows[row * len(rows) // most] for row in range(most)]
+    dataset = run.rows(place)[1]
+    raw = (dataset.raw(row) for row in evenly(range(len(dataset)), most))
+    return [Sorted(row["source"], row.get("label")) for row in raw]
 
 
 def _listed(texts: Iterable[str]) -> list[str]:
@@ -414,9 +419,9 @@ def _groups(texts: Iterable[str], most: int) -> Iterator[list[str]]:
         yield group
 
 
-def _finite(scale: float) -> float:
-    if not math.isfinite(scale):
-        raise ValueError(f"the scale is {scale}, but must be a finite number")
+def _scaled(scale: float) -> float:
+    if not abs(scale) <= MOST_SCALE:
+        raise ValueError(f"the scale is {scale:g}, but it must be a number between -{MOST_SCALE:,} and {MOST_SCALE:,}")
     return scale
 
 

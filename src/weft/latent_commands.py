@@ -231,8 +231,12 @@ def guide(
 @latent.command("map")
 def draw_map(
     context: typer.Context,
-    place: Annotated[
-        str, typer.Argument(metavar="FILE|SPLIT", help="Texts: a table, a text a line, or a split of the run's data.")
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|SPLIT|CLASS=FILE...",
+            help="Texts: a table, a text a line, a split of the run's data, or the files of each class.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture.")] = Path("latent.png"),
     most: Annotated[int, typer.Option(help="At most so many texts, taken at equal distances.", min=2)] = 2000,
@@ -248,11 +252,11 @@ def draw_map(
     from weft.inspect.scatter import latent_picture
     from weft.latent import texts_at
 
-    rows = texts_at(space.run, place, most)
+    rows = texts_at(space.run, places, most)
     with Terminal().waiting(f"reading {len(rows):,} texts"):
         z_NP = space.encode([row.text for row in rows])
     about = {"labels": [row.label for row in rows], "texts": [row.text for row in rows]}
-    plane = latent_picture(z_NP, out, **about, annotate=annotate, title=f"{context.obj}: {place}")
+    plane = latent_picture(z_NP, out, **about, annotate=annotate, title=f"{context.obj}: {' '.join(places)}")
     said_lost(space)
     if as_json:
         print(json.dumps({"file": str(out), "texts": len(rows), "variance": plane.share_2.tolist()}))

@@ -46,8 +46,9 @@ from weft.recipe import (
 )
 from weft.said import GENERATION, beginning
 from weft.seq import Seq
-from weft.slots import Codec, Data, Dataset, Decodes, Learning, Objective, Search, Structure
+from weft.slots import Codec, Data, Dataset, Decodes, Latent, Learning, Objective, Search, Structure
 from weft.stage import Stage
+from weft.texts import class_and_file
 
 MOST_TOKENS = 16_384
 RECIPES = Path(__file__).parent / "recipes"
@@ -150,6 +151,11 @@ class Run:
         codec = self._ready()
         if Decodes not in self.model.provides():
             raise ValueError(f"{self.name} has nothing that writes text: ask it with predict")
+        if getattr(self.model, "labelled", False):
+            raise ValueError(
+                f"{self.name} writes texts of a class: weft.latent.open_latent(RUN).transfer(texts, CLASS) rewrites, "
+                "and .sample(number, CLASS) draws some"
+            )
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: generate([{texts[:40]!r}])")
         texts = (_a_text(text, number) for number, text in enumerate(texts, 1))
@@ -225,6 +231,10 @@ class Run:
             raise ValueError(f"give a list of texts: predict([{texts[:40]!r}])")
         if not set(objective.needs) <= set(self.model.provides()):
             raise ValueError(f"{self.name} says nothing of a text: for its vector there is weft embed")
+        if Latent in self.model.provides():
+            raise ValueError(
+                f"{self.name} does not say the class of a text, it writes texts: weft.latent.open_latent(RUN) does that"
+            )
         done, masked = 0, with_masks(codec) if objective.fills else None
         for group in _batched((self.cells(text) for text in texts), batch):
             readings = [self.reading(row) for row in group]
@@ -442,9 +452,8 @@ def _places(files: Sequence[str | Path], data: Any) -> Any:
     by_class: dict[str, list[str]] = {}
     places: list[str] = []
     for file in files:
-        label, _, named = str(file).partition("=")
-        if named and not Path(file).exists():
-            by_class.setdefault(label, []).append(str(Path(named).absolute()))
+        if (named := class_and_file(str(file))) is not None:
+            by_class.setdefault(named[0], []).append(str(Path(named[1]).absolute()))
         else:
             places.append(str(Path(file).absolute()))
     if by_class and places:

@@ -831,8 +831,6 @@ class Objective(nn.Module):
     """True where masks may stand in a text that is asked about, to be filled."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
-    weighed: tuple[str, ...] = ()
-    """Attributes that weigh all of the loss over time (Annealing): where they stay at 0, nothing is learnt."""
 
     def __init__(self, info: Info, dim: int):
         super().__init__()

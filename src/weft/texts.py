@@ -48,13 +48,22 @@ def read_texts(file: str | Path) -> list[Sorted]:
     return _some([row for row in found if row.text], file)
 
 
+def class_and_file(place: str) -> tuple[str, str] | None:
+    """CLASS=FILE, as a person names them, parted at the first sign after which a file stands. None = a file alone."""
+    parts = place.split("=")
+    if len(parts) == 1 or Path(place).exists():
+        return None
+    cuts = [("=".join(parts[:i]), "=".join(parts[i:])) for i in range(1, len(parts))]
+    found = next((cut for cut in cuts if Path(cut[1]).is_file()), cuts[0])
+    return found if found[1] else None
+
+
 def read_sorted(places: Sequence[str]) -> list[Sorted]:
     """Texts that all have a class: from tables with a column of classes, or from files named with it (``good=a.txt``)."""
     found: list[Sorted] = []
     for place in places:
-        name, _, file = place.partition("=")
-        if file and not Path(place).exists():
-            found += [Sorted(row.text, name) for row in read_texts(file)]
+        if (named := class_and_file(place)) is not None:
+            found += [Sorted(row.text, named[0]) for row in read_texts(named[1])]
             continue
         rows = read_texts(place)
         if any(not row.label for row in rows):

@@ -10,12 +10,14 @@ import numpy as np
 
 from weft.evaluate import KneserNey, Oracle, Written, judge_generation, judge_transfer, shared_texts
 from weft.keys import key
-from weft.latent import LatentSpace, Searching
+from weft.latent import LatentSpace, Searching, texts_at
 from weft.run import Run, load
 from weft.slots import Tell
 from weft.texts import Sorted, read_sorted, read_texts
 
 MOST = 5000
+LOOKED_AT = 50_000
+"""So many of the run's training texts are looked for among the oracle's."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Writing:
         rewritten: Each real text, the class it was to have, and what was made of it.
         shared: How many of the real texts the oracle was trained with.
         model_shared: How many of them the language model was trained with, which says their perplexity.
+        trained_shared: How many of the run's training texts the oracle was trained with, of those that were looked at.
+        strange: Classes that the oracle knows, and the run does not.
     """
 
     generation: Written
@@ -39,6 +43,8 @@ class Writing:
     rewritten: tuple[tuple[str, str, str], ...]
     shared: int = 0
     model_shared: int = 0
+    trained_shared: int = 0
+    strange: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, float]:
         """By name: ``generation_accuracy``, ``transfer_bleu_4`` and so on."""
@@ -54,6 +60,12 @@ class Writing:
         found += [f"transfer: {warning}" for warning in self.transfer.warnings] if self.transfer is not None else []
         if self.shared:
             found.append(f"the oracle was trained with {self.shared:,} of the real texts: give it others")
+        if self.trained_shared:
+            found.append(
+                f"the oracle was trained with {self.trained_shared:,} of the texts that the run was trained with: give it others"
+            )
+        if self.strange:
+            found.append(f"the oracle may say {', '.join(self.strange)}, which is no class of the run: that counts as wrong")
         if self.model_shared:
             found.append(f"the language model was trained with {self.model_shared:,} of the real texts: give it others")
         return found
@@ -163,6 +175,8 @@ def judge_run(
         tuple(zip(texts, others, rewritten, strict=True)) if rewritten else (),
         shared_texts(known, texts) if known else 0,
         shared_texts(model_known, texts) if model_known else 0,
+        shared_texts(known, [row.text for row in texts_at(trained, ["train"], LOOKED_AT)]) if known else 0,
+        tuple(name for name in oracle.labels if name not in space.classes),
     )
 
 

@@ -344,6 +344,15 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
 # ---------------------------------------------------------------------------------------------- what is left out and cut
 
 
+def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
+    own = {"good": "a b\nc d\na b\ne f\n", "bad": "a b\ng h\n", "so-so": "a b\ne f\n"}
+    files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
+    corpus = MirroredText(train=files, tokenizer=Word, hold_out=0).open()
+    assert counted(corpus, "texts of several classes", "repeated rows", "rows") == (2, 1, 7)
+    with pytest.raises(ValueError, match="train has a class ' good': take the blanks around its name off"):
+        MirroredText(train={" good": files["good"], "good": files["bad"]})
+
+
 def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
     one = write(tmp_path / "1", "a\na b\n\na b c d e\n a b\na b c\nb c\n")
     two = write(tmp_path / "2", "a b\na b c d\nx  y z\nx  y z\nb c\n")
@@ -363,6 +372,7 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         "short rows": 1,
         "long rows": 2,
         "repeated rows": 2,
+        "texts of several classes": 2,
         "rows": 6,
         "tokens": 46,
         "rows checked by decoding": 6,

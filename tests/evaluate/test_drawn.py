@@ -32,6 +32,18 @@ def test_they_are_the_texts_that_the_space_draws(trained):
     assert found["drawn_distinct"] > 1 / 12
 
 
+def test_classes_are_drawn_in_turn(tmp_path):
+    run = recipe(tmp_path, **{"latent: 3": "latent: 3\n  label_dim: 4"})
+    run.train(tmp_path / "run", quiet=True)
+    torch.manual_seed(0)
+    torch.nn.init.normal_(run.model.writer.labels.weight, std=9.0)
+    texts = LatentSpace(run).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
+    found = measured(run, DrawnTexts(number=12, search=partial(Greedy, length=6)))
+    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+    one = LatentSpace(run).sample(12, "negative", search=partial(Greedy, length=6))
+    assert found["drawn_distinct"] != distinct_texts(one)
+
+
 def test_batches_and_the_state_of_the_generator_change_nothing(trained):
     metric = DrawnTexts(number=12, search=partial(Greedy, length=6))
     one = measured(trained, metric)
@@ -55,6 +67,11 @@ def test_collapse_is_named(trained):
     few = "collapsed: the texts that are drawn are few (6.7 % of them differ), unless the real texts are as alike"
     assert metric.remarks({"drawn_self_bleu": 0.0, "drawn_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
+
+
+def test_some_of_the_texts_are_taken_at_equal_distances():
+    texts = ["so good", "very bad", "so good", "quite fine"]
+    assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
 
 
 def test_one_text_cannot_be_compared():

@@ -16,7 +16,7 @@ from torch.distributions import Normal, kl_divergence
 from weft.batch import collate
 from weft.check import check
 from weft.evaluate import BLEU, Evaluation, LatentSpace
-from weft.evaluate.evaluation import First
+from weft.evaluate.evaluation import Some
 from weft.files import read_json
 from weft.generate import Greedy
 from weft.keys import normal
@@ -61,6 +61,17 @@ def recipe(folder, beta="{type: steady, top: 0}", steps=4, **changes):
         text = text.replace(old, new)
     (folder / "recipe.yaml").write_text(text)
     return read_run(folder / "recipe.yaml")
+
+
+def test_some_rows_are_of_all_classes(trained):
+    """Files come class by class."""
+    valid = trained.rows("valid")[1]
+    some = Some(valid, 9)
+    classes = [some.raw(row)["label"] for row in range(len(some))]
+    share = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
+    assert len(some) == 9 and abs(classes.count("positive") - 9 * share) <= 1
+    assert [some[row]["label"] for row in range(9)] == [int(name == "positive") for name in classes]
+    assert some.lengths["source"].tolist() == [len(some[row]["source"]) for row in range(9)]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +175,7 @@ def test_fewer_draws_and_rows_while_training(trained):
     assert metrics["iw_samples"] == 7 and metrics["mutual_information_most"] > math.log(9)
     assert metrics["signatures"]["latent"] == "samples:7|seed:0|active:var>0.01"
     with torch.inference_mode():
-        nine = LatentSpace(samples=2).measure(subject_of(trained, dataset=First(trained.rows("valid")[1], 9)))
+        nine = LatentSpace(samples=2).measure(subject_of(trained, dataset=Some(trained.rows("valid")[1], 9)))
     assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last round
 
 

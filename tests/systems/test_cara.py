@@ -236,6 +236,19 @@ def test_following_makes_the_listener_hear_the_wish():
     assert surprise() < 0.5 * before
 
 
+def test_texts_that_were_cut_before_their_end_are_counted():
+    model = after(cara(), "reconstruct", 60).eval()
+    batch = batch_of(Follow(INFO, 8))
+    memory = model.write_from(places(model), batch["wish"])
+    found = Greedy(length=9)(model, memory, limits=[9] * len(batch))
+    tokens = [len(row[0].ids) for row in found]
+    assert len(set(tokens)) > 1
+    for length in (1, 3, 5, 9):
+        loss = Follow(INFO, 8, length=length, straight_through=True).eval()(model, batch, Clock())  # as greedy
+        assert float(loss["unended"].total) == sum(own >= length for own in tokens), length
+        assert loss["unended"].weight == 0
+
+
 def test_reconstruction_writes_the_text_again():
     model = after(cara(), "reconstruct", 250, lr=0.02)
     objective = Reconstruct(INFO, 8).eval()

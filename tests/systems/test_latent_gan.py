@@ -186,6 +186,25 @@ def test_classes_are_learnt():
     assert 0.1 < drawn.std(1).mean() < 0.6
 
 
+def test_what_is_standardised_by_is_of_texts_from_the_first_to_the_last():
+    class Rows:
+        """Rows of a class follow each other, as those of files do."""
+
+        lengths = {"source": np.ones(10, np.int64)}
+
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, row):
+            return {"source": np.array([7 + row // 2]), "target": np.array([7]), "label": row // 5}
+
+    model, objective = gan(), LatentCritic(INFO, 8, rows=5, noise="none")
+    objective.begin(model, Rows())
+    read = collate([objective.prepare(Rows()[row], np.random.default_rng(0), None) for row in range(0, 10, 2)])
+    with torch.no_grad():
+        torch.testing.assert_close(model.standard.mean, model.eval().posterior(read["source"]).mean_BP.mean(0))
+
+
 def test_standardised_by_mean_and_deviation_of_what_is_drawn():
     torch.manual_seed(0)
     mean, logvar = 3 + 2 * torch.randn(500, 4), torch.randn(500, 4)

@@ -213,10 +213,12 @@ def shorten(info: Info, values: Values) -> tuple[Values, int]:
             short, over = _shorten_each(values, field)
             values, lost = values | short, lost + over
             continue
-        over = len(values[field.name]) - field.length
-        if over > 0:
-            lost += over
-            values = values | cut(info, values, field, 0, field.length)
+        size, most = len(values[field.name]), field.length
+        if field.most_words and len(begins := values[f"{field.name}/words"]) > field.most_words:
+            most = min(most, int(begins[field.most_words]))
+        if size > most:
+            lost += size - most
+            values = values | cut(info, values, field, 0, most)
     return values, lost
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
 
-SHORT, LONG, REPEATED = "short rows", "long rows", "repeated rows"
+SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "repeated rows", "texts of several classes"
 WORDS_LOST = "words lost"
 """Also a cell of rows that were cut after a word."""
 WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers cut off"
@@ -20,6 +20,7 @@ COUNTS = {
     SHORT: "of these, how many have fewer words than a text needs; left out",
     LONG: "of these, how many have more words or tokens than a text may have; left out (on_overflow: leave-out)",
     REPEATED: "of these, how many have a text that came before; left out (repeats: drop)",
+    SEVERAL: "texts that stand in more than one class; kept in each",
     "rows held out for validation": "of these, how many were taken from training",
     "rows left to training": "of these, how many validation did not take",
     "split rows": "of these, how many became several (on_overflow: split)",

@@ -14,7 +14,7 @@ from weft.data.bpe import BPE
 from weft.data.encoding import Values, encode, longest, rows_of
 from weft.data.holding_out import share_for_all
 from weft.data.labelled import LABEL, TEXT
-from weft.data.ledger import LONG, REPEATED, SHORT, WORDS_LOST, Ledger
+from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import Prepared
 from weft.data.reading import Cursor, Row, Wanted, is_json_lines, table
 from weft.data.written import Answer, BadRows, Written, hash_of, sort_labels
@@ -93,7 +93,7 @@ class MirroredText(Written):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
         self.words, self.by_word, self.repeats = (words[0], words[1]), by_word, repeats
-        self.in_words = ("source",) if by_word else ()
+        self.in_words, self.most_words = ("source",) if by_word else (), words[1]
         self.classes = self._classes()
 
     def _classes(self) -> tuple[str, ...]:
@@ -106,6 +106,8 @@ class MirroredText(Written):
             for label, files in place.items():
                 if not isinstance(label, str) or not label.strip():
                     raise ValueError(f"{name} has a class {label!r}: the name of a class is a text that is not blank")
+                if label != label.strip():
+                    raise ValueError(f"{name} has a class {label!r}: take the blanks around its name off")
                 if not files:
                     raise ValueError(f"{name} has no files for the class {label!r}")
                 if label == "type":  # what an override of one class makes of a file that stood there alone
@@ -178,7 +180,7 @@ class MirroredText(Written):
 
     def usable(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
         places = [(cursor.number, cursor.line) for cursor in cursors]
-        seen: set[bytes] = set()
+        seen: dict[bytes, tuple[str, ...]] = {}
         if any(map(any, places)) and self.repeats == "drop":  # what a preparation that was killed had seen is read again
             again = [Cursor(cursor.files) for cursor in cursors]
             for _ in self._sifted(again, Ledger(ledger.files), seen):
@@ -186,8 +188,8 @@ class MirroredText(Written):
                     break
         return self._sifted(cursors, ledger, seen)
 
-    def _sifted(self, cursors: list[Cursor], ledger: Ledger, seen: set[bytes]) -> Iterator[Row]:
-        """Rows of the right number of words, each text once in a class."""
+    def _sifted(self, cursors: list[Cursor], ledger: Ledger, seen: dict[bytes, tuple[str, ...]]) -> Iterator[Row]:
+        """Rows of the right number of words, each text once in a class; ``seen`` are the classes in which each text stood."""
         least, most = self.words
         for row in super().usable(cursors, ledger):
             text, label = row.cells["target"], row.cells.get("label", "")
@@ -207,11 +209,14 @@ class MirroredText(Written):
                 text = text[: _ends(text)[most - 1]]
                 row = row._replace(cells={**row.cells, **self._twice(text), WORDS_LOST: str(words - most)})
             if self.repeats == "drop":
-                known = hash_of(f"{label}\n{text}")
-                if known in seen:
+                known = hash_of(text)
+                before = seen.get(known, ())
+                if label in before:
                     ledger.counts[REPEATED] += 1
                     continue
-                seen.add(known)
+                if len(before) == 1:
+                    ledger.counts[SEVERAL] += 1
+                seen[known] = (*before, label)
             yield row
 
     def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
@@ -254,7 +259,7 @@ class MirroredText(Written):
         if own and not any(map(_says_something, own)):
             blank = "has only blank lines" if any(Path(file).stat().st_size for file in own) else "is empty"
             return f"{', '.join(own[:3])} {blank}"
-        usable = self._sifted(*_from_the_start(self.files(place)), set())
+        usable = self._sifted(*_from_the_start(self.files(place)), {})
         found = [(hash_of(self.same(row.cells)), row.cells["label"]) for row in usable]
         texts = [where for where, one in found if one == label]
         if not texts:

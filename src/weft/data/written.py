@@ -91,6 +91,8 @@ class Written(Data):
 
     in_words: tuple[str, ...] = ()
     """Fields whose texts are given as words with spaces between them: each word is encoded by itself."""
+    most_words = 0
+    """Most words of such a text; 0 = as many as fit."""
     by = "text"
     """Rows that have the same text in this field stay together when some are held out (see ``same``)."""
     compared: tuple[str, ...] = ()
@@ -202,6 +204,7 @@ class Written(Data):
                 space=space,
                 special=tokenizer.special,
                 words=name in self.in_words,
+                most_words=self.most_words if name in self.in_words else 0,
                 letters=tokenizer.letters,
                 frame=tokenizer.frame,
                 pieces=pack_pieces(tokenizer.continues()),

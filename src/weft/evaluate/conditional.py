@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.evaluate.distinct import distinct_ngrams, distinct_texts, repetition_rate
+from weft.evaluate.evenly import evenly
 from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
 from weft.evaluate.oracle import Oracle
-from weft.evaluate.pool_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU, evenly
+from weft.evaluate.pool_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
 
 if TYPE_CHECKING:
     from weft.run import Run

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.catalog import block
 from weft.choices import Natural
+from weft.evaluate.evenly import evenly
 from weft.evaluate.ngrams import ngrams
 from weft.slots import Metric
 
@@ -66,7 +67,7 @@ class Distinct(Metric):
     Li et al. 2016, https://arxiv.org/abs/1510.03055
 
     Args:
-        most: Only the first so many texts; 0 = all.
+        most: Only so many texts, taken at equal distances; 0 = all.
 
     Example:
         >>> Distinct().compute(["so good", "so bad"], [{}, {}])
@@ -81,14 +82,14 @@ class Distinct(Metric):
         self.most = most
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        texts = list(predictions[: self.most or None])
+        texts = evenly(predictions, self.most)
         if not texts:
             raise ValueError("there are no rows to evaluate: give the data a split that has some")
         found = {f"distinct_{n}": distinct_ngrams(texts, n) for n in (1, 2)}
         return {**found, "distinct_texts": distinct_texts(texts)}
 
     def signature(self) -> str:
-        return f"first {self.most} texts" if self.most else "all texts"
+        return f"{self.most} texts" if self.most else "all texts"
 
 
 @block("repetition")

@@ -14,6 +14,7 @@ from weft.catalog import Build, block, name_of, slot
 from weft.choices import Count, Natural
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
+from weft.evaluate.evenly import evenly
 from weft.generate import Greedy
 from weft.slots import Codec, Dataset, Metric, Objective, Search, Subject
 
@@ -73,7 +74,7 @@ class Evaluation:
         metrics: Figures besides the loss.
         search: How texts are generated for the metrics that compare texts.
         split: The part of the data used during training.
-        rows: Only the first so many rows during training; 0 = all.
+        rows: Only so many rows during training, at equal distances; 0 = all.
         best: The figure that decides which weights are best.
         batch: Tokens per batch.
 
@@ -107,9 +108,9 @@ class Evaluation:
         rows: int = 0,
         last: bool = True,
     ) -> Judged:
-        """Evaluate on a dataset, or on its first ``rows`` rows. Leaves the model's mode as it was. ``last``: training is over."""
+        """Evaluate on a dataset, or on so many ``rows`` of it. Leaves the model's mode as it was. ``last``: training is over."""
         if rows and rows < len(dataset):
-            dataset = First(dataset, rows)
+            dataset = Some(dataset, rows)
         was_training = model.training
         model.eval()
         objective.eval()
@@ -204,18 +205,18 @@ def _label(field: Field, number: int) -> str:
     return field.labels[number] if number < len(field.labels) else str(number)
 
 
-class First:
-    """The first rows of a dataset."""
+class Some:
+    """So many rows of a dataset at equal distances: files come class by class, and the first rows would all be of one."""
 
     def __init__(self, dataset: Dataset, rows: int):
-        self.dataset, self.size = dataset, rows
-        self.lengths: Mapping[str, np.ndarray] = {name: lengths[:rows] for name, lengths in dataset.lengths.items()}
+        self.dataset, self.rows = dataset, evenly(range(len(dataset)), rows)
+        self.lengths: Mapping[str, np.ndarray] = {name: lengths[self.rows] for name, lengths in dataset.lengths.items()}
 
     def __len__(self) -> int:
-        return self.size
+        return len(self.rows)
 
     def __getitem__(self, row: int) -> Any:
-        return self.dataset[row]
+        return self.dataset[self.rows[row]]
 
     def raw(self, row: int) -> dict[str, str]:
-        return self.dataset.raw(row)
+        return self.dataset.raw(self.rows[row])

@@ -135,10 +135,13 @@ class LatentSpace(Metric):
         active, nats = figures["active_units"], figures.get("kl")
         if active and (nats is None or nats >= COLLAPSED):
             return []
-        said = "" if nats is None else f", and q(z|x) is {nats:.2f} nats from the prior"
+        there = f"{active} of {figures['latent_units']} dimensions are active"
+        so = "what is written hardly depends on what was read"
+        if nats is None:
+            return [f"the latent space has collapsed: {there}; {so}. A critic that learns more slowly keeps the space in use"]
         return [
-            f"posterior collapse: {active} of {figures['latent_units']} dimensions are active{said}; what is written hardly "
-            "depends on what was read. A later or slower beta (ramp), or more free bits, keeps the space in use"
+            f"posterior collapse: {there}, and q(z|x) is {nats:.2f} nats from the prior; {so}. "
+            "A later or slower beta (ramp), or more free bits, keeps the space in use"
         ]
 
     def signature(self) -> str:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from weft.catalog import block
 from weft.choices import Count, Natural
+from weft.evaluate.evenly import evenly
 from weft.evaluate.ngrams import Pool, self_bleu
 from weft.evaluate.reference import against
 from weft.slots import Metric
-
-T = TypeVar("T")
-
-
-def evenly(texts: Sequence[T], most: int) -> list[T]:
-    """At most so many of the texts, taken at equal distances, so that sorted ones are there from the first to the last.
-
-    >>> evenly(["a", "b", "c", "d"], 2)
-    ['a', 'c']
-    """
-    if not most or len(texts) <= most:
-        return list(texts)
-    return [texts[row * len(texts) // most] for row in range(most)]
 
 
 @block("pool-bleu")
@@ -99,7 +87,7 @@ class SelfBLEU(Metric):
 
     Args:
         order: The longest n-grams.
-        most: Only the first so many texts; 0 = all.
+        most: Only so many texts, taken at equal distances; 0 = all.
 
     Example:
         >>> SelfBLEU(order=1).compute(["so good", "so bad"], [{}, {}])
@@ -115,7 +103,7 @@ class SelfBLEU(Metric):
         self.order, self.most = order, most
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        return {"self_bleu": self_bleu(predictions[: self.most or None], order=self.order).score}
+        return {"self_bleu": self_bleu(evenly(predictions, self.most), order=self.order).score}
 
     def remarks(self, figures: Mapping[str, float]) -> list[str]:
         return alike("the texts that are written", figures["self_bleu"])

@@ -66,6 +66,17 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     return Seq(torch.stack(soft, 1), torch.stack(real, 1))
 
 
+def unended(text: Seq, eos: int) -> Tensor:
+    """How many rows of soft ids were cut at the most tokens, before their end mark.
+
+    >>> end, other = [0.1, 0.9], [0.8, 0.2]
+    >>> unended(Seq(torch.tensor([[other, end], [other, other]]), torch.tensor([[True, True], [True, True]])), eos=1).item()
+    1.0
+    """
+    last_B = text.data[:, -1].argmax(-1) != eos
+    return (last_B if text.mask is None else last_B & text.mask[:, -1]).sum().float()
+
+
 def _mixture(logits_BV: Tensor, temperature: float, straight_through: bool, noisy: bool) -> Tensor:
     if noisy:
         logits_BV = logits_BV - torch.rand_like(logits_BV).log().neg().log()  # exponential_() is far slower on a CPU

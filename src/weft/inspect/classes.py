@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.evaluate.pool_bleu import evenly
+from weft.evaluate.evenly import evenly
 from weft.inspect.confusion import confusion
 from weft.inspect.reliability import reliability
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
 from weft.catalog import Build, block
 from weft.choices import Count, Positive
-from weft.generate.soft import write_softly
+from weft.generate.soft import unended, write_softly
 from weft.objectives.annealing import Steady
 from weft.slots import Annealing, Decodes, Latent, Objective
 from weft.systems.cara.protocols import Listens, as_heard, classes_in
@@ -64,7 +64,8 @@ class Follow(Objective):
     loss = weight CE(listener(x'), y'),  x' = writer(reader(x), y') in soft ids,  y' uniform over the classes
 
     The listener stands still, the gradient goes through it and through the soft ids. The weight is 1 in evaluation, where also
-    nothing is drawn in x'.
+    nothing is drawn in x'. ``unended`` has no weight: the share of texts that were cut at ``length``, of which the listener hears
+    only the beginning.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
     https://arxiv.org/abs/1611.01144
@@ -85,7 +86,6 @@ class Follow(Objective):
     """
 
     needs = (Decodes, Latent, Listens)
-    weighed = ("weight",)
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Follow(Objective):
         return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"following": len(batch), "followed": len(batch)}
+        return {"following": len(batch), "followed": len(batch), "unended": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         memory = model.write_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
@@ -118,4 +118,5 @@ class Follow(Objective):
         return Loss(
             following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
             followed=Term(right, len(batch), 0.0),
+            unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
         )

@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Term
 from weft.catalog import block
 from weft.choices import Count, NonNegative, Positive
-from weft.generate.soft import write_softly
+from weft.generate.soft import unended, write_softly
 from weft.objectives.elbo import noise_of
 from weft.seq import Seq
 from weft.slots import Decodes, Latent, Objective, Variational
@@ -50,7 +50,7 @@ class Attribute(FromPrior):
     y' uniform over the classes
 
     Reader and listener stand still, the gradient goes through them. What is written is read again, so that reading and writing
-    need one vocabulary.
+    need one vocabulary. ``unended`` has no weight: the share of texts that were cut at ``length``.
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
@@ -86,7 +86,7 @@ class Attribute(FromPrior):
         return Instance(**self.drawn(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"class": len(batch), "place": len(batch), "followed": len(batch)}
+        return {"class": len(batch), "place": len(batch), "followed": len(batch), "unended": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         rows, z_BP = len(batch), _places(model, batch)
@@ -101,6 +101,7 @@ class Attribute(FromPrior):
                 "class": Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), rows, self.class_weight),
                 "place": Term(nll_BP.sum(), rows, self.place_weight),
                 "followed": Term(right, rows, 0.0),
+                "unended": Term(unended(text, self.target.special.eos), rows, 0.0),
             }
         )
 
