@@ -488,6 +488,8 @@ def test_lines_are_read_and_written(home, space):
     assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
     assert long.err == "of 1 text longer than 12 tokens, the rest was left out\n"
+    many = weft("transfer", home / "cls", "--to", "good", given=given([A, "the food " * 9]))
+    assert many.err == "of 1 text longer than 13 words or 256 tokens, the rest was left out\n"
 
 
 def test_unknown_words_are_said(home):

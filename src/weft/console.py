@@ -110,7 +110,8 @@ def search_for(
 def said_lost(space: LatentSpace) -> None:
     """Say how many texts were read in part only, and how many have words that were read as unknown."""
     if space.cut:
-        say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {space.source.length} tokens, the rest was left out")
+        most = f"{space.source.most_words} words or " * bool(space.source.most_words) + f"{space.source.length} tokens"
+        say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {most}, the rest was left out")
     if space.unknown:
         texts = f"{space.unknown:,} of {space.read:,} text{'s' * (space.read > 1)} {'has' if space.unknown == 1 else 'have'}"
         say(f"{texts} words that the run does not know: they are read as unknown, which is written as \ufffd or as another word")
