@@ -21,6 +21,7 @@ from weft.evaluate import KneserNey, Oracle, perplexity
 from weft.generate import Beam, Sample
 from weft.latent import LatentSpace, between, open_latent, read_terms
 from weft.learning import read_weights, write_weights
+from weft.run import read_run
 from weft.slots import Decodes, Encodes
 from weft.texts import read_sorted, read_texts
 from weft.train import Training
@@ -408,6 +409,15 @@ def test_an_oracle_of_texts_of_its_own_and_of_other_classes(labelled):
     more = judge_run(labelled.run, [*rows, ("so so la la", "other"), ("so so", "other")], split="valid")
     said = "the oracle may say other, which is no class of the run: that counts as wrong"
     assert more.strange == ("other",) and said in more.warnings()
+
+
+def test_a_run_is_judged_by_other_files_when_its_own_are_gone(home, tmp_path):
+    (tmp_path / "texts.tsv").write_bytes((home / "texts.tsv").read_bytes())
+    (tmp_path / "run.yaml").write_text(LABELLED)
+    read_run(tmp_path / "run.yaml").train(tmp_path / "run", quiet=True)
+    (tmp_path / "texts.tsv").unlink()
+    found = judge_run(tmp_path / "run", ROWS, files=[home / "texts.tsv"])
+    assert found.shared == len(ROWS) and found.trained_shared == 0
 
 
 def test_what_cannot_be_judged(labelled, home):

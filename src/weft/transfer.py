@@ -175,7 +175,7 @@ def judge_run(
         tuple(zip(texts, others, rewritten, strict=True)) if rewritten else (),
         shared_texts(known, texts) if known else 0,
         shared_texts(model_known, texts) if model_known else 0,
-        shared_texts(known, [row.text for row in texts_at(trained, ["train"], LOOKED_AT)]) if known else 0,
+        shared_texts(known, _trained_with(trained)) if known else 0,
         tuple(name for name in oracle.labels if name not in space.classes),
     )
 
@@ -187,6 +187,14 @@ def _real(run: Run, split: str | None, files: Sequence[str | Path]) -> list[Sort
     if any("label" not in row for row in raw):
         raise ValueError(f"the rows of {name} have no classes, so that texts of a class cannot be compared with them")
     return [Sorted(row["source"], row["label"]) for row in raw]
+
+
+def _trained_with(run: Run) -> list[str]:
+    """Texts that the run was trained with; none where its data is not there any more, and it is judged by other files."""
+    try:
+        return [row.text for row in texts_at(run, ["train"], LOOKED_AT)]
+    except (OSError, ValueError):
+        return []
 
 
 def _another(label: str, classes: Sequence[str], seed: int, row: int) -> str:

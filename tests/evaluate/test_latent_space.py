@@ -194,6 +194,8 @@ def test_collapse_is_named_everywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("weft.learning.loop.only", lambda *_: None)
     run.train(tmp_path / "run")
     said = "posterior collapse: 0 of 3 dimensions are active, and q(z|x) is 0.00 nats from the prior"
+    (point,) = LatentSpace().remarks({"active_units": 0, "latent_units": 4})
+    assert point.startswith("the latent space has collapsed: 0 of 4 dimensions are active;") and "beta" not in point
     assert capsys.readouterr().err.count(said) == 2  # the evaluation in training, and the last
     (row,) = [r for r in map(json.loads, (tmp_path / "run" / "log.jsonl").open()) if r.get("event") == "valid"]
     assert row["remarks"][0].startswith(said) and len(row["remarks"]) == 1
