@@ -436,7 +436,7 @@ def test_oracles_and_texts_from_files(home, tmp_path):
     assert sorted(sorted_) == sorted(ROWS)
     (tmp_path / "x=y.txt").write_text("a b\n")
     (tmp_path / "y.txt").write_text("c d\n")
-    assert read_sorted([f"a=b={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
+    assert read_sorted([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
     oracle, known = open_oracle([str(home / "texts.tsv")])
     assert known == TEXTS and oracle.labels == ("bad", "good")
     oracle.save(tmp_path / "oracle.json")
@@ -649,6 +649,7 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but it must be a number between"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "1e39"], "between -1,000,000 and 1,000,000"),
         (["latent", "{vae}", "map", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
+        (["latent", "{vae}", "map", "good={home}/good.txt", "valid"], "valid is a split of the run's data, which stands alone"),
         (["latent", "{vae}", "sample", "--beam", "2", "--top-k", "3"], "choose one of --beam and --temperature"),
         (["latent", "{vae}", "sample", "--label", "good"], "draws texts of no class"),
         (["latent", "{vae}", "guide", "--towards", "gone.txt", "--away", "gone.txt"], "there is no file gone.txt"),

@@ -387,8 +387,10 @@ def _is_scale(words: Sequence[str]) -> bool:
 
 def texts_at(run: Run, places: Sequence[str], most: int) -> list[Sorted]:
     """Texts with their classes, as far as these are known: of a file, of a split of the run's data, or of files named with their
-    class (CLASS=FILE); at equal distances."""
+    class (CLASS=FILE); not all, where they are more than wanted."""
     place = places[0]
+    if len(places) > 1 and (split := next((one for one in places if one in SPLITS and not Path(one).is_file()), None)):
+        raise ValueError(f"{split} is a split of the run's data, which stands alone: give it, or files")
     if len(places) > 1 or class_and_file(place) is not None:
         return evenly(read_sorted(places), most)
     if Path(place).is_file():

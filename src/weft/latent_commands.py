@@ -239,7 +239,7 @@ def draw_map(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture.")] = Path("latent.png"),
-    most: Annotated[int, typer.Option(help="At most so many texts, taken at equal distances.", min=2)] = 2000,
+    most: Annotated[int, typer.Option(help="At most so many texts, taken from all of them.", min=2)] = 2000,
     annotate: Annotated[int, typer.Option(help="At most so many are shown with their words.", min=0, max=100)] = 14,
     imports: Imports = None,
     as_json: AsJson = False,

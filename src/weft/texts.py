@@ -55,7 +55,7 @@ def class_and_file(place: str) -> tuple[str, str] | None:
         return None
     cuts = [("=".join(parts[:i]), "=".join(parts[i:])) for i in range(1, len(parts))]
     found = next((cut for cut in cuts if Path(cut[1]).is_file()), cuts[0])
-    return found if found[1] else None
+    return (found[0].strip(), found[1]) if found[1] else None
 
 
 def read_sorted(places: Sequence[str]) -> list[Sorted]:

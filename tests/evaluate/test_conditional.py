@@ -25,6 +25,7 @@ from weft.evaluate import (
     self_bleu,
     table,
 )
+from weft.evaluate.evenly import evenly
 
 THINGS = [f"{first}{second}" for first in ("food", "staff", "soup", "music", "room") for second in ("", "s", "y", "ling")]
 MARKS = {"+": ["good", "fine", "nice", "great"], "-": ["bad", "cold", "rude", "awful"]}
@@ -55,9 +56,9 @@ def test_each_figure_of_generation_is_that_of_its_function():
     assert (found.texts, found.bleu.texts, found.bleu.references) == (600, 500, 1000)
     assert (found.self_bleu.texts, found.self_bleu.references) == (500, 499)
     assert found.accuracy == ORACLE.accuracy(texts, WANTED) > 0.9
-    assert found.bleu == Pool([HELD[i * 1500 // 1000] for i in range(1000)]).bleu(texts[:500])
+    assert found.bleu == Pool(evenly(HELD, 1000)).bleu(texts[:500])
     assert found.self_bleu == self_bleu(texts[:500])
-    assert found.real_self_bleu == self_bleu([HELD[i * 1500 // 500] for i in range(500)])
+    assert found.real_self_bleu == self_bleu(evenly(HELD, 500))
     assert found.g_score == g_score(found.accuracy, found.bleu.score) > 10
     assert found.distinct_1 == distinct_ngrams(texts[:500], 1) and found.distinct_2 == distinct_ngrams(texts[:500], 2)
     assert found.repetition == repetition_rate(texts[:500])

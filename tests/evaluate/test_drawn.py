@@ -69,8 +69,8 @@ def test_collapse_is_named(trained):
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 
-def test_some_of_the_texts_are_taken_at_equal_distances():
-    texts = ["so good", "very bad", "so good", "quite fine"]
+def test_some_of_the_texts_are_taken_from_all_of_them():
+    texts = ["so good", "very bad", "quite fine", "so good"]
     assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
 
 

@@ -17,6 +17,7 @@ from weft.batch import collate
 from weft.check import check
 from weft.evaluate import BLEU, Evaluation, LatentSpace
 from weft.evaluate.evaluation import Some
+from weft.evaluate.evenly import evenly
 from weft.files import read_json
 from weft.generate import Greedy
 from weft.keys import normal
@@ -61,6 +62,16 @@ def recipe(folder, beta="{type: steady, top: 0}", steps=4, **changes):
         text = text.replace(old, new)
     (folder / "recipe.yaml").write_text(text)
     return read_run(folder / "recipe.yaml")
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 10])
+@pytest.mark.parametrize(("rows", "most"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
+def test_evenly_takes_all_kinds_whether_they_follow_each_other_or_take_turns(rows, most, period):
+    taken = evenly(range(rows), most)
+    assert len(taken) == most and taken == sorted(set(taken)) and taken[0] == 0
+    assert all(part * rows // most <= row < (part + 1) * rows // most for part, row in enumerate(taken)), "one from each part"
+    shares = [sum(row % period == kind for row in taken) / most for kind in range(period)]
+    assert most < 100 or max(shares) < 1.2 / period
 
 
 def test_some_rows_are_of_all_classes(trained):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.evaluate import BleuScore, Pool, PoolBLEU, SelfBLEU, bootstrap, corpus_bleu, g_score, paired, self_bleu
+from weft.evaluate.evenly import evenly
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=8).map(" ".join)
 SOME = st.lists(WORDS, min_size=1, max_size=6)
@@ -181,7 +182,7 @@ def test_pool_bleu_is_that_of_the_pool_with_its_numbers():
     assert found == {"pool_bleu": expected.score, "pool_texts": 4, "pool_references": 4}
     few = PoolBLEU(order=2, references=2).compute(WROTE, ROWS)
     assert few["pool_references"] == 2
-    assert few["pool_bleu"] == Pool([ROWS[0]["target"], ROWS[2]["target"]], order=2).bleu(WROTE).score
+    assert few["pool_bleu"] == Pool([ROWS[0]["target"], ROWS[3]["target"]], order=2).bleu(WROTE).score
     assert PoolBLEU(order=2, references=0).compute(WROTE, ROWS) == found
     assert "BLEU-2" in PoolBLEU(order=2).signature() and "references:1000" in PoolBLEU(order=2).signature()
 
@@ -201,7 +202,9 @@ def test_self_bleu_as_a_metric_has_no_interval():
     texts = ["a b", "b a", "c d", "d c"]
     rows = [{"target": "-"}] * 4
     assert SelfBLEU(order=1).compute(texts, rows) == {"self_bleu": 100.0}
-    assert SelfBLEU(order=1, most=3).compute(texts, rows)["self_bleu"] == pytest.approx(self_bleu(texts[:3], order=1).score)
+    assert SelfBLEU(order=1, most=3).compute(texts, rows)["self_bleu"] == pytest.approx(
+        self_bleu(evenly(texts, 3), order=1).score
+    )
     assert "texts:3" in SelfBLEU(most=3).signature() and "texts:all" in SelfBLEU(most=0).signature()
     assert bootstrap(SelfBLEU(), texts, rows) == {}
     with pytest.raises(ValueError, match=r"SelfBLEU is about a set of texts.*use randomisation"):

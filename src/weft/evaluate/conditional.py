@@ -103,7 +103,7 @@ def judge_generation(
     Args:
         texts: What was written.
         wanted_labels: The class that each text should have.
-        references: Real texts that no model was trained with, taken at equal distances where there are more than wanted.
+        references: Real texts that no model was trained with, taken from all of them where there are more than wanted.
         oracle: A classifier trained on real texts alone, others than the references.
         model: A language model that did not write the texts, for their perplexity.
         most_texts: How many texts the BLEUs are of.

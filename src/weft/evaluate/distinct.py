@@ -67,7 +67,7 @@ class Distinct(Metric):
     Li et al. 2016, https://arxiv.org/abs/1510.03055
 
     Args:
-        most: Only so many texts, taken at equal distances; 0 = all.
+        most: Only so many texts, taken from all of them; 0 = all.
 
     Example:
         >>> Distinct().compute(["so good", "so bad"], [{}, {}])

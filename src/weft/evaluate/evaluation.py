@@ -74,7 +74,7 @@ class Evaluation:
         metrics: Figures besides the loss.
         search: How texts are generated for the metrics that compare texts.
         split: The part of the data used during training.
-        rows: Only so many rows during training, at equal distances; 0 = all.
+        rows: Only so many rows during training, from all of them; 0 = all.
         best: The figure that decides which weights are best.
         batch: Tokens per batch.
 
@@ -206,7 +206,7 @@ def _label(field: Field, number: int) -> str:
 
 
 class Some:
-    """So many rows of a dataset at equal distances: files come class by class, and the first rows would all be of one."""
+    """So many rows of a dataset, from all of it: files come class by class, and the first rows would all be of one."""
 
     def __init__(self, dataset: Dataset, rows: int):
         self.dataset, self.rows = dataset, evenly(range(len(dataset)), rows)

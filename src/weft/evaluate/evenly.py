@@ -1,4 +1,4 @@
-"""Some of many, from the first to the last: files come class by class, and the first rows would all be of one."""
+"""Some of many rows, of all kinds that there are: whether kinds follow each other, as in files by class, or take turns."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 def evenly(rows: Sequence[T], most: int) -> list[T]:
-    """At most so many of the rows, taken at equal distances; 0 = all.
+    """At most so many of the rows, one from each of so many equal parts; 0 = all.
 
-    >>> evenly(["a", "b", "c", "d"], 2)
-    ['a', 'c']
+    Where in its part it stands goes by the golden ratio, so that what repeats in the rows does not fall in step with it.
+
+    >>> evenly("abcdefgh", 4)
+    ['a', 'd', 'e', 'h']
     """
     if not most or len(rows) <= most:
         return list(rows)
-    return [rows[row * len(rows) // most] for row in range(most)]
+    edges = [part * len(rows) // most for part in range(most + 1)]
+    return [rows[edges[part] + int(part * _GOLDEN % 1 * (edges[part + 1] - edges[part]))] for part in range(most)]

@@ -27,7 +27,7 @@ class PoolBLEU(Metric):
     Args:
         field: Column of the raw row with the reference.
         order: The longest n-grams.
-        references: At most so many different references, taken at equal distances; 0 = all.
+        references: At most so many different references, taken from all of them; 0 = all.
 
     Example:
         >>> rows = [{"target": "the food was good"}, {"target": "the staff was rude"}]
@@ -87,7 +87,7 @@ class SelfBLEU(Metric):
 
     Args:
         order: The longest n-grams.
-        most: Only so many texts, taken at equal distances; 0 = all.
+        most: Only so many texts, taken from all of them; 0 = all.
 
     Example:
         >>> SelfBLEU(order=1).compute(["so good", "so bad"], [{}, {}])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1000
-"""Rows whose probabilities are asked for once more, at equal distances."""
+"""Rows whose probabilities are asked for once more, from all of them."""
 
 
 def has_classes(run: Run, judged: Judged) -> bool:
