@@ -7,7 +7,7 @@ the states of a plain encoder.
 
 For each number of labels, so many training texts are drawn, equally many of each class, with another seed each time; accuracy on
 the texts held out, mean and standard deviation over the seeds and the runs. All see the same texts. Nothing else is learned.
-The plain encoder is the reader of the arm, trained by masked tokens on half as many sentences of the same texts, with no latent space.
+The plain encoder is the reader of the arm, trained by masked tokens on as many sentences of the same texts, with no latent space.
 Without a run, arms that are missing are trained first, and accuracies are kept in benchmarks/results.
 """
 
@@ -38,9 +38,9 @@ from weft.slots import Dataset, Encodes, Latent
 USED = "schedule, 0.5 nats free"
 PLAIN = (
     *("data.words=[4, 12]", "data.tokenizer={type: word, size: 3000, at: spaces}", "structure.encoder.layers=2"),
-    *("learning.steps=4000", "learning.batch=500", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
+    *("learning.steps=4000", "learning.batch=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
 )
-"""What makes the first stage of cara-pretrained an encoder like the reader of optimus: its data, its size, half as many sentences."""
+"""What makes the first stage of cara-pretrained an encoder like the reader of optimus: its data, its size, as many sentences."""
 LABELS = (10, 30, 100, 300, 1000)
 MOST_TEST = 2000
 _ROWS = 256
