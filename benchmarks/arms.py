@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import record, recorded
-from weft.files import read_json
+from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.run import read_run
+from weft.training.run import read_run
 
 PLACE = Path("runs/arms")
 LSTM = (

@@ -20,9 +20,9 @@ from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
-from weft.files import read_json
+from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.run import load
+from weft.training.run import load
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")

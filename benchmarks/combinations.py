@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import PLACES, Batch, Clock, Field, Info, collate
 from weft.blocks import ClassifierHead, Concat, First, LatentEmbedding, LatentSlot, Mean
-from weft.build import Plan, build_network
-from weft.catalog import CATALOG, name_of
-from weft.check import check
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Data, Decoder, Encoder, Objective, Pooler
+from weft.core.example import PLACES
+from weft.core.fields import Field, Info
+from weft.core.registry import CATALOG, name_of
 from weft.learning import Gradient
 from weft.models import (
     Chooser,
@@ -51,8 +52,9 @@ from weft.objectives import (
     Tagging,
     Weighted,
 )
-from weft.run import Run
-from weft.slots import Data, Decoder, Encoder, Objective, Pooler
+from weft.training.build import Plan, build_network
+from weft.training.dry_run import check
+from weft.training.run import Run
 
 DIM, STEPS = 8, 30
 _TEXT = partial(Field, vocab=16, length=6, spare=4)

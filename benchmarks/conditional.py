@@ -28,10 +28,12 @@ from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
-from weft.evaluate import KneserNey, Oracle, Pool, Written, constant, copied, drawn, judge_generation, judge_transfer, retrieved
-from weft.files import read_json
+from weft.core.io import read_json
+from weft.evaluate import KneserNey, Pool
 from weft.recipe import RecipeError
-from weft.transfer import judge_run
+from weft.systems.latent_text.evaluate import Oracle, Written, constant, copied, judge_generation, judge_transfer, retrieved
+from weft.systems.latent_text.evaluate import samples as drawn
+from weft.systems.latent_text.transfer import judge_run
 
 SEEDS = (1, 2, 3)
 CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}

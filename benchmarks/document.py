@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.files import write_text
+from weft.core.io import write_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "figures.md"
 IMAGES = PAGE.parent / "images"

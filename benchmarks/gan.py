@@ -15,10 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
-from weft.catalog import block
-from weft.choices import Count, Natural, Width
-from weft.slots import Codec, Corpus, Data, Objective, Structure, Tell, Tokenizer
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Codec, Corpus, Data, Objective, Structure, Tell, Tokenizer
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Count, Natural, Width
+from weft.core.registry import block
 
 
 class Points:

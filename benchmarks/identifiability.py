@@ -21,16 +21,18 @@ import torch
 
 from benchmarks.document import PAGE, show
 from benchmarks.results import spread
-from weft.batch import Example, Field, Info, Special, pad
 from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max, RMSNorm
-from weft.catalog import block
+from weft.core.batch import pad
+from weft.core.contracts import Codec, Corpus, Data, Tell, Tokenizer
+from weft.core.example import Example
+from weft.core.fields import Field, Info, Special
+from weft.core.registry import block
+from weft.core.seq import Seq
 from weft.learning import Adam, Gradient, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder
 from weft.objectives import Steady
-from weft.run import Run
-from weft.seq import Seq
-from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
-from weft.systems.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+from weft.systems.latent_text.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+from weft.training.run import Run
 
 DISHES = ["pizza", "pasta", "soup", "salad", "sushi", "curry", "steak", "toast"]
 WORDS = {"good": ["great", "lovely", "superb", "tasty"], "bad": ["awful", "bland", "stale", "cold"]}

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from weft.files import read_lines
+from weft.core.io import read_lines
 from weft.learning import digest
 
 ROOT = Path(__file__).parent.parent

@@ -16,8 +16,8 @@ from pathlib import Path
 from sklearn.metrics import accuracy_score, f1_score
 
 from benchmarks.arms import FROZEN, HALF, PLACE, Arm, done, only, run
-from weft.choices import find_file
-from weft.files import read_lines, write_text
+from weft.core.io import read_lines, write_text
+from weft.core.options import find_file
 from weft.recipe import RecipeError
 
 FOLDS = 3

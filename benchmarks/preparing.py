@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Example, Field, Info
 from weft.blocks import ClassifierHead, First, Transformer, TransformerDecoder
-from weft.catalog import CATALOG
+from weft.core.batch import Clock
+from weft.core.contracts import Hiding, Noise, Pairing
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.registry import CATALOG
 from weft.data.feed import Feed
 from weft.models import LanguageModel, Seq2Seq, TextEncoder
 from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedToken
-from weft.slots import Hiding, Noise, Pairing
 
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
 INFO = Info({"text": Field("text", VOCAB, length=256, spare=100, stops=tuple(range(7, 7 + STOPS)))})

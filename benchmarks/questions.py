@@ -2,7 +2,7 @@
 
     python -m benchmarks.questions runs/answer-1 [SPLIT]
 
-Overlap: ``weft.evaluate.overlap``, the best sentence and the best span. Both sides get SQuAD's exact match and F1.
+Overlap: ``weft.evaluate.word_overlap``, the best sentence and the best span. Both sides get SQuAD's exact match and F1.
 """
 
 from __future__ import annotations

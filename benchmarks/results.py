@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.files import read_json, write_text
+from weft.core.io import read_json, write_text
 
 PLACE = Path(__file__).parent / "results"
 

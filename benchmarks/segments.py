@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression
 
 import weft
 from benchmarks.arms import Arm, done, run
-from weft.batch import collate
-from weft.objectives.pairing import NextSentence, SentenceOrder
-from weft.slots import Pairing, Related
+from weft.core.batch import collate
+from weft.core.contracts import Pairing, Related
+from weft.objectives.segment_pairs import NextSentence, SentenceOrder
 
 PAIRINGS: dict[str, Pairing] = {"next-sentence": NextSentence(), "sentence-order": SentenceOrder()}
 PAIRS = {"train": 20_000, "valid": 2_000}

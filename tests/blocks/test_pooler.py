@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weft.blocks import ByPlace, Concat, First, Last, Max, Mean
-from weft.seq import Seq
+from weft.core.seq import Seq
 
 BY_HAND = {First: lambda r: r[0], Last: lambda r: r[-1], Mean: lambda r: r.mean(0), Max: lambda r: r.max(0).values}
 MASK = torch.tensor(

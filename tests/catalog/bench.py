@@ -22,16 +22,18 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft import slots
-from weft.batch import PLACES, Batch, Clock, Field, Info, collate
 from weft.blocks import ClassifierHead, SharedToken
-from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
-from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
-from weft.masks import Causal, Full, Mask, Prefix, Window
+from weft.core import contracts as slots
+from weft.core.batch import Batch, Clock, collate
+from weft.core.example import PLACES
+from weft.core.fields import Field, Info
+from weft.core.masks import Causal, Full, Mask, Prefix, Window
+from weft.core.options import Count, Dropout, Heads, Layers, Natural, Width
+from weft.core.registry import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
+from weft.core.seq import Memory, Seq
 from weft.models import TextEncoder
-from weft.seq import Memory, Seq
-from weft.systems.cara import Contests, Listens
-from weft.systems.latent_gan import Draws
+from weft.systems.latent_text.cara import Contests, Listens
+from weft.systems.latent_text.optimus.latent_gan import Draws
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -173,7 +175,8 @@ def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
 @functools.cache
 def published() -> str:
     """The folder of a tiny BERT in the published layout."""
-    from weft.models import bert, save
+    from weft.models import bert
+    from weft.pretrained import save
 
     structure = bert(**{name: value for name, value in TINY.items() if name in choices(bert)})
     folder = tempfile.mkdtemp()

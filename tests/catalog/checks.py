@@ -28,12 +28,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Info, Instance, Marked, Picks, Several
-from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
-from weft.masks import Causal, Full, Mask
-from weft.models.text_vae import TextVAE
-from weft.seq import Memory, Seq
-from weft.slots import (
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import (
     Activation,
     Attention,
     Chooses,
@@ -59,6 +55,12 @@ from weft.slots import (
     Tags,
     Transform,
 )
+from weft.core.example import Marked, Picks, Several
+from weft.core.fields import Info
+from weft.core.masks import Causal, Full, Mask
+from weft.core.registry import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
+from weft.core.seq import Memory, Seq
+from weft.models.text_vae import TextVAE
 
 from .bench import (
     DIM,
@@ -590,7 +592,7 @@ def check_attention_chunks(factory: Any) -> None:
 @torch.no_grad()
 def check_attention_maps(factory: Any) -> None:
     """Recording changes nothing; the recorded maps are distributions over real keys, and explain the output."""
-    attend = _module("weft.blocks.attend")
+    attend = _module("weft.blocks.attention.attend")
     for case in cases(factory):
         module = case.build(dtype=torch.float64)
         query = Seq(normal(3, 4, DIM, seed=44, dtype=torch.float64))

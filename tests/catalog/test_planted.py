@@ -16,15 +16,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
-from weft.blocks.attend import allowed as allowed_by
-from weft.blocks.attend import attend
-from weft.blocks.patch import Patch
-from weft.catalog import Build, block, unregister
-from weft.choices import Heads, Positive, Share
-from weft.masks import Causal, Full, Mask
-from weft.seq import KV, Decoded, Memory, Seq
-from weft.slots import Activation, FeedForward, LayerOutput, Norm, Structure
+from weft.blocks.attention.attend import allowed as allowed_by
+from weft.blocks.attention.attend import attend
+from weft.blocks.embedding.patch import Patch
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Activation, FeedForward, LayerOutput, Norm, Structure
+from weft.core.example import Example, Picks
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Heads, Positive, Share
+from weft.core.registry import Build, block, unregister
+from weft.core.seq import KV, Decoded, Memory, Seq
 
 from . import checks
 from .bench import DIM

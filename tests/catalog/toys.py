@@ -12,11 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
-from weft.choices import Dropout, Layers, Share, Width
-from weft.masks import Causal, Full, Mask
-from weft.seq import KV, Decoded, Memory, Seq
-from weft.slots import (
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import (
     CHOICE,
     Activation,
     Attention,
@@ -41,6 +38,12 @@ from weft.slots import (
     Structure,
     Tags,
 )
+from weft.core.example import Example, Picks
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Dropout, Layers, Share, Width
+from weft.core.seq import KV, Decoded, Memory, Seq
 
 from .bench import DIM, Table
 

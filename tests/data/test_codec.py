@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from weft.batch import Several
+from weft.core.contracts import Data
+from weft.core.example import Several
 from weft.data import Character, Dates, LabelledText, MultipleChoice, ParallelText, PlainText, Word, load_codec, save_codec
-from weft.slots import Data
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Field, Info, Marked, Picks, Special
+from weft.core.contracts import Codec, Tokenizer
+from weft.core.example import Marked, Picks
+from weft.core.fields import Field, Info, Special
 from weft.data import BPE, Word, example_of
 from weft.data.encoding import BadCell, assemble, columns_from, cut, encode, rows_of, shorten, split
-from weft.slots import Codec, Tokenizer
 
 WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score
 
-from weft.batch import Field, Info
+from weft.core.fields import Field, Info
 from weft.evaluate import EntityF1, TagAccuracy
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import Clock, Field, Info, collate
 from weft.blocks import Mean, Sinusoidal, Sum, Token, Transformer, TransformerDecoder
+from weft.core.batch import Clock, collate
+from weft.core.fields import Field, Info
 from weft.learning import Step
-from weft.learning import active as active_module
+from weft.learning import active_phase as active_module
 from weft.models import Classifier, LanguageModel, Seq2Seq
 from weft.objectives import Classification, NextToken
 

@@ -16,19 +16,21 @@ from benchmarks.gan import GAN, Fool, Judge, Ring
 from safetensors.torch import load_file
 from torch import nn
 
-from weft.batch import Batch, Clock, Info, Loss, Term
 from weft.blocks import LSTM, AttentionLSTM
-from weft.catalog import block, unregister
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Objective, Structure
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.registry import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
 from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import NextToken, Ramp
-from weft.run import Run, load
-from weft.slots import Objective, Structure
-from weft.stage import Stage
-from weft.train import Training, train
+from weft.training.run import Run, load
+from weft.training.stages import Stage
+from weft.training.trainer import Training, train
 
 
 class Quiet:
@@ -669,7 +671,7 @@ def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
 
 
 def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
-    from weft.run import read_run
+    from weft.training.run import read_run
 
     small_run(precision="bf16").train(tmp_path / "first", quiet=True)
     train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")

@@ -21,11 +21,14 @@ import torch
 from tests.commands import FORKS
 from torch import nn
 
-from weft.batch import Batch, Clock, Info, Loss, Term
 from weft.blocks import LSTM, AttentionLSTM
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Objective, Structure
+from weft.core.fields import Info
+from weft.core.io import read_json, read_lines
+from weft.core.loss import Loss, Term
 from weft.data import Dates
 from weft.evaluate import Evaluation
-from weft.files import read_json, read_lines
 from weft.generate import Greedy
 from weft.learning import (
     DDP,
@@ -46,9 +49,8 @@ from weft.learning import (
 from weft.learning.checkpoint import load
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
-from weft.run import Run
-from weft.slots import Objective, Structure
-from weft.train import Training
+from weft.training.run import Run
+from weft.training.trainer import Training
 
 ROOT = Path(__file__).parent.parent.parent
 

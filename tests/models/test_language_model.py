@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 import torch
 
-from weft.batch import Field, Info
 from weft.blocks import AttentionLSTM, GRUDecoder, Last, LSTMDecoder, TransformerDecoder
+from weft.core.contracts import Classifies, Continues, Decodes
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.models import LanguageModel
-from weft.seq import Seq
-from weft.slots import Classifies, Continues, Decodes
 
 TEXT, LABEL = Field("text", 13), Field("label", 3, kind="label")
 BOTH = Info({"text": TEXT, "label": LABEL})

@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from weft.batch import Batch, Clock, Field, Info, collate
 from weft.blocks import GRU, GRUDecoder, LatentByPlace, LatentEmbedding, LatentSlot, Learned, Sum, Token, TransformerDecoder
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Posterior
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.generate import Beam, Greedy
-from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2, save
+from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
 from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
-from weft.seq import Seq
-from weft.slots import Posterior
+from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 INFO = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
@@ -260,7 +262,7 @@ def test_what_reads_and_what_writes():
 
 def test_parts_begin_with_their_weights(tmp_path):
     """The writer from a published folder, the reader from random numbers."""
-    from weft.models.pretrained import begin
+    from weft.pretrained.weights import begin
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Field, Info, Special
+from weft.core.fields import Field, Info, Special
 from weft.objectives import (
     Chained,
     Denoising,
@@ -375,7 +375,7 @@ def test_static_places_depend_on_the_seed() -> None:
 
 def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
-    from weft.batch import pack_pieces
+    from weft.core.fields import pack_pieces
 
     return Field("text", VOCAB, pieces=pack_pieces([i >= 100 for i in range(VOCAB)]))
 
@@ -477,7 +477,7 @@ def test_sentence_order_swaps_half() -> None:
 
 
 def test_a_pairing_makes_two_segments_with_marks() -> None:
-    from weft.batch import Frame
+    from weft.core.fields import Frame
 
     field = Field("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
     objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask=0.0, other=0.0)
@@ -552,8 +552,8 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
     """No gradient goes from the second loss into the generator, and replaced places are those that differ."""
     import torch
 
-    from weft.batch import Clock, collate
     from weft.blocks import ClassifierHead
+    from weft.core.batch import Clock, collate
     from weft.models import TextEncoder
 
     torch.manual_seed(0)
@@ -575,7 +575,7 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
 def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_does() -> None:
     import torch
 
-    from weft.batch import Clock, collate
+    from weft.core.batch import Clock, collate
     from weft.models import electra
 
     torch.manual_seed(0)
@@ -592,8 +592,8 @@ def test_the_judge_is_high_where_a_token_was_replaced() -> None:
     """Most tokens are as they were: saying so of all of them costs little, and the contrary costs much."""
     import torch
 
-    from weft.batch import Clock, collate
     from weft.blocks import ClassifierHead
+    from weft.core.batch import Clock, collate
     from weft.models import TextEncoder
 
     info = Info({"text": Field("text", 60)})

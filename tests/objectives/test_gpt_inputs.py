@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import PLACES, Batch, Clock, Field, Frame, Info, Marked, Several, Special, collate
+from weft.core.batch import Batch, Clock, collate
+from weft.core.example import PLACES, Marked, Several
+from weft.core.fields import Field, Frame, Info, Special
+from weft.core.seq import Seq
 from weft.models import LanguageModel, Seq2Seq, gpt
 from weft.objectives import Choice, Classification, NextToken, Ordinal, Regression, Weighted
-from weft.objectives.given import Given
-from weft.seq import Seq
+from weft.objectives.inputs import Given
 
 VOCAB, DIM = 30, 16
 BOS, END, BETWEEN = Special.bos, Special.eos, Special.sep

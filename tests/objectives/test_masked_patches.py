@@ -13,7 +13,6 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file
 
-from weft.batch import Batch, Clock, Field, Info, collate
 from weft.blocks import (
     GELU,
     LayerNorm,
@@ -25,9 +24,11 @@ from weft.blocks import (
     TransformerLayer,
     patchify,
 )
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Sees
+from weft.core.fields import Field, Info
 from weft.models import ImageEncoder, vit
 from weft.objectives import MaskedPatches
-from weft.slots import Sees
 
 INFO = Info({"image": Field("image", 2, kind="image", length=12)}, "image")
 

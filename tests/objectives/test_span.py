@@ -11,13 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.batch import Clock, Field, Frame, Info, Passage, collate
 from weft.blocks import Ordered
+from weft.core.batch import Clock, collate
+from weft.core.contracts import Encodes, Points
+from weft.core.fields import Field, Frame, Info
+from weft.core.outputs import Passage
 from weft.generate import Greedy
 from weft.models import SpanReader, bert
 from weft.objectives import SpanAnswer
 from weft.objectives.span import Scores
-from weft.slots import Encodes, Points
 
 ANSWER = Field("answer", 2, kind="span", space="context")
 

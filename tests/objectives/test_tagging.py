@@ -10,13 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from weft.batch import Clock, Field, Info, Marked, Picks, collate
 from weft.blocks import CNN, CRF, LSTM, BagOfWords, Spelled, Sum, Transformer
+from weft.core.batch import Clock, collate
+from weft.core.contracts import Embeds, Encodes, Tags
+from weft.core.example import Marked, Picks
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.generate import Greedy
 from weft.models import Classifier, Tagger
 from weft.objectives import EncoderLM, Tagging, Weighted
-from weft.seq import Seq
-from weft.slots import Embeds, Encodes, Tags
 
 TAGS = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
 INFO = Info({"text": Field("text", 20, words=True), "tags": TAGS})

@@ -11,10 +11,11 @@ import torch
 import transformers as hf
 
 import weft
-from weft.batch import Clock, Field, Frame, Info, collate
-from weft.convert import to_run
+from weft.core.batch import Clock, collate
+from weft.core.fields import Field, Frame, Info
 from weft.data import example_of
 from weft.generate import Greedy
+from weft.inference.convert import to_run
 from weft.models import SpanReader
 from weft.objectives import SpanAnswer, span
 from weft.objectives.span import window_begins

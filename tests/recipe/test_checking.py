@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.check import check
+from weft.cli.report import print_catalog, print_reports, slow_starts
+from weft.core.contracts import Metric
 from weft.evaluate import Evaluation
 from weft.objectives import NextToken
 from weft.recipe import RecipeError
-from weft.report import print_catalog, print_reports, slow_starts
-from weft.slots import Metric
+from weft.training.dry_run import check
 
 LIGHT = ["structure.encoder=bag-of-words", "structure.decoder={type: transformer, layers: 1}"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from benchmarks.mutations import BROAD, mutants, recipes
-from compositions import runs
+from tests.recipe.compositions import runs
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
-from weft.catalog import CATALOG, choices, spoken
+from weft.core.registry import CATALOG, choices, spoken
 from weft.recipe import RecipeError, parse
 from weft.recipe.schema import schema
-from weft.run import Run, read_run, read_run_text, shipped_recipes
+from weft.training.run import Run, read_run, read_run_text, shipped_recipes
 
 STRUCTURAL = [
     "text for a number",

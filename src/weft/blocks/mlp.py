@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
-from weft.catalog import Build, block
-from weft.choices import Dropout, Width
-from weft.slots import Activation, Standardizer, Transform
+from weft.core.contracts import Activation, Standardizer, Transform
+from weft.core.options import Dropout, Width
+from weft.core.registry import Build, block
 
 
 @block("mlp")

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.catalog import block
-from weft.choices import Positive, Share
-from weft.slots import Norm, Standardizer
+from weft.core.contracts import Norm, Standardizer
+from weft.core.options import Positive, Share
+from weft.core.registry import block
 
 
 @block("layer-norm")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.linear import Linear
-from weft.catalog import Build, block
-from weft.choices import Count
-from weft.seq import Seq
-from weft.slots import Pooler, Transform
+from weft.core.contracts import Pooler, Transform
+from weft.core.options import Count
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("first")

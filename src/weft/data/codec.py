@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from weft.batch import Field, Frame, Info, Special
-from weft.data.published import Published
-from weft.slots import Codec, Data
+from weft.core.contracts import Codec, Data
+from weft.core.fields import Field, Frame, Info, Special
+from weft.data.tokenizers.pretrained import Published
 
 FORMAT = 1
 """Version of fields.json."""

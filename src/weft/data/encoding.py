@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Field, Info, Marked, Picks, Several
-from weft.data.image import read_image
-from weft.data.lists import Lists
-from weft.data.recall import Recall
-from weft.slots import Codec, Tokenizer
+from weft.core.contracts import Codec, Tokenizer
+from weft.core.example import Marked, Picks, Several
+from weft.core.fields import Field, Info
+from weft.data.ragged_array import Lists
+from weft.data.sources.image import read_image
+from weft.data.tokenizers.word_cache import Recall
 
 START = "start"
 """The cell that says at which character of the text the answer of a span begins; of several answers, with tabs between them."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from weft.slots import Metric
+from weft.core.contracts import Metric
 
 Rows = Sequence[dict[str, str]]
 _SLOW_SAMPLES = 200

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Info
-from weft.catalog import block
+from weft.core.contracts import Metric
+from weft.core.fields import Info
+from weft.core.registry import block
+from weft.data.tag_schemes import Scheme, Span, entities
 from weft.evaluate.reference import against, f1
-from weft.slots import Metric
-from weft.tags import Scheme, Span, entities
 
 
 @block("entity-f1")

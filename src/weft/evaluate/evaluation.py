@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Field, Filled, Hypothesis, Passage
-from weft.catalog import Build, block, name_of, slot
-from weft.choices import Count, Natural
+from weft.core.batch import Clock
+from weft.core.contracts import Codec, Dataset, Metric, Objective, Search, Subject
+from weft.core.fields import Field
+from weft.core.options import Count, Natural
+from weft.core.outputs import Filled, Hypothesis, Passage
+from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
-from weft.evaluate.evenly import evenly
+from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
-from weft.slots import Codec, Dataset, Metric, Objective, Search, Subject
 
 _SMALLER_IS_BETTER = (
     "loss",

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Instance, Picks, between, collate, ids_of
+from weft.core.batch import Clock, Instance, collate
+from weft.core.contracts import Continues
+from weft.core.example import Picks, between, ids_of
 from weft.data import example_of
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
-from weft.generate.front import positions
+from weft.generate.frontier import positions
 from weft.objectives.next_token import NextToken
-from weft.slots import Continues
 
 if TYPE_CHECKING:
-    from weft.run import Run
+    from weft.training.run import Run
 
 _TOKENS = 8000
 

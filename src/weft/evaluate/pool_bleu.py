@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
-from weft.choices import Count, Natural
-from weft.evaluate.evenly import evenly
+from weft.core.contracts import Metric
+from weft.core.options import Count, Natural
+from weft.core.registry import block
 from weft.evaluate.ngrams import Pool, self_bleu
 from weft.evaluate.reference import against
-from weft.slots import Metric
+from weft.evaluate.subsample import evenly
 
 
 @block("pool-bleu")

@@ -6,13 +6,13 @@ from functools import partial
 
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import Patch, Transformer
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Encodes, Pooler, Sees, Structure
+from weft.core.contracts import Embedder, Encoder, Encodes, Pooler, Sees, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("image-encoder")

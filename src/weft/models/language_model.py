@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.seq import Seq
-from weft.slots import CHOICE, Chooses, Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
+from weft.core.contracts import CHOICE, Chooses, Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
+from weft.core.fields import Info
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("language-model")

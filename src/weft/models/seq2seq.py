@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from weft.batch import Batch, Info
 from weft.blocks import LSTM, AttentionLSTM, Mean, Sum, Tied
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Memory, Seq
-from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Restores, Structure
+from weft.core.batch import Batch
+from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Restores, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq")

@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import ClassifierHead, Last, Mean, Sum, Transformer, TransformerDecoder
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Memory, Seq
-from weft.slots import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.contracts import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq-classifier")

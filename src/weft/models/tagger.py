@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.batch import Info
 from weft.blocks import LSTM, ClassifierHead, Sum
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import Chain, Embedder, Embeds, Encoder, Encodes, Head, Structure, Tags
+from weft.core.contracts import Chain, Embedder, Embeds, Encoder, Encodes, Head, Structure, Tags
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("tagger")

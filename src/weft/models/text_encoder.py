@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.batch import Field, Info
 from weft.blocks import Sum, Tied, Transformer
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import REPLACED, Embedder, Embeds, Encoder, Encodes, Fills, Head, Judges, Pooler, Relates, Structure
+from weft.core.contracts import REPLACED, Embedder, Embeds, Encoder, Encodes, Fills, Head, Judges, Pooler, Relates, Structure
+from weft.core.fields import Field, Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("text-encoder")

@@ -9,16 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Info
 from weft.blocks import LatentEmbedding, LatentSlot, Linear, Mean
-from weft.catalog import Build, block
-from weft.choices import Natural, Place, Width
-from weft.masks import Full, Mask
-from weft.models.language_model import LanguageModel
-from weft.models.latent_writer import LatentWriter, Writes
-from weft.models.text_encoder import TextEncoder
-from weft.seq import Memory, Seq
-from weft.slots import (
+from weft.core.batch import Batch
+from weft.core.contracts import (
     Classifies,
     Decodes,
     Encodes,
@@ -30,6 +23,14 @@ from weft.slots import (
     Structure,
     Variational,
 )
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Natural, Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
+from weft.models.language_model import LanguageModel
+from weft.models.latent_decoder import LatentWriter, Writes
+from weft.models.text_encoder import TextEncoder
 
 BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, ids_of
-from weft.catalog import Build, block
-from weft.choices import Share
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Noise, Objective, Restores, require
+from weft.core.example import Example, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import Build, block
 from weft.objectives.next_token import next_tokens
-from weft.objectives.noises import RandomSpans, ordinary_places
-from weft.slots import Noise, Objective, Restores, require
+from weft.objectives.noise import RandomSpans, ordinary_places
 
 
 @block("denoising")

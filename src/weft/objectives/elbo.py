@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
-from weft.catalog import Build, block
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.registry import Build, block
 from weft.objectives.annealing import Ramp
 from weft.objectives.free_bits import Floor
 from weft.objectives.next_token import next_tokens
-from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
 
 Noise = Literal["read", "unit", "none"]
 

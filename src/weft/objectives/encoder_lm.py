@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
 from weft.blocks import Untied
-from weft.catalog import Build, block
-from weft.choices import Vocab
-from weft.masks import Causal
-from weft.slots import Encodes, Head, Objective
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Encodes, Head, Objective
+from weft.core.example import Example, Picks, between, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal
+from weft.core.options import Vocab
+from weft.core.registry import Build, block
 
 
 @block("encoder-lm")

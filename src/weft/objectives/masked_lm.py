@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Batch, Clock, Example, Filled, Info, Instance, Loss, Marked, Picks, Term, ids_of
-from weft.catalog import Build, block
-from weft.choices import Share
-from weft.keys import key
-from weft.objectives.given import Given
-from weft.objectives.hiding import Tokens
-from weft.slots import Fills, Hiding, Objective, Pairing, Relates, Search, require
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Fills, Hiding, Objective, Pairing, Relates, Search, require
+from weft.core.example import Example, Marked, Picks, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import Share
+from weft.core.outputs import Filled
+from weft.core.registry import Build, block
+from weft.core.seeding import key
+from weft.objectives.inputs import Given
+from weft.objectives.masking import Tokens
 
 
 @block("masked-lm")

@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
 from weft.blocks import Learned, Linear, Transformer, patches_in, patchify, unpatchify
-from weft.catalog import Build, block
-from weft.choices import Count, Share, Width
-from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Objective, Sees
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Embedder, Encoder, Objective, Sees
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Count, Share, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 EPS = 1e-6
 """Added to the variance of a patch."""

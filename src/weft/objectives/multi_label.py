@@ -7,11 +7,14 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.given import Given
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.inputs import Given
 
 
 @block("multi-label")

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between, ids_of
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.given import Whole
-from weft.slots import Continues, Decodes, Objective, Search, require
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Continues, Decodes, Objective, Search, require
+from weft.core.example import Example, Marked, Picks, between, ids_of
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.inputs import Whole
 
 
 def next_tokens(text: np.ndarray | Marked, field: Field, apart: bool = False) -> dict[str, Any]:

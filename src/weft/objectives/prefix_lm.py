@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
-from weft.catalog import block
-from weft.choices import Share
-from weft.masks import Prefix
-from weft.slots import Continues, Objective
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Continues, Objective
+from weft.core.example import Example, Picks, between, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.masks import Prefix
+from weft.core.options import Share
+from weft.core.registry import block
 
 
 @block("prefix-lm")

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.objectives.given import Ordered, Orders
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.registry import block
+from weft.objectives.inputs import Ordered, Orders
 
 
 @block("regression")

@@ -10,13 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, Term, ids_of
 from weft.blocks import GELU, Dense, LayerNorm, Linear, Transformer
-from weft.catalog import Build, block
-from weft.choices import Positive, Share, Width
-from weft.objectives.hiding import Tokens
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Embeds, Encoder, Encodes, Hiding, Judges, Objective
+from weft.core.example import Example, Picks, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import Positive, Share, Width
+from weft.core.registry import Build, block
 from weft.objectives.masked_lm import MaskedLM
-from weft.slots import Embeds, Encoder, Encodes, Hiding, Judges, Objective
+from weft.objectives.masking import Tokens
 
 FINE = 2**40
 """So many random numbers are told apart."""

@@ -11,12 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Passage, Ragged, Several, ids_of
-from weft.catalog import block
-from weft.choices import Count
-from weft.objectives.given import Given
-from weft.seq import Seq
-from weft.slots import Objective, Points, Search
+from weft.core.batch import Batch, Clock, Instance, Ragged
+from weft.core.contracts import Objective, Points, Search
+from weft.core.example import Example, Marked, Several, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Count
+from weft.core.outputs import Passage
+from weft.core.registry import block
+from weft.core.seq import Seq
+from weft.objectives.inputs import Given
 
 TOGETHER = 64
 """Windows that are asked at once: a row may have very many."""

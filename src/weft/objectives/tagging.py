@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.weights import ClassWeights, Weights
-from weft.slots import Objective, Search, Tags
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Objective, Search, Tags
+from weft.core.example import Example, Picks
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.class_weights import ClassWeights, Weights
 
 
 @block("tagging")

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
-from weft.catalog import Build, block
-from weft.choices import NonNegative
-from weft.slots import Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import NonNegative
+from weft.core.registry import Build, block
 
 
 @block("weighted")

@@ -3,11 +3,11 @@
 from weft.recipe.override import override
 from weft.recipe.part import Part
 from weft.recipe.preset import change
-from weft.recipe.read import Reader
+from weft.recipe.reader import Reader
 from weft.recipe.reference import once, resolve
 from weft.recipe.text import parse, read_file
 from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest
-from weft.recipe.write import dump, dump_options, to_yaml
+from weft.recipe.writer import dump, dump_options, to_yaml
 
 __all__ = [
     "COMMAND_LINE",

@@ -8,9 +8,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of, spoken
+from weft.core.registry import CATALOG, alternatives, base_of, choices, document, name_of, slot_of, spoken
 from weft.recipe.preset import PRESETS
-from weft.recipe.write import dump
+from weft.recipe.writer import dump
 
 _REFERENCE = {"$ref": "#/$defs/reference"}
 
