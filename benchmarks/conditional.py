@@ -125,7 +125,7 @@ def judge(arm: Arm, corpus: Corpus, split: str) -> None:
     record(
         name_of(arm, split),
         {
-            "figures": found.figures(),
+            "figures": found.metric_values(),
             "warnings": found.warnings(),
             "validation": {name: value for name, value in metrics.items() if isinstance(value, float)},
             "seconds": usage["seconds"],

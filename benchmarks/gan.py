@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Codec, Corpus, Data, Objective, Structure, Tell, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, Objective, ProgressCallback, Structure, Tokenizer
 from weft.core.example import Example
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
@@ -24,7 +24,7 @@ from weft.core.options import Count, Natural, Width
 from weft.core.registry import block
 
 
-class Points:
+class CirclePoints:
     """Points near eight places on a circle."""
 
     def __init__(self, rows: int, seed: int):
@@ -68,9 +68,9 @@ class Ring(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
-        splits = {"train": Points(self.rows, self.seed), "valid": Points(512, self.seed + 1)}
+        splits = {"train": CirclePoints(self.rows, self.seed), "valid": CirclePoints(512, self.seed + 1)}
         return Corpus(codec or Codec(self.declare(), {}), splits, {"rows": self.rows})
 
     def tokenizers(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Nobody:
 
     def restore(self) -> Any: ...
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 

@@ -72,7 +72,7 @@ class Trial:
         rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
             f"seed={self.seed}",
-            f"data={{type: labelled-text, {files}, {tokenizer}}}",
+            f"data={{type: labeled-text, {files}, {tokenizer}}}",
             f"structure={{{structure}, {weights}}}",
             f"objective={{type: classification, begin: {str(self.before == 'next token').lower()}}}",
             f"learning.steps={STEPS[self.labels]}",

@@ -110,7 +110,7 @@ def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> Non
     import torch
     import transformers as hf
 
-    from weft.core.batch import Batch, Clock, Picked
+    from weft.core.batch import Batch, Clock, FlatTargets
     from weft.core.fields import Info
     from weft.core.seq import Seq
     from weft.objectives import MaskedLM
@@ -129,7 +129,7 @@ def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> Non
     shown = ids.flatten().index_fill(0, hidden, 103).view_as(ids)
     targets = torch.full((rows * 128,), -100).index_copy(0, hidden, ids.flatten()[hidden]).view_as(ids)
     objective = MaskedLM(Info({"text": loaded.info["text"]}), ours.dim)
-    batch = Batch({"text": Seq(shown), "picks": Picked(hidden, ids.flatten()[hidden])}, rows)
+    batch = Batch({"text": Seq(shown), "picks": FlatTargets(hidden, ids.flatten()[hidden])}, rows)
     losses: dict[str, list[float]] = {"weft": [], "transformers": []}
 
     def steps(side: str, model: torch.nn.Module, loss_of: Callable[[], torch.Tensor]) -> Iterator[None]:

@@ -21,7 +21,7 @@ from weft.blocks.attention.attend import attend
 from weft.blocks.embedding.patch import Patch
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Activation, FeedForward, LayerOutput, Norm, Structure
-from weft.core.example import Example, Picks
+from weft.core.example import Example, Targets
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
 from weft.core.masks import Causal, Full, Mask
@@ -658,7 +658,7 @@ class PaddedTargets(Follow):
         made = super().prepare(example, rng, pool)
         if made is not None:
             picks = made["picks"]
-            made["picks"] = Picks(picks.of, picks.at, np.where(picks.ids == 2, 0, picks.ids))
+            made["picks"] = Targets(picks.of, picks.at, np.where(picks.ids == 2, 0, picks.ids))
         return made
 
 
@@ -666,7 +666,7 @@ class OutsideTargets(Follow):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         made = super().prepare(example, rng, pool)
         if made is not None:
-            made["picks"] = Picks("input", made["picks"].at + 1, made["picks"].ids)
+            made["picks"] = Targets("input", made["picks"].at + 1, made["picks"].ids)
         return made
 
 

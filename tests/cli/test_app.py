@@ -120,13 +120,13 @@ def test_check(home):
 def test_evaluate(home):
     answer = weft("evaluate", home / "run")
     assert answer.code == 0 and "loss" in answer.out
-    figures = json.loads(weft("evaluate", home / "run", "--split", "valid", "--json").out)
+    metric_values = json.loads(weft("evaluate", home / "run", "--split", "valid", "--json").out)
     metrics = json.loads((home / "run" / "metrics.json").read_text())
-    assert {name: figures[name] for name in metrics["valid"]} == metrics["valid"]
-    low, high = figures["intervals"]["exact_match"]
-    assert low <= figures["exact_match"] <= high
+    assert {name: metric_values[name] for name in metrics["valid"]} == metrics["valid"]
+    low, high = metric_values["intervals"]["exact_match"]
+    assert low <= metric_values["exact_match"] <= high
     written = json.loads((home / "run" / "metrics-valid.json").read_text())
-    assert written == {"format": 1, "split": "valid", **figures}
+    assert written == {"format": 1, "split": "valid", **metric_values}
     assert json.loads((home / "run" / "metrics-test.json").read_text())["loss"] == metrics["loss"]
 
 
@@ -505,7 +505,7 @@ evaluate: {{search: {{type: greedy, length: 5}}}}
 CLASSIFIER = """\
 seed: 1
 device: cpu
-data: {type: labelled-text, train: good.tsv, test: good.tsv, tokenizer: {type: word}}
+data: {type: labeled-text, train: good.tsv, test: good.tsv, tokenizer: {type: word}}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
 learning: {type: gradient, steps: 60, batch: 100, save_every: 20, log_every: 1, optimizer: {type: adam, lr: 0.05}}
@@ -580,8 +580,8 @@ def test_a_data_file_that_was_cut_is_refused_on_resume(name, own, texts):
 
 @pytest.mark.parametrize(("name", "figure"), [("lm", "perplexity"), ("cls", "accuracy"), ("mt", "loss")])
 def test_evaluate_all_kinds(name, figure, texts):
-    figures = json.loads(weft("evaluate", texts / name, "--split", "valid", "--json").out)
-    assert figure in figures
+    metric_values = json.loads(weft("evaluate", texts / name, "--split", "valid", "--json").out)
+    assert figure in metric_values
 
 
 def test_the_classifier_learnt_and_says_names(texts):

@@ -14,7 +14,7 @@ from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """
 seed: 1
-data: {type: labelled-text, train: train.tsv, valid: valid.tsv, tokenizer: word}
+data: {type: labeled-text, train: train.tsv, valid: valid.tsv, tokenizer: word}
 structure: {type: classifier, dim: 8, encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}}
 objective: classification
 learning: {type: gradient, steps: 30, batch: 100, log_every: 10, optimizer: {type: adam, lr: 0.02}}
@@ -170,15 +170,15 @@ def test_the_same_from_python_in_three_lines(home):
 
 
 KINDS = {
-    "labelled": ({"train.tsv": table(*range(60))}, "labelled-text", "classifier"),
+    "labelled": ({"train.tsv": table(*range(60))}, "labeled-text", "classifier"),
     "labelled csv": (
         {"d.csv": "review,stars\n" + '"It was, in all, good",5\n"It was really bad",1\n' * 20},
-        "labelled-text",
+        "labeled-text",
         "classifier",
     ),
     "labelled jsonl": (
         {"d.jsonl": '{"text": "it was very good", "label": "yes"}\n{"text": "it was very bad", "label": "no"}\n' * 20},
-        "labelled-text",
+        "labeled-text",
         "classifier",
     ),
     "several labels": (
@@ -186,17 +186,17 @@ KINDS = {
             "d.csv": "id,review,topics\n"
             + "1,the food was very good,food;service\n2,it was really slow,service\n3,so so it was,\n" * 20
         },
-        "labelled-text",
+        "labeled-text",
         "classifier",
     ),
     "rows without a label": (
         {"d.csv": "review,verdict\n" + "the food was good,yes\nit was really slow,no\nso so it was,\n" * 20},
-        "labelled-text",
+        "labeled-text",
         "classifier",
     ),
     "texts without blanks": (
         {"d.tsv": "text\tlabel\n" + "".join(f"这部电影非常好看{i}\t好\n这部电影不好{i}\t坏\n" for i in range(20))},
-        "labelled-text",
+        "labeled-text",
         "classifier",
     ),
     "two texts without a header": (
@@ -250,10 +250,10 @@ def test_new_looks_into_folders_and_under_weft_data(tmp_path, monkeypatch):
         folder.mkdir()
         for name in names:
             (folder / name).write_text(table(*range(40)) if name.endswith("tsv") else f"text of {name}\n" * 9)
-    assert guess([str(named)]).source == "labelled-text" and set(guess([str(named)]).splits) == {"train", "valid"}
+    assert guess([str(named)]).source == "labeled-text" and set(guess([str(named)]).splits) == {"train", "valid"}
     assert guess([str(texts)]).source == "plain-text"
     monkeypatch.setenv("WEFT_DATA", str(tmp_path))
-    assert guess(["named"]).source == "labelled-text"
+    assert guess(["named"]).source == "labeled-text"
     with pytest.raises(ValueError, match=r"there is no file .*nothing, nor .*nothing"):
         guess(["nothing"])
 

@@ -28,7 +28,7 @@ evaluate: {search: {type: greedy, length: 5}}
 """
 CLASSIFIER = """\
 device: cpu
-data: {type: labelled-text, train: text.tsv, tokenizer: word, hold_out: 0.2}
+data: {type: labeled-text, train: text.tsv, tokenizer: word, hold_out: 0.2}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
 learning: {type: gradient, steps: 60, batch: 100, optimizer: {type: adam, lr: 0.05}}

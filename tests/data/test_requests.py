@@ -73,7 +73,7 @@ def trained(home: Path, data: str, structure: str, objective: str) -> Run:
 
 @pytest.fixture(scope="module")
 def tagger(home: Path) -> Run:
-    embedder = "{type: sum, parts: [{type: spelled, filters: 4}]}"
+    embedder = "{type: sum, parts: [{type: char-cnn, filters: 4}]}"
     tokenizer = "{type: word, at: spaces, characters: 8}"
     return trained(
         home,
@@ -129,7 +129,7 @@ def test_a_number_is_answered_as_a_number(home):
 def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
     recipe = (
-        "data: {type: labelled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
+        "data: {type: labeled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
         "structure: {type: bert, task: classify, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
         "learning: {type: gradient, steps: 1, batch: 2000}\n"
     )

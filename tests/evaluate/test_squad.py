@@ -20,7 +20,7 @@ def normal(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
-def figures(answer: str, right: list[str]) -> tuple[float, float]:
+def metric_values(answer: str, right: list[str]) -> tuple[float, float]:
     """Exact match and F1 of one answer as SQuAD 2.0 defines them."""
     right = [r for r in right if normal(r)] or [""]
     best_exact = best_f1 = 0.0
@@ -69,7 +69,7 @@ TEXT = st.sampled_from(AWKWARD) | st.text(st.sampled_from([*"ab the an.,'- "]), 
 def test_figures_are_those_of_the_definition(rows: list[tuple[str, list[str]]]) -> None:
     answers = [answer for answer, _ in rows]
     references = [{"answer": "\t".join(right)} for _, right in rows]
-    want = np.mean([figures(answer, right) for answer, right in rows], axis=0)
+    want = np.mean([metric_values(answer, right) for answer, right in rows], axis=0)
     assert AnswerExactMatch().compute(answers, references)["answer_exact_match"] == pytest.approx(want[0])
     assert AnswerF1().compute(answers, references)["answer_f1"] == pytest.approx(want[1])
 

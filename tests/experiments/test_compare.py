@@ -31,7 +31,7 @@ RECIPE: dict[str, Any] = {
 }
 
 
-def make(folder: Path, changes: dict[str, Any] | None = None, figures: dict[str, Any] | None = None) -> Path:
+def make(folder: Path, changes: dict[str, Any] | None = None, metric_values: dict[str, Any] | None = None) -> Path:
     """A run's folder as training leaves it, with some choices changed."""
     recipe = json.loads(json.dumps(RECIPE))
     for path, value in (changes or {}).items():
@@ -42,8 +42,8 @@ def make(folder: Path, changes: dict[str, Any] | None = None, figures: dict[str,
         place[last] = value
     folder.mkdir(parents=True)
     (folder / "recipe.yaml").write_text("# head\n" + to_yaml(recipe))
-    if figures is not None:
-        write_json(folder / "metrics.json", {"format": FORMAT, "split": "test", **figures})
+    if metric_values is not None:
+        write_json(folder / "metrics.json", {"format": FORMAT, "split": "test", **metric_values})
     for row in log():
         append_line(folder / "log.jsonl", row)
     return folder
@@ -69,7 +69,7 @@ def predict(folder: Path, predictions: list[str], targets: list[str]) -> None:
 @pytest.fixture
 def two(tmp_path: Path) -> list[Path]:
     return [
-        make(tmp_path / "a", figures={"loss": 2.0, "exact_match": 0.5, "exact_match/x": 0.1, "valid": {"loss": 1.0}}),
+        make(tmp_path / "a", metric_values={"loss": 2.0, "exact_match": 0.5, "exact_match/x": 0.1, "valid": {"loss": 1.0}}),
         make(
             tmp_path / "b",
             {"seed": 2, "learning.optimizer": {"type": "sgd", "lr": 0.1}},
@@ -108,7 +108,7 @@ def test_differences_of_every_shape() -> None:
 
 
 def test_plug_ins_are_not_needed(tmp_path: Path) -> None:
-    a = make(tmp_path / "a", figures={"loss": 1.0})
+    a = make(tmp_path / "a", metric_values={"loss": 1.0})
     b = make(tmp_path / "b", {"structure.type": "of-a-plug-in"}, {"loss": 2.0})
     result = compare([a, b])
     assert result.choices == {"structure.type": ["seq2seq", "of-a-plug-in"]}
@@ -120,7 +120,7 @@ def test_plug_ins_are_not_needed(tmp_path: Path) -> None:
 
 def test_figures_side_by_side_with_the_best_marked(two: list[Path], capsys: Any) -> None:
     result = compare(two)
-    assert result.figures == {
+    assert result.metric_values == {
         "test loss": [2.0, 3.0],
         "test exact_match": [0.5, 0.75],
         "test exact_match/x": [0.1, 0.1],
@@ -294,12 +294,12 @@ def test_picture_has_every_run_against_rounds_and_minutes(
 ) -> None:
     from matplotlib.figure import Figure
 
-    figures: list[Any] = []
+    metric_values: list[Any] = []
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (metric_values.append(self), save(self, *a, **k))[1])
     result = compare(two, tmp_path / "new" / "c.png")
     assert result.picture == tmp_path / "new" / "c.png" and result.picture.read_bytes().startswith(b"\x89PNG")
-    [figure] = figures
+    [figure] = metric_values
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["a", "b"]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["training loss", "valid loss", "valid bleu"]
     assert [axes.get_xlabel() for axes in figure.axes[-2:]] == ["round", "minutes"]
@@ -360,13 +360,13 @@ def test_damaged_files(two: list[Path], file: str, text: str, said: str) -> None
 def test_damaged_log_costs_the_curves_only(two: list[Path]) -> None:
     (two[1] / "log.jsonl").write_text("{\n{}\n")
     result = compare(two)
-    assert result.figures["test loss"] == [2.0, 3.0] and any("b: no curves: " in note for note in result.notes)
+    assert result.metric_values["test loss"] == [2.0, 3.0] and any("b: no curves: " in note for note in result.notes)
 
 
 def test_unfinished_run_is_compared_as_far_as_it_is(two: list[Path], tmp_path: Path, capsys: Any) -> None:
     (two[1] / "metrics.json").unlink()
     result = compare(two)
-    assert result.figures["test loss"] == [2.0, None] and result.best["test loss"] == []
+    assert result.metric_values["test loss"] == [2.0, None] and result.best["test loss"] == []
     assert f"b: not finished, it has no metrics.json; finish it with: weft train {two[1]} --resume" in result.notes
     assert "test loss         2.0000  -" in shown(result, capsys)
     (two[0] / "metrics.json").unlink()
@@ -375,11 +375,11 @@ def test_unfinished_run_is_compared_as_far_as_it_is(two: list[Path], tmp_path: P
 
 def test_runs_of_different_kinds(tmp_path: Path) -> None:
     a = make(tmp_path / "a", {"data.valid": 3}, {"exact_match": 0.5})
-    b = make(tmp_path / "b", {"data": {"type": "labelled-text"}, "objective.type": "classification"}, {"accuracy": 0.5})
+    b = make(tmp_path / "b", {"data": {"type": "labeled-text"}, "objective.type": "classification"}, {"accuracy": 0.5})
     c = make(tmp_path / "c", {"data.valid": 4, "data.train": 5})
     result = compare([a, b])
-    assert result.figures == {"test exact_match": [0.5, None], "test accuracy": [None, 0.5]}
-    assert any("by their data (a: dates, b: labelled-text); figures" in note for note in result.notes)
+    assert result.metric_values == {"test exact_match": [0.5, None], "test accuracy": [None, 0.5]}
+    assert any("by their data (a: dates, b: labeled-text); figures" in note for note in result.notes)
     assert any("by their objectives" in note for note in result.notes)
     assert any(note == "the data differ in data.valid: compare figures with care" for note in compare([a, c]).notes)
 

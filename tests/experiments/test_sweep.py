@@ -197,7 +197,7 @@ def test_finished_sweep_is_not_trained_again(recipe: Path, copy: Path, trained: 
 def test_interrupted_sweep_goes_on_where_it_was(
     recipe: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, real, calls = tmp_path / "sweep", Training.wants_stop, [0]
+    folder, real, calls = tmp_path / "sweep", Training.should_stop, [0]
 
     def stop_in_second_arm(self: Training) -> bool:
         calls[0] += 1

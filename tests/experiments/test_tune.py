@@ -109,7 +109,7 @@ def test_the_command_writes_the_same_recipe(model: str, file: str, here: Path, c
         ("t5", "plain.txt", r"the files are plain-text .*, but .* writes texts from texts"),
         ("gpt2", "rows.tsv", r"the files are parallel-text .*, but .* writes no texts from texts"),
         ("bert", "rows.tsv", r"the files are parallel-text .*, but "),
-        ("t5", "labelled.tsv", r"the files are labelled-text .*, but "),
+        ("t5", "labelled.tsv", r"the files are labeled-text .*, but "),
         ("gpt2", "questions.jsonl", r"the files are questions .*, but "),
         ("nothing-there", "labelled.tsv", "there is no file or folder"),
         ("bert", "missing.tsv", r"there is no file .*missing\.tsv"),

@@ -14,17 +14,17 @@ from weft.generate import Greedy
 from weft.generate.frontier import forbidden
 from weft.generate.soft_decoding import write_softly
 from weft.models import LanguageModel
-from weft.models.latent_decoder import LatentWriter
+from weft.models.latent_decoder import LatentDecoder
 
 INFO = Info({"text": Field("text", 12)})
 DECODERS = {"gru": GRUDecoder, "transformer": TransformerDecoder}
 ROWS = 12
 
 
-def writer(decoder=GRUDecoder, embedder=Sum) -> LatentWriter:
+def writer(decoder=GRUDecoder, embedder=Sum) -> LatentDecoder:
     torch.manual_seed(1)
     model = partial(LanguageModel, dim=8, embedder=embedder, decoder=decoder)
-    made = LatentWriter(INFO, 4, model, [LatentEmbedding])
+    made = LatentDecoder(INFO, 4, model, [LatentEmbedding])
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -39,8 +39,8 @@ def places(rows: int = ROWS) -> torch.Tensor:
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_single_symbols_without_noise_are_a_greedy_search(decoder):
     model, z = writer(decoder), places()
-    soft = write_softly(model, model.write_from(z), length=9, straight_through=True)
-    found = Greedy(length=9)(model, model.write_from(z), limits=[9] * ROWS)
+    soft = write_softly(model, model.memory_from(z), length=9, straight_through=True)
+    found = Greedy(length=9)(model, model.memory_from(z), limits=[9] * ROWS)
     lengths = set()
     for row, (hypothesis,) in enumerate(found):
         ids = soft.data[row].argmax(-1)[soft.real()[row]].tolist()
@@ -53,10 +53,10 @@ def test_single_symbols_without_noise_are_a_greedy_search(decoder):
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
     model, z = writer(decoder), places()
-    together = write_softly(model, model.write_from(z), length=9)
-    assert torch.equal(together.data, write_softly(model, model.write_from(z), length=9).data)
+    together = write_softly(model, model.memory_from(z), length=9)
+    assert torch.equal(together.data, write_softly(model, model.memory_from(z), length=9).data)
     for row in range(ROWS):
-        alone = write_softly(model, model.write_from(z[row : row + 1]), length=9)
+        alone = write_softly(model, model.memory_from(z[row : row + 1]), length=9)
         real = together.real()[row]
         assert int(real.sum()) == alone.width == int(alone.real().sum())
         torch.testing.assert_close(together.data[row][real], alone.data[0])
@@ -64,7 +64,7 @@ def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
 
 def test_a_row_ends_with_the_first_end_mark():
     model, eos = writer(), INFO["text"].special.eos
-    text = write_softly(model, model.write_from(places()), length=9)
+    text = write_softly(model, model.memory_from(places()), length=9)
     for weights, real in zip(text.data, text.real(), strict=True):
         ends = (weights.argmax(-1) == eos).nonzero().flatten().tolist()
         assert real.tolist() == [t <= ends[0] if ends else True for t in range(text.width)]
@@ -73,9 +73,9 @@ def test_a_row_ends_with_the_first_end_mark():
 def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
     model = writer()
     z = places(1).expand(6000, -1)
-    one, two = (write_softly(model.train(), model.write_from(z), length=1).data for _ in range(2))
+    one, two = (write_softly(model.train(), model.memory_from(z), length=1).data for _ in range(2))
     assert not torch.equal(one, two)
-    memory = model.write_from(z[:1])
+    memory = model.memory_from(z[:1])
     step = model.step(_begin(1), model.start(memory, 1))
     logits = model.head(step.hidden.data[:, -1])[0]
     logits[forbidden(INFO["text"], 12)] = -torch.inf
@@ -93,7 +93,7 @@ def _begin(rows: int):
 @pytest.mark.parametrize("straight_through", [True, False])
 def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_through):
     model, z = writer().train(training), places().requires_grad_()
-    text = write_softly(model, model.write_from(z), length=5, straight_through=straight_through)
+    text = write_softly(model, model.memory_from(z), length=5, straight_through=straight_through)
     torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
     assert not text.data[..., forbidden(INFO["text"], 12)].any()
     (text.data[:, -1] * torch.randn(12)).sum().backward()
@@ -103,14 +103,14 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 def test_the_colder_the_nearer_to_single_symbols():
     model = writer()
     peaks = [
-        write_softly(model, model.write_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
+        write_softly(model, model.memory_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
     ]
     assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
 
 
 def test_what_is_refused():
     model = writer(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
-    memory = model.write_from(places())
+    memory = model.memory_from(places())
     assert write_softly(model, memory, length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5, but it must be at least 1 and at most 4, the model's positions"):
         write_softly(model, memory, length=5)

@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 import weft
-from weft.core.contracts import Fills, Relates
+from weft.core.contracts import ClassifiesPairs, PredictsMasked
 from weft.core.seq import Seq
 from weft.inference.convert import to_published, to_run
 from weft.pretrained import load
@@ -69,7 +69,7 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
 
 
 def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
-    data = "{type: labelled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
     place = trained(tmp_path, "bert", "regression", data, more=", task: classify")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
@@ -82,7 +82,7 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
 
 def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
-    data = "{type: labelled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
     place = trained(tmp_path, "gpt2", "classification", data, more=", task: classify")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
@@ -154,7 +154,9 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
         wanted = theirs(ids, token_type_ids=segment).logits
         assert torch.allclose(again(ids, token_type_ids=segment).logits, wanted, atol=1e-6)
         for run in (weft.load(tmp_path / "old", "cpu"), weft.load(place, "cpu")):
-            assert run.model.head is None and Relates in run.model.provides() and Fills not in run.model.provides()
+            assert (
+                run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
+            )
             assert torch.allclose(run.model.relation(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
             with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
                 run.predict(["a good [MASK]"])

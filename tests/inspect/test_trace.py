@@ -294,20 +294,20 @@ def test_a_picture_of_every_kind_of_model(name, tmp_path):
 def test_the_picture_shows_the_maps(tmp_path, monkeypatch, recwarn):
     from matplotlib.figure import Figure
 
-    figures, save = [], Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+    metric_values, save = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (metric_values.append(self), save(self, *a, **k))[1])
     weight = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4))
     tokens = ["$x$", "\u202eb", "漢", "long" * 9]
     cross = Example(tokens[:3], tokens, {"other": Map(weight[:, :3], tokens[:3], tokens[:3], SELF), "m": weight})
     attention_picture(cross, tmp_path / "a.png", "$t$")
     attention_picture(Example([], [], {f"l{n}": Map(weight, tokens, tokens[:3], SELF) for n in range(3)}), tmp_path / "b.png")
     attention_picture(Example([], [], classes=[("good", 0.75), ("bad", 0.25)]), tmp_path / "c.png")
-    [axes] = figures[0].axes
+    [axes] = metric_values[0].axes
     assert np.allclose(axes.images[0].get_array(), weight.mean(0))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$x$", "U+202Eb", "漢", "longlonglongl…"]
-    assert len(figures[1].axes) == 6
-    assert all(np.allclose(a.images[0].get_array(), weight[n % 2]) for n, a in enumerate(figures[1].axes))
-    assert [patch.get_width() for patch in figures[2].axes[0].patches] == [0.75, 0.25]
+    assert len(metric_values[1].axes) == 6
+    assert all(np.allclose(a.images[0].get_array(), weight[n % 2]) for n, a in enumerate(metric_values[1].axes))
+    assert [patch.get_width() for patch in metric_values[2].axes[0].patches] == [0.75, 0.25]
     assert not [w for w in recwarn if "lyph" in str(w.message)]
 
 

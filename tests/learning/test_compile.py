@@ -45,7 +45,7 @@ def test_a_compiled_step_equals_the_plain_one(case, monkeypatch):
     fast = active_module.compiled(step)
     rng = np.random.default_rng(0)
     for rows, shortest in ((3, 4), (5, 6), (4, 9)):
-        instances = [objective.prepare(info.imagine(rng, shortest + i), rng, None) for i in range(rows)]
+        instances = [objective.prepare(info.synthetic_example(rng, shortest + i), rng, None) for i in range(rows)]
         batch = collate(instances)
         plain, quick = step(batch, Clock()), fast(batch, Clock())
         assert plain.keys() == quick.keys()

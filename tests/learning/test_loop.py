@@ -58,7 +58,7 @@ class Quiet:
     def restore(self) -> Any:
         return self.saved
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 
@@ -391,13 +391,13 @@ def test_rows_without_anything_to_learn_are_counted_when_there_is_no_update():
 
 def test_a_figure_that_is_not_a_number_is_never_the_best():
     class Odd(Quiet):
-        figures = iter([float("nan"), 0.1, float("nan")])
+        metric_values = iter([float("nan"), 0.1, float("nan")])
 
         def due(self, progress: Any, last: bool) -> bool:
             return True
 
         def evaluate(self, progress: Any, last: bool) -> float | None:
-            return next(self.figures)
+            return next(self.metric_values)
 
     loop = loop_over(rows([4]), watcher=Odd(), steps=3)
     loop.run(resume=False)
@@ -625,12 +625,12 @@ def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
 
 
 def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
-    figures = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.9, 0.9])
+    metric_values = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.9, 0.9])
 
     def judge(self: Any, *args: Any, **keywords: Any) -> Any:
-        from weft.evaluate import Judged
+        from weft.evaluate import EvaluationResult
 
-        return Judged({"loss": next(figures, 0.9)})
+        return EvaluationResult({"loss": next(metric_values, 0.9)})
 
     monkeypatch.setattr(Evaluation, "judge", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))

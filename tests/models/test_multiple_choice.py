@@ -16,12 +16,12 @@ import transformers as hf
 from safetensors.torch import load_file
 
 from weft.core.batch import Clock, collate
-from weft.core.example import Several
+from weft.core.example import Sequences
 from weft.core.fields import Frame, Info
 from weft.core.registry import name_of
 from weft.core.seq import Seq
-from weft.models import Chooser, albert, bert, electra, roberta
-from weft.objectives import Choice
+from weft.models import MultipleChoiceModel, albert, bert, electra, roberta
+from weft.objectives import MultipleChoiceObjective
 from weft.pretrained import load, save
 
 VOCAB, ROWS, NUMBER = 50, 2, 3
@@ -59,7 +59,7 @@ def questions() -> list[dict[str, Any]]:
     rng = np.random.default_rng(3)
     text = lambda: rng.integers(5, VOCAB, rng.integers(1, 7))  # noqa: E731
     return [
-        {"question": text(), "choices": Several(tuple(text() for _ in range(NUMBER))), "label": 2 - row} for row in range(ROWS)
+        {"question": text(), "choices": Sequences(tuple(text() for _ in range(NUMBER))), "label": 2 - row} for row in range(ROWS)
     ]
 
 
@@ -67,10 +67,10 @@ def questions() -> list[dict[str, Any]]:
 def test_logits_and_losses_are_the_same(name: str, tmp_path: Path) -> None:
     theirs = written(name, tmp_path)
     loaded = load(tmp_path)
-    assert isinstance(loaded.model, Chooser) and not loaded.taken.new and not loaded.taken.unused
+    assert isinstance(loaded.model, MultipleChoiceModel) and not loaded.taken.new and not loaded.taken.unused
     frame = replace(FRAME, segments=name != "roberta")
     info = Info({k: replace(f, frame=frame) if f.kind != "label" else f for k, f in loaded.info.fields.items()}, "question")
-    objective = Choice(info, 48)
+    objective = MultipleChoiceObjective(info, 48)
     batch = collate([objective.prepare(row, None, None) for row in questions()])
     seq = batch["choices"].seq
     told: dict[str, Any] = {"position_ids": seq.positions()}
@@ -124,7 +124,7 @@ def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, 
     ours, theirs = (
         {key: tuple(p.shape) for key, p in model.named_parameters()} for model in (structure(loaded.info), loaded.model)
     )
-    assert name_of(structure) == "chooser" and ours == theirs
+    assert name_of(structure) == "multiple-choice" and ours == theirs
 
 
 def test_another_summary_of_an_electra_is_refused_or_none(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.batch import Batch
-from weft.core.contracts import Decodes, Encodes, Restores
+from weft.core.contracts import Decodes, Encodes, Reconstructs
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.models import Seq2Seq, transformer_base, transformer_big
@@ -144,8 +144,8 @@ def test_a_deep_copy_is_independent():
 
 
 def test_protocols_and_missing_fields():
-    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Restores)
-    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Restores)
+    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Reconstructs)
+    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Reconstructs)
     apart = Info({"source": Field("source", 9, space="a"), "target": Field("target", 9, space="b")}, "target")
     assert Seq2Seq(apart, dim=8).provides() == (Encodes, Decodes)
     with pytest.raises(ValueError, match="needs a field 'source'"):

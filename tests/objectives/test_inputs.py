@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.core.example import Marked
+from weft.core.example import MarkedIds
 from weft.core.fields import Field, Info, Special
 from weft.objectives.inputs import Given
 
@@ -21,8 +21,8 @@ def test_a_pair_is_read_as_one_text():
 
 def test_letters_stay_with_their_words():
     info = Info({name: Field(name, 20, letters=15) for name in ("first", "second")})
-    one = Marked(np.array([7, 8]), {"letters": np.array([[9], [10]])})
-    two = Marked(np.array([11]), {"letters": np.array([[12, 13]])})
+    one = MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])})
+    two = MarkedIds(np.array([11]), {"letters": np.array([[12, 13]])})
     found = Given(info)({"first": one, "second": two})
     assert found.ids.tolist() == [7, 8, BETWEEN, 11, END]
     assert found.marks["letters"].tolist() == [[9, 0], [10, 0], [0, 0], [12, 13], [0, 0]]

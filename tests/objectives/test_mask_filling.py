@@ -14,7 +14,7 @@ from tests.commands import weft
 from weft.core.batch import Batch, collate
 from weft.core.contracts import Objective
 from weft.core.fields import Field, Info
-from weft.core.outputs import Filled
+from weft.core.outputs import MaskPrediction
 from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, Word, WordPiece
 from weft.data.tokenizers.mask_tokens import Masking
 from weft.generate import Greedy
@@ -62,7 +62,7 @@ def test_a_published_tokenizer_knows_its_own_mask(tmp_path: Path) -> None:
     assert masking.encode("the [MASK] sat") == masking.encode("the <mask> sat") == [5, 4, 7]
 
 
-INFO = Info({"text": Field("text", 30, spare=3)})
+INFO = Info({"text": Field("text", 30, sentinel_count=3)})
 
 
 def filler() -> Any:
@@ -81,7 +81,7 @@ def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
     found = objective.predict(model, asked(objective, *texts), Greedy())
     assert [len(one.ids) for one in found] == [2, 1]
     for text, one in zip(texts, found, strict=True):
-        assert isinstance(one, Filled) and one.of == "text"
+        assert isinstance(one, MaskPrediction) and one.of == "text"
         with torch.no_grad():
             logits_TV = model.head(model.encode(asked(objective, text)["text"]).data[0])
         logits_TV[:, INFO["text"].reserved()] = -torch.inf

@@ -16,7 +16,7 @@ from weft.core.fields import Field, Frame, Info
 from weft.data import example_of
 from weft.generate import Greedy
 from weft.inference.convert import to_run
-from weft.models import SpanReader
+from weft.models import SpanExtractor
 from weft.objectives import SpanAnswer, span
 from weft.objectives.span import window_begins
 
@@ -47,7 +47,7 @@ def made(objective: SpanAnswer) -> Any:
 
 @pytest.fixture
 def model() -> Any:
-    return SpanReader(INFO, dim=16).eval()
+    return SpanExtractor(INFO, dim=16).eval()
 
 
 def test_every_token_is_in_a_window_and_none_begins_in_vain() -> None:

@@ -250,8 +250,8 @@ evaluate: {{every: 0, metrics: [accuracy]}}
 
 def test_a_published_bart_is_trained_asked_and_goes_back(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
-    judged = read_run_text(recipe(folder, "labelled-text"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
-    assert judged.figures["accuracy"] == 1.0
+    judged = read_run_text(recipe(folder, "labeled-text"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    assert judged.metric_values["accuracy"] == 1.0
     said = command("predict", tmp_path / "run", given=b"very good film\nbad play\n")
     assert said.code == 0 and said.out.split() == ["yes", "no"]
     to_published(tmp_path / "run", tmp_path / "out")
@@ -268,7 +268,7 @@ def test_pairs_of_texts_too(tmp_path: Path, folder: Path) -> None:
     pairs = [("good film", "fine film", "yes"), ("good film", "bad play", "no"), ("bad play", "poor play", "yes")]
     (tmp_path / "train.tsv").write_text("first\tsecond\tlabel\n" + "".join("\t".join(row) + "\n" for row in pairs * 4))
     judged = read_run_text(recipe(folder, "sentence-pairs"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
-    assert judged.figures["accuracy"] == 1.0
+    assert judged.metric_values["accuracy"] == 1.0
     to_published(tmp_path / "run", tmp_path / "out")
     theirs = hf.BartForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     assert theirs.config.decoder_start_token_id == END

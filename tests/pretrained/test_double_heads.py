@@ -15,12 +15,12 @@ from safetensors.torch import load_file
 
 from weft.blocks import ClassifierHead
 from weft.core.batch import Clock, collate
-from weft.core.example import Several
+from weft.core.example import Sequences
 from weft.core.fields import Field, Info
 from weft.core.registry import identity
 from weft.core.seq import Seq
 from weft.models import LanguageModel, gpt, gpt2
-from weft.objectives import Choice, NextToken, Weighted
+from weft.objectives import MultipleChoiceObjective, NextToken, Weighted
 from weft.pretrained import load, save
 
 VOCAB, ROWS, NUMBER = 50, 3, 4
@@ -48,7 +48,7 @@ def questions(seed: int) -> list[dict[str, Any]]:
     return [
         {
             "question": draw.integers(7, VOCAB, 2 + row),
-            "choices": Several(tuple(draw.integers(7, VOCAB, 1 + (row + n) % 3) for n in range(NUMBER))),
+            "choices": Sequences(tuple(draw.integers(7, VOCAB, 1 + (row + n) % 3) for n in range(NUMBER))),
             "label": int(draw.integers(NUMBER)),
         }
         for row in range(ROWS)
@@ -62,7 +62,7 @@ def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: 
         theirs = written(name, seed, tmp_path / str(seed), norms)
         loaded = load(tmp_path / str(seed))
         assert isinstance(loaded.model, LanguageModel) and not loaded.taken.new and not loaded.taken.unused
-        parts = {"answer": partial(Choice, begin=True), "lm": partial(NextToken, whole=True)}
+        parts = {"answer": partial(MultipleChoiceObjective, begin=True), "lm": partial(NextToken, whole=True)}
         both = Weighted(loaded.info, 48, parts=parts, weights={"lm": 0.5})
         rows = questions(seed)
         batch = collate([both.prepare(row, None, None) for row in rows])

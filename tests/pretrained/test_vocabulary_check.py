@@ -12,7 +12,7 @@ from tests.commands import weft
 
 from weft.core.fields import Field, Info
 from weft.core.hub import name_of_model
-from weft.data import MirroredText
+from weft.data import AutoencodingText
 from weft.models import bert, gpt2
 from weft.pretrained import save
 from weft.recipe import RecipeError
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def run_of(tmp_path: Path, tokenizer: str, structure: str, changes: tuple[str, ...] = ()) -> Any:
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "good film\tyes\nbad play\tno\n" * 4)
     recipe = f"""
-data: {{type: labelled-text, train: train.tsv, valid: train.tsv, tokenizer: {tokenizer}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {tokenizer}, length: 20}}
 structure: {structure}
 objective: classification
 learning: {{type: gradient, steps: 1, batch: 50}}
@@ -124,7 +124,7 @@ def test_weights_of_a_run_are_let_through(tmp_path: Path) -> None:
 
 VAE = """
 data:
-  type: mirrored-text
+  type: autoencoding-text
   train: train.tsv
   hold_out: 0.3
   length: 16
@@ -172,7 +172,7 @@ def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, 
     def read(*_: Any, **__: Any) -> None:
         raise AssertionError("the data was read")
 
-    monkeypatch.setattr(MirroredText, "open", read)
+    monkeypatch.setattr(AutoencodingText, "open", read)
     found = weft("train", tmp_path / "r.yaml", "--run", tmp_path / "run")
     assert found.code == 2 and "structure.reader" in found.err and "word learns its own from the data" in found.err
     assert not (tmp_path / "run").exists()

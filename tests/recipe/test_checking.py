@@ -54,7 +54,7 @@ def test_nothing_is_opened_or_allocated(read, small: str, tmp_path, monkeypatch:
 def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
     text = small[: small.index("structure:")].replace(
-        "{type: dates, train: 100}", "{type: labelled-text, train: t.tsv, labels: [x, y]}"
+        "{type: dates, train: 100}", "{type: labeled-text, train: t.tsv, labels: [x, y]}"
     )
     text += "structure: {type: classifier, encoder: bag-of-words}\n" + small[small.index("objective:") :]
     (line,) = refused(read(text, folder=tmp_path))

@@ -26,11 +26,11 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
         changes = ["preset=test", "data.hold_out=0.3"]
     run = read_run(name, changes)
     judged = run.train(tmp_path / "run", quiet=True)
-    assert judged.figures
+    assert judged.metric_values
     again = weft.load(tmp_path / "run")
-    assert again.judge().figures == pytest.approx(judged.figures)
+    assert again.judge().metric_values == pytest.approx(judged.metric_values)
     if getattr(again.model, "labelled", False):  # it must be told the class of what it writes
-        memory = again.model.write_from(again.model.prior(2), torch.tensor([0, 1]))
+        memory = again.model.memory_from(again.model.prior(2), torch.tensor([0, 1]))
         assert len(Greedy()(again.model, memory, limits=[5, 5])) == 2
         return
     use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict

@@ -18,12 +18,12 @@ from weft.core.batch import Clock
 from weft.pretrained.empty_init import Unfilled
 from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
-from weft.training.dry_run import Report, check, imagine_batch
+from weft.training.dry_run import Report, check, synthetic_batch
 from weft.training.flops import counting
 from weft.training.run import Run, read_run, read_run_text
 
 LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
-CLASSES = "data: {type: labelled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING
+CLASSES = "data: {type: labeled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING
 TEXT = "data: {type: plain-text, train: t.txt}\nobjective: next-token\n" + LEARNING
 RECIPES = {
     "dates": "dates",
@@ -51,7 +51,7 @@ def counted_by_torch(run: Run) -> int:
     info = plan.data().declare()
     network = build_network(plan, info, 0)
     (objective,) = network.objectives.values()
-    batch = imagine_batch(info, objective, plan.learning().batch)
+    batch = synthetic_batch(info, objective, plan.learning().batch)
     fused = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False
     try:
@@ -69,7 +69,7 @@ def test_operations_are_those_of_torchs_counter(name: str, tmp_path: Path) -> No
     assert report.operations == pytest.approx(counted_by_torch(run), rel=0.01)
 
 
-def figures(report: Report) -> tuple[object, ...]:
+def metric_values(report: Report) -> tuple[object, ...]:
     shapes = [(row.name, row.kind, row.shape, row.parameters) for row in report.rows]
     return report.memory, report.operations, report.parameters, report.batch, report.terms, report.idle, shapes
 
@@ -81,7 +81,7 @@ def test_a_large_network_that_is_not_run_for_real_has_the_same_figures(
     (real,) = check(read(name, tmp_path))
     monkeypatch.setattr(weft.training.dry_run, "_FEW_OPERATIONS", 0)
     (imagined,) = check(read(name, tmp_path))
-    assert figures(imagined) == figures(real)
+    assert metric_values(imagined) == metric_values(real)
 
 
 @pytest.mark.parametrize("gates", [4, 3, 1])

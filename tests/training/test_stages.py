@@ -22,7 +22,7 @@ objective: masked-lm
 learning: {type: gradient, steps: 3, batch: 100}
 stages:
   - name: classify
-    data: {type: labelled-text, train: reviews.tsv, tokenizer: TOKENIZER}
+    data: {type: labeled-text, train: reviews.tsv, tokenizer: TOKENIZER}
     structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: classify}
     objective: classification
     learning: {type: gradient, steps: 3, batch: 100}

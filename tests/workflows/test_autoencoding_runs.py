@@ -15,7 +15,7 @@ from weft.training.run import Run, load, read_run, read_run_text
 
 RECIPE = """
 data:
-  type: mirrored-text
+  type: autoencoding-text
   train: TRAIN
   valid: VALID
   tokenizer: {type: word, lowercase: true}
@@ -49,7 +49,7 @@ def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
 def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: str) -> None:
     run = read_run_text(recipe(classes, target), "r.yaml", home)
     judged = run.train(home / "run", quiet=True)
-    assert {"loss", "bleu", "exact_match"} <= set(judged.figures) and len(judged.predictions) == 4
+    assert {"loss", "bleu", "exact_match"} <= set(judged.metric_values) and len(judged.predictions) == 4
     assert ("label" in judged.references[0]) == classes
     again = load(home / "run")
     asked = ["The food was great.", "all was awful"]
@@ -58,7 +58,7 @@ def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: s
     assert written == again.predict([(text,) for text in asked])  # a tuple of one text
     assert len(list(again.search_all(asked))) == 2
     assert [answer.kind for answer in again.predict_all(asked)] == ["text", "text"]
-    assert again.judge().figures == pytest.approx(judged.figures)
+    assert again.judge().metric_values == pytest.approx(judged.metric_values)
     wrong = again.errors(most=3)
     assert len(wrong) == 3 and all(error.reference["source"] == error.reference["target"] for error in wrong)
     assert [error.loss for error in wrong] == sorted((error.loss for error in wrong), reverse=True)
@@ -100,7 +100,8 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
         main(["check", str(home / "r.yaml")])
     assert not left.value.code
     assert (
-        "mirrored-text: source (text, up to 30,000), target (text, up to 60), label (label, up to 2)" in capsys.readouterr().out
+        "autoencoding-text: source (text, up to 30,000), target (text, up to 60), label (label, up to 2)"
+        in capsys.readouterr().out
     )
     Path(home / "other.tsv").write_text("text\tlabel\nall was great\tgood\n")
     read_run_text(text, "r.yaml", home).train(home / "run", quiet=True)
@@ -136,7 +137,7 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
     for target in ("null", "character"):
         run: Run = read_run_text(text, "r.yaml", home, [f"data.target_tokenizer={target}"])
         judged = run.train(home / f"classes-{target}", quiet=True)
-        assert judged.figures["accuracy"] == 1
+        assert judged.metric_values["accuracy"] == 1
         assert run.predict(["the room was awful", "The price was great"]) == ["bad", "good"]
         (answer,) = run.predict_all(["the room was awful"])
         assert answer.kind == "label" and answer.probabilities["bad"] > 0.5

@@ -61,7 +61,7 @@ def padded(rows: list[list[int]], pad: int) -> torch.Tensor:
 
 def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_path: Path, folder: Path) -> None:
     judged = read_run_text(RECIPE.format(folder, 150), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
-    assert judged.figures["exact_match"] == 1.0  # it begins in evaluation as in training
+    assert judged.metric_values["exact_match"] == 1.0  # it begins in evaluation as in training
     run = weft.load(tmp_path / "run")
     to_published(tmp_path / "run", tmp_path / "out")
     theirs: Any = hf.BartForConditionalGeneration.from_pretrained(tmp_path / "out").eval()

@@ -67,7 +67,7 @@ def pair_recipe(name: str, orders: str, steps: int = 150) -> str:
 
 def test_entailment(files: Path) -> None:
     judged = read_run_text(pair_recipe("entailed", "one"), "r.yaml", files).train(files / "run", quiet=True)
-    assert judged.figures["accuracy"] > 0.95
+    assert judged.metric_values["accuracy"] > 0.95
     asked = [{"first": "cat", "second": "animal"}, {"first": "cat", "second": "fruit"}, {"first": "fruit", "second": "fig"}]
     assert weft.load(files / "run").predict(asked)[:2] == ["yes", "no"]
     said = command("predict", files / "run", given=b"plum\tfruit\nplum\tanimal\n")
@@ -76,7 +76,7 @@ def test_entailment(files: Path) -> None:
 
 def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
     judged = read_run_text(pair_recipe("similar", "both"), "r.yaml", files).train(files / "run", quiet=True)
-    assert judged.figures["accuracy"] > 0.95
+    assert judged.metric_values["accuracy"] > 0.95
     run = weft.load(files / "run")
     pairs = [("cat", "plum"), ("hen", "dog"), ("fig", "kiwi")]
     one, two = (list(run.predict_all([{"first": p[i], "second": p[1 - i]} for p in pairs])) for i in (0, 1))
@@ -89,9 +89,9 @@ def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
 
 def test_multiple_choice(files: Path) -> None:
     data = "type: multiple-choice, train: choices.jsonl, valid: choices.jsonl"
-    text = recipe(data, "choose", "{type: choice, begin: true}", 120)
+    text = recipe(data, "choose", "{type: multiple-choice, begin: true}", 120)
     judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
-    assert judged.figures["accuracy"] > 0.9
+    assert judged.metric_values["accuracy"] > 0.9
     asked = [
         {"question": "which is animal", "choices": ["pear", "dog"]},
         {"question": "which is fruit", "choices": ["pear", "dog"]},

@@ -119,8 +119,8 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
 
 
 def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, tmp_path, monkeypatch):
-    figures = {1: 1.0, 2: 2.0, 3: 9.0}
-    monkeypatch.setattr(Training, "evaluate", lambda self, progress, last: figures.get(progress.round, 0.0))
+    metric_values = {1: 1.0, 2: 2.0, 3: 9.0}
+    monkeypatch.setattr(Training, "evaluate", lambda self, progress, last: metric_values.get(progress.round, 0.0))
     choices = ["learning.steps=6", "learning.final=best", "learning.keep=1", "learning.save_every=1", "evaluate.every=1"]
     train(recipe, tmp_path / "whole", *choices)
     real = Checkpoints.mark_best
@@ -141,10 +141,10 @@ def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, t
 
 @pytest.mark.parametrize("stops", [[3, 5], [1, 4, 5]])
 @pytest.mark.parametrize("orphan", [False, True])
-def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(stops, orphan, recipe, tmp_path, monkeypatch):
+def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(sentence_ends, orphan, recipe, tmp_path, monkeypatch):
     choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 rounds
     train(recipe, tmp_path / "whole", *choices)
-    for i, stop in enumerate(stops):
+    for i, stop in enumerate(sentence_ends):
         monkeypatch.setattr(Training, "wants_stop", lambda self, stop=stop: self.loop.progress.round == stop)
         with pytest.raises(Interrupted):
             train(recipe, tmp_path / "run", *choices, resume=i > 0)

@@ -6,7 +6,7 @@ import pytest
 
 from weft.core.batch import Clock
 from weft.training.build import build_network, plans
-from weft.training.dry_run import imagine_batch
+from weft.training.dry_run import synthetic_batch
 from weft.training.run import read_run
 
 TERMS = {"classify": {"loss"}, "tag": {"loss"}, "tag-and-read": {"tagging", "reading"}}
@@ -19,7 +19,7 @@ def test_parts_fit(name, monkeypatch):
     info = plan.data().declare()
     network = build_network(plan, info, 1, "meta")
     (objective,) = network.objectives.values()
-    batch = imagine_batch(info, objective, 64)
+    batch = synthetic_batch(info, objective, 64)
     loss = objective(network.model, batch.to("meta"), Clock())
     assert set(loss) == TERMS[name]
     loss.mean().backward()

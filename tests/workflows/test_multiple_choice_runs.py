@@ -55,8 +55,8 @@ def files(tmp_path: Path) -> Path:
 RECIPE = """
 seed: 1
 data: {type: multiple-choice, train: train.jsonl, valid: valid.jsonl, tokenizer: word}
-structure: {type: chooser, dim: 32}
-objective: choice
+structure: {type: multiple-choice, dim: 32}
+objective: multiple-choice
 learning: {type: gradient, steps: 120, batch: 1000, optimizer: {type: adam, lr: 1.0e-2}, save_every: 0}
 evaluate: {every: 0, metrics: [accuracy]}
 """
@@ -65,7 +65,7 @@ evaluate: {every: 0, metrics: [accuracy]}
 def test_it_learns_and_is_asked(files: Path) -> None:
     run = read_run_text(RECIPE, "r.yaml", files)
     judged = run.train(files / "run", quiet=True)
-    assert judged.figures["accuracy"] > 0.9  # chance is about 0.36
+    assert judged.metric_values["accuracy"] > 0.9  # chance is about 0.36
     again = weft.load(files / "run")
     asked = [
         {"question": "which is an animal ?", "choices": ["pear", "dog"]},
@@ -114,22 +114,26 @@ def test_without_the_question_nothing_but_the_choices_is_read(files: Path) -> No
 
 
 def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
-    text = RECIPE.replace("type: chooser", "type: classifier").replace("objective: choice", "objective: classification")
+    text = RECIPE.replace("type: multiple-choice", "type: classifier").replace(
+        "objective: multiple-choice", "objective: classification"
+    )
     with pytest.raises(ValueError, match="take the objective choice"):
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
         ValueError, match="the objective 'choice' needs a structure that Chooses, but the structure 'classifier' has"
     ):
-        read_run_text(RECIPE.replace("type: chooser", "type: classifier"), "r.yaml", files).train(files / "run", quiet=True)
+        read_run_text(RECIPE.replace("type: multiple-choice", "type: classifier"), "r.yaml", files).train(
+            files / "run", quiet=True
+        )
 
 
 def test_a_language_model_chooses_gpts_way(files: Path) -> None:
     text = RECIPE.replace(
-        "structure: {type: chooser, dim: 32}",
+        "structure: {type: multiple-choice, dim: 32}",
         "structure: {type: language-model, dim: 32, pooler: last, decoder: {type: lstm}}",
     )
     judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
-    assert judged.figures["accuracy"] > 0.8
+    assert judged.metric_values["accuracy"] > 0.8
 
 
 def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,13 +146,13 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
         RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
-        .replace("structure: {type: chooser, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}")
+        .replace("structure: {type: multiple-choice, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}")
         .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )
     run = read_run_text(text, "r.yaml", files)
     judged = run.train(files / "run")
     assert "new: chooser.out.weight, chooser.out.bias; not used: " in capsys.readouterr().err
-    assert judged.figures["accuracy"] > 0.8
+    assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()
     assert type(theirs).__name__ == "BertForMultipleChoice"

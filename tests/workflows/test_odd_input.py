@@ -14,7 +14,7 @@ import weft
 from weft.cli.report import _idle
 from weft.core.fields import Field, Info
 from weft.core.io import finite
-from weft.data import LabelledText
+from weft.data import LabeledText
 from weft.data.requests import cells_of
 from weft.data.sources import python_rows as rows
 from weft.experiments.compare import figures_of
@@ -103,7 +103,7 @@ def test_rows_that_are_none_are_refused(odd: Any) -> None:
 def test_a_label_that_is_missing_is_no_class(label: Any) -> None:
     file = rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
     with pytest.raises(ValueError, match=r"rows.jsonl:2: the row has no label. Mend the row, or leave out such rows"):
-        LabelledText(train=file, hold_out=0).open()
+        LabeledText(train=file, hold_out=0).open()
 
 
 # ------------------------------------------------------------------------------------------------------------ weft new
@@ -139,7 +139,7 @@ def test_figures_that_are_not_defined_are_null(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("text\tscore\n" + "".join(f"good film {i}\t{i / 3}\n" for i in range(20)))
     (tmp_path / "same.tsv").write_text("text\tscore\n" + "good film\t0.5\n" * 4)
     recipe = """
-data: {type: labelled-text, train: rows.tsv, valid: same.tsv, answer: number, tokenizer: {type: bpe, size: 60}}
+data: {type: labeled-text, train: rows.tsv, valid: same.tsv, answer: number, tokenizer: {type: bpe, size: 60}}
 structure: {type: classifier, dim: 8}
 objective: regression
 learning: {type: gradient, steps: 1}
@@ -147,9 +147,9 @@ evaluate: {metrics: [correlation]}
 device: cpu
 """
     judged = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
-    assert math.isnan(judged.figures["pearson"])  # all numbers of a side are equal
+    assert math.isnan(judged.metric_values["pearson"])  # all numbers of a side are equal
     found = strict((tmp_path / "run/metrics.json").read_text())
-    assert found["pearson"] is None and found["loss"] == pytest.approx(judged.figures["loss"])
+    assert found["pearson"] is None and found["loss"] == pytest.approx(judged.metric_values["loss"])
     again = figures_of(found, tmp_path)
     assert math.isnan(again["valid pearson"]) and again["valid loss"] == found["loss"]
 

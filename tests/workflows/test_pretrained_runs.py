@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 def recipe(tmp_path: Path, folder: Path) -> str:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
     return f"""
-data: {{type: labelled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classify, pooler: mean}}
 objective: classification
 learning: {{type: gradient, steps: 30, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
@@ -60,7 +60,7 @@ def test_a_recipe_begins_with_published_weights_and_its_run_needs_the_folder_no_
 ) -> None:
     run = read_run_text(recipe, "r.yaml", tmp_path)
     judged = run.train(tmp_path / "run")
-    assert judged.figures["accuracy"] == 1.0
+    assert judged.metric_values["accuracy"] == 1.0
     assert "tensors taken; new: classifier.out.weight, classifier.out.bias; not used: " in capsys.readouterr().err
     filled = (tmp_path / "run/recipe.yaml").read_text()
     assert "type: classifier" in filled and f"path: {folder}" in filled  # what it is composed of, and where it began
@@ -120,7 +120,7 @@ def test_a_run_can_begin_with_another_runs_weights(tmp_path: Path, recipe: str) 
     own = f"structure: {{type: bert, task: classify, pooler: mean, {sizes}, weights: first}}"
     text = f"{second}{own}\nobjective:{rest}".replace("steps: 30", "steps: 1").replace("lr: 1.0e-2", "lr: 1.0e-12")
     judged = read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "second", quiet=True)
-    assert judged.figures["accuracy"] == 1.0
+    assert judged.metric_values["accuracy"] == 1.0
 
 
 def test_a_run_is_converted_to_the_published_layout_and_reads_back_the_same(tmp_path: Path, recipe: str) -> None:

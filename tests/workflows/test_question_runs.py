@@ -20,16 +20,16 @@ from weft.pretrained import load, save
 from weft.training.run import Run, read_run_text
 
 NAMES = ["Ann", "Bob", "Eve", "Tom", "Kim", "Liz"]
-PLACES = ["Rome", "Oslo", "Bonn", "Kiel", "Graz", "Lyon"]
+CHOICE_LABELS = ["Rome", "Oslo", "Bonn", "Kiel", "Graz", "Lyon"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "where", "is", "in", "was", "today", "?", ".", "##s"]
-VOCABULARY += [word.lower() for word in (*NAMES, *PLACES)]
+VOCABULARY += [word.lower() for word in (*NAMES, *CHOICE_LABELS)]
 
 
 def squad(rows: int, seed: int) -> dict[str, object]:
     """Who is where: the answer is a name for one question, a place for another, and none for the third."""
     rng, paragraphs = np.random.default_rng(seed), []
     for number in range(rows):
-        name, place = NAMES[rng.integers(6)], PLACES[rng.integers(6)]
+        name, place = NAMES[rng.integers(6)], CHOICE_LABELS[rng.integers(6)]
         context = [f"{name} is in {place}.", f"Today  {name} was in {place}.", f"In {place} is {name} today."][number % 3]
         asked = [("Who is in?", name), ("Where is it?", place)]
         qas = [
@@ -49,7 +49,7 @@ def files(tmp_path: Path) -> Path:
 
 
 RECIPE = """
-data: {type: questions, train: train.json, valid: valid.json, tokenizer: TOKENIZER}
+data: {type: question-answering, train: train.json, valid: valid.json, tokenizer: TOKENIZER}
 structure: STRUCTURE
 objective: {type: span, longest: 4}
 learning: {type: gradient, steps: STEPS, batch: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
@@ -66,16 +66,16 @@ def run_of(folder: Path, tokenizer: str, structure: str, steps: int = 120, rate:
 
 @pytest.fixture
 def trained(files: Path) -> tuple[Path, Run]:
-    run = run_of(files, "{type: bpe, size: 80}", "{type: span-reader, dim: 32}")
+    run = run_of(files, "{type: bpe, size: 80}", "{type: span-extractor, dim: 32}")
     judged = run.train(files / "run", quiet=True)
-    assert judged.figures["answer_exact_match"] > 0.9 and judged.figures["answer_f1"] > 0.9
+    assert judged.metric_values["answer_exact_match"] > 0.9 and judged.metric_values["answer_f1"] > 0.9
     return files / "run", run
 
 
 ROWS = [("Who is in?", "Today  Kim was in Oslo."), ("Where is it?", "In Graz is Bob today."), ("Was today?", "Eve is in Bonn.")]
 
 
-def spoken(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def recipe_key(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     with pytest.raises(SystemExit) as left:
         main(arguments)
@@ -92,12 +92,12 @@ def test_a_run_learns_and_its_answers_are_parts_of_the_context(
     again = weft.load(folder)
     assert again.predict(rows) == ["Kim", "Graz", ""]
     (folder / "lines.tsv").write_text("".join(f"{question}\t{context}\n" for question, context in ROWS))
-    assert spoken(["predict", str(folder), str(folder / "lines.tsv")], capsys) == "Kim\nGraz\n\n"
-    lines = spoken(["predict", str(folder), str(folder / "lines.tsv"), "--json"], capsys).splitlines()
+    assert recipe_key(["predict", str(folder), str(folder / "lines.tsv")], capsys) == "Kim\nGraz\n\n"
+    lines = recipe_key(["predict", str(folder), str(folder / "lines.tsv"), "--json"], capsys).splitlines()
     assert json.loads(lines[1]) == {"question": ROWS[1][0], "context": ROWS[1][1], "answer": "Graz"}
-    figures = json.loads(spoken(["evaluate", str(folder), "--json"], capsys))
-    assert figures["answer_f1"] > 0.9 and set(figures["intervals"]) == {"answer_exact_match", "answer_f1"}
-    worst = spoken(["errors", str(folder), "--most", "2"], capsys)
+    metric_values = json.loads(recipe_key(["evaluate", str(folder), "--json"], capsys))
+    assert metric_values["answer_f1"] > 0.9 and set(metric_values["intervals"]) == {"answer_exact_match", "answer_f1"}
+    worst = recipe_key(["errors", str(folder), "--most", "2"], capsys)
     assert worst.count("  question: ") == worst.count("  context: ") == worst.count("  answer: ") == 2
     kept = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     assert len(kept) == 60 and all(line["prediction"] in line["reference"]["context"] for line in kept)
@@ -130,7 +130,7 @@ def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, publ
     tokenizer, structure = f"{{type: published, from: {published}}}", f"{{type: pretrained, from: {published}, task: answer}}"
     run = run_of(files, tokenizer, structure, steps=200, rate=3e-3)
     judged = run.train(files / "run", quiet=True)
-    assert judged.figures["answer_exact_match"] > 0.9
+    assert judged.metric_values["answer_exact_match"] > 0.9
     rows = [{"question": question, "context": context} for question, context in ROWS]
     assert run.predict(rows) == ["Kim", "Graz", ""]
     out = to_published(files / "run", files / "out")
@@ -156,12 +156,12 @@ def test_the_head_begins_at_random_and_the_body_does_not(published: Path) -> Non
 
 def test_new_guesses_questions(files: Path, tmp_path: Path) -> None:
     made = guess([str(files / "train.json"), str(files / "valid.json")])
-    assert made.source == "questions" and set(made.splits) == {"train", "valid"}
+    assert made.source == "question-answering" and set(made.splits) == {"train", "valid"}
     run = read_run_text(recipe_for(made, files), "r.yaml", files)
     assert list(run.data().declare().fields) == ["question", "context", "answer"]
     table = tmp_path / "train.tsv"
     table.write_text("question\tcontext\tanswer\tstart\n" + "Who is there now?\tAnn is there now.\tAnn\t0\n" * 5)
-    assert guess([str(table)]).source == "questions"
+    assert guess([str(table)]).source == "question-answering"
     (tmp_path / "train.json").write_text('{"rows": []}')
     with pytest.raises(ValueError, match=r"read as SQuAD's questions, but: the file must be an object with a list 'data'"):
         guess([str(tmp_path / "train.json")])
@@ -193,4 +193,4 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         .replace("batch: 600", "batch: 3000")
     )
     judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True)
-    assert judged.figures["answer_f1"] > 0.9
+    assert judged.metric_values["answer_f1"] > 0.9

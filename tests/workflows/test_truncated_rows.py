@@ -17,7 +17,7 @@ objective: {objective}
 learning: {{type: gradient, steps: 1, batch: 100}}
 """
 KINDS = {
-    "classes": ("labelled-text, train: rows.tsv", "{type: classifier, dim: 8}", "classification"),
+    "classes": ("labeled-text, train: rows.tsv", "{type: classifier, dim: 8}", "classification"),
     "texts": ("parallel-text, train: [a.txt, a.txt]", "{type: seq2seq, dim: 8}", "next-token"),
 }
 LONG, SHORT = "one two three four five six", "one two three"

@@ -9,22 +9,22 @@ from weft.blocks.attention.score import Additive, Dot, General, ScaledDot
 from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.dense import Dense
-from weft.blocks.embedding.char_cnn import Spelled
+from weft.blocks.embedding.char_cnn import CharCNN
 from weft.blocks.embedding.interpolated_position import Interpolated
 from weft.blocks.embedding.patch import Patch, patches_in, patchify, unpatchify
 from weft.blocks.embedding.sum import Sum
 from weft.blocks.embedding.token import SharedToken, Token
-from weft.blocks.embedding.token_type import Mark
+from weft.blocks.embedding.token_type import TokenType
 from weft.blocks.heads.crf import CRF
-from weft.blocks.heads.discriminator import Concatenated, Projection
+from weft.blocks.heads.discriminator import ConcatDiscriminator, ProjectionDiscriminator
 from weft.blocks.heads.ordinal import Ordered
 from weft.blocks.heads.vocabulary import ClassifierHead, Tied, Untied
-from weft.blocks.latent_injection import LatentByPlace, LatentEmbedding, LatentSlot
+from weft.blocks.latent_injection import LatentEmbedding, LatentMemory, LatentPerPosition
 from weft.blocks.layer_mix import ScalarMix, SumLast
 from weft.blocks.linear import Linear
 from weft.blocks.mlp import MLP
 from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
-from weft.blocks.pooler import ByPlace, Concat, First, Last, Max, Mean
+from weft.blocks.pooler import Concat, First, Last, Max, Mean, PositionConcat
 from weft.blocks.recurrent.decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
 from weft.blocks.recurrent.encoder import GRU, LSTM
 from weft.blocks.transformer.feedforward import Gated, PositionwiseFeedForward
@@ -45,10 +45,10 @@ __all__ = [
     "AttentionLSTM",
     "BagOfWords",
     "BatchNorm",
-    "ByPlace",
+    "CharCNN",
     "ClassifierHead",
     "Concat",
-    "Concatenated",
+    "ConcatDiscriminator",
     "Dense",
     "Dot",
     "First",
@@ -60,23 +60,23 @@ __all__ = [
     "Interpolated",
     "LSTMDecoder",
     "Last",
-    "LatentByPlace",
     "LatentEmbedding",
-    "LatentSlot",
+    "LatentMemory",
+    "LatentPerPosition",
     "LayerNorm",
     "LeakyReLU",
     "Learned",
     "Linear",
-    "Mark",
     "Max",
     "Mean",
     "MultiHead",
     "Ordered",
     "Patch",
+    "PositionConcat",
     "PositionwiseFeedForward",
     "PostNorm",
     "PreNorm",
-    "Projection",
+    "ProjectionDiscriminator",
     "RMSNorm",
     "ReLU",
     "RelativeBias",
@@ -88,12 +88,12 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "Sinusoidal",
-    "Spelled",
     "Sum",
     "SumLast",
     "Tanh",
     "Tied",
     "Token",
+    "TokenType",
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",

@@ -23,7 +23,7 @@ class BagOfWords(Encoder):
         torch.Size([2, 3, 4])
     """
 
-    honours = (Mask,)  # positions that do not interact break no mask
+    supported_masks = (Mask,)  # positions that do not interact break no mask
 
     def __init__(self, dim: int, *, feedforward: Build[FeedForward] | None = None):
         super().__init__(dim)

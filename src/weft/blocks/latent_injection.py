@@ -10,8 +10,8 @@ from weft.core.options import Count
 from weft.core.registry import block
 
 
-@block("latent-slot")
-class LatentSlot(Injection):
+@block("latent-memory")
+class LatentMemory(Injection):
     """Every layer has one place more that all tokens can look at: a vector made of z, which is key and value there.
 
     [m_1; ...; m_L] = W z;  in layer l, keys = [m_l; K x],  values = [m_l; V x]
@@ -63,13 +63,13 @@ class LatentEmbedding(Injection):
         return self.map(z_BP)[:, None]
 
 
-@block("latent-by-place")
-class LatentByPlace(Injection):
+@block("latent-per-position")
+class LatentPerPosition(Injection):
     """A vector made of z is added to the vector of every token, by a map of its own for each place in the text.
 
     x_t <- x_t + W_t z
 
-    The maps start with variance 1 / P. With the pooler by-place, which has a map for each place of what is read, a short text is
+    The maps start with variance 1 / P. With the pooler position-concat, which has a map for each position, a short text is
     written again from z after a few hundred updates: words need not be counted by a recurrent network, or found by attention.
 
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M

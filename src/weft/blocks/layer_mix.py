@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from weft.core.contracts import Mix
+from weft.core.contracts import LayerMix
 from weft.core.options import Layers
 from weft.core.registry import block
 from weft.core.seq import Seq
 
 
 @block("sum-last")
-class SumLast(Mix):
+class SumLast(LayerMix):
     """The sum of the last layers' outputs.
 
     y = h_L + h_L-1 + ... + h_L-n+1
@@ -43,7 +43,7 @@ class SumLast(Mix):
 
 
 @block("scalar-mix")
-class ScalarMix(Mix):
+class ScalarMix(LayerMix):
     """A learned average of all states, the embedder's output included, times one learned number.
 
     y = gamma sum_l softmax(s)_l h_l,  s starts at 0 and gamma at 1: the mean

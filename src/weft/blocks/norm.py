@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.core.contracts import Norm, Standardizer
+from weft.core.contracts import BatchNormalization, Norm
 from weft.core.options import Positive, Share
 from weft.core.registry import block
 
@@ -90,7 +90,7 @@ class UnitNorm(Norm):
 
 
 @block("batch-norm")
-class BatchNorm(Standardizer):
+class BatchNorm(BatchNormalization):
     """Mean 0 and variance 1 of each number over the rows of a batch, then a scale and a shift of each number.
 
     y = (x - mean_N(x)) / sqrt(var_N(x) + eps) * weight + bias

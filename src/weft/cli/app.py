@@ -307,7 +307,9 @@ def predict(
     from weft.training.run import load
 
     trained = load(run)
-    if not {"Classifies", "Tags", "Chooses", "Points", "Fills"} & {p.__name__ for p in trained.model.provides()}:
+    if not {"Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"} & {
+        p.__name__ for p in trained.model.provides()
+    }:
         from weft.systems.latent_text.space import commands_for
 
         can = commands_for(trained) or ["nothing"]
@@ -404,20 +406,20 @@ def evaluate(
             judge, known = open_oracle(oracle)
             about = {"known": known, "model": model, "model_known": read}
             writing = judge_run(trained, judge, split=split, files=files, tell=tell, **about)
-        written, warned = writing.figures(), writing.warnings()
+        written, warned = writing.metric_values(), writing.warnings()
     judged = trained.judge(split, files)
     judged.remarks += [f"warning: {warning}" for warning in warned]
     about = judged.about(trained.judging().metrics)
-    figures = {**judged.figures, **written}
+    metric_values = {**judged.metric_values, **written}
     if not files:
-        told = {"format": FORMAT, "split": judged.split, **figures, **about}
+        told = {"format": FORMAT, "split": judged.split, **metric_values, **about}
         write_json(run / f"metrics-{judged.split}.json", finite(told))
         if trouble := draw_classes(trained, judged, run):
             say(trouble)
     if as_json:
-        print(json.dumps(finite({**figures, **about}), indent=2))
+        print(json.dumps(finite({**metric_values, **about}), indent=2))
     else:
-        print("\n".join([show_intervals(figures, about["intervals"], judged.signatures), *judged.remarks]))
+        print("\n".join([show_intervals(metric_values, about["intervals"], judged.signatures), *judged.remarks]))
 
 
 @app.command()
@@ -528,7 +530,7 @@ def prompt(
     if as_json:
         print(json.dumps(finite(found.as_json()), indent=2, ensure_ascii=False))
     else:
-        print(show_intervals(found.judged().figures, found.intervals(), {}))
+        print(show_intervals(found.judged().metric_values, found.intervals(), {}))
 
 
 @app.command()
@@ -627,7 +629,6 @@ def catalog(
 ) -> None:
     """List the parts there are: every slot and its entries, a line each."""
     import_plugins(imports)
-    import weft.training.run  # noqa: F401  (fills the catalog)
     from weft.cli.report import print_catalog
 
     print_catalog(slot, name)

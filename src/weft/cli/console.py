@@ -40,9 +40,7 @@ def import_plugins(modules: list[str] | None) -> list[str]:
         sys.path.insert(0, "")
     found += [e.value for e in entry_points(group="weft.plugins") if e.value not in found]
     if found:
-        importlib.import_module(
-            "weft.training.run"
-        )  # weft's own parts come first: a plug-in that takes one of their names is at fault
+        importlib.import_module("weft.training.run")  # first, so that a plug-in cannot take a name of weft
     for module in found:
         try:
             importlib.import_module(module.partition(":")[0])
@@ -112,7 +110,7 @@ def search_for(
 def said_lost(space: LatentSpace) -> None:
     """Say how many texts were read in part only, and how many have words that were read as unknown."""
     if space.cut:
-        most = f"{space.source.most_words} words or " * bool(space.source.most_words) + f"{space.source.length} tokens"
+        most = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.length} tokens"
         say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {most}, the rest was left out")
     if space.unknown:
         texts = f"{space.unknown:,} of {space.read:,} text{'s' * (space.read > 1)} {'has' if space.unknown == 1 else 'have'}"

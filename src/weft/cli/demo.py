@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.evaluate import Judged
+from weft.evaluate import EvaluationResult
 from weft.inspect import attention_page
 from weft.inspect.alignment import alignments
 from weft.training.display import Terminal
@@ -15,7 +15,7 @@ from weft.training.trainer import train
 _SHOWN = 12
 
 
-def demo(recipe: str, folder: Path, overrides: list[str]) -> Judged:
+def demo(recipe: str, folder: Path, overrides: list[str]) -> EvaluationResult:
     """Train, then print and draw some rows of the test split, one of each group that the metrics know."""
     run = read_run(recipe, overrides)
     RunFolder(folder).discard_if_made_by("demo")

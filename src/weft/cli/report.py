@@ -15,7 +15,7 @@ from weft.core.registry import CATALOG, choices, document, is_composition, wirin
 from weft.recipe import Part, Problem, nearest
 from weft.recipe.describe import allowed
 from weft.recipe.part import part, walk
-from weft.recipe.writer import dump, to_yaml
+from weft.recipe.serialize import dump, to_yaml
 from weft.training.build import plans
 from weft.training.dry_run import Report, enough_memory
 from weft.training.run import Error, Run, shipped_recipes

@@ -14,21 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.example import Marked, Picks, Several
+from weft.core.example import MarkedIds, Sequences, Targets
 from weft.core.seq import Seq
 
 
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
-    Integer arrays and ``Marked`` ids become padded sequences, ``Several`` of them ``Ragged`` ones, ``Picks`` gathered rows, ints
-    and floats one number per row, float arrays stacked tensors (those of three dimensions, which are images, as a ``Seq``), and
+    Integer arrays and ``MarkedIds`` become padded sequences, ``Sequences`` of them ``Ragged`` ones, ``Targets`` gathered rows,
+    ints and floats one number per row, float arrays stacked tensors (those of three dimensions, which are images, as a ``Seq``), and
     an ``Instance`` inside becomes a batch inside.
     """
 
 
 @dataclass(frozen=True)
-class Picked:
+class FlatTargets:
     """Gathered rows of a batch: flat indices into (B*T) and the targets there."""
 
     index_N: Tensor
@@ -41,8 +41,8 @@ class Picked:
         """The N vectors at these rows."""
         return x.data.flatten(0, 1).index_select(0, self.index_N)
 
-    def to(self, device: torch.device | str) -> Picked:
-        return Picked(self.index_N.to(device), self.target_N.to(device))
+    def to(self, device: torch.device | str) -> FlatTargets:
+        return FlatTargets(self.index_N.to(device), self.target_N.to(device))
 
 
 @dataclass(frozen=True)
@@ -168,18 +168,18 @@ def _pad_marks(rows: Sequence[np.ndarray], width: int) -> Tensor:
     return torch.from_numpy(data)
 
 
-def _sequences(rows: Sequence[np.ndarray | Marked]) -> Seq:
+def _sequences(rows: Sequence[np.ndarray | MarkedIds]) -> Seq:
     """Ids, with or without marks, padded on the right to B x T."""
-    ids = pad([row.ids if isinstance(row, Marked) else row for row in rows])
-    marked = [row for row in rows if isinstance(row, Marked)]
+    ids = pad([row.ids if isinstance(row, MarkedIds) else row for row in rows])
+    marked = [row for row in rows if isinstance(row, MarkedIds)]
     if not marked:
         return ids
     blank = {name: mark[:0] for name, mark in marked[0].marks.items()}  # of a row without marks they are 0
-    every = [row.marks if isinstance(row, Marked) else blank for row in rows]
+    every = [row.marks if isinstance(row, MarkedIds) else blank for row in rows]
     return ids.mark(**{name: _pad_marks([marks[name] for marks in every], ids.width) for name in blank})
 
 
-def _ragged(values: Sequence[Several], name: str) -> Ragged:
+def _ragged(values: Sequence[Sequences], name: str) -> Ragged:
     if empty := [row for row, value in enumerate(values) if not len(value)]:
         raise ValueError(f"instance {empty[0]} of a batch has no sequence in {name!r}: give at least one")
     owner = np.repeat(np.arange(len(values)), [len(value) for value in values])
@@ -191,7 +191,7 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
     fields: dict[str, Any] = {}
     for name, first in instances[0].items():
         values = [i[name] for i in instances]
-        if isinstance(first, Picks):
+        if isinstance(first, Targets):
             continue
         if isinstance(first, Instance):
             fields[name] = collate(values, rows)
@@ -199,19 +199,19 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
             fields[name] = torch.tensor([int(v) for v in values])
         elif isinstance(first, float | np.floating):
             fields[name] = torch.tensor([float(v) for v in values])
-        elif isinstance(first, Several):
+        elif isinstance(first, Sequences):
             fields[name] = _ragged(values, name)
-        elif isinstance(first, Marked) or (isinstance(first, np.ndarray) and first.dtype.kind in "iu"):
+        elif isinstance(first, MarkedIds) or (isinstance(first, np.ndarray) and first.dtype.kind in "iu"):
             fields[name] = _sequences(values)
         else:
             stacked = torch.from_numpy(np.stack(values))
             fields[name] = Seq(stacked) if stacked.ndim == 4 else stacked
     for name, first in instances[0].items():
-        if isinstance(first, Picks):
+        if isinstance(first, Targets):
             width = fields[first.of].width
             at = np.concatenate([np.asarray(i[name].at, np.int64) + row * width for row, i in enumerate(instances)])
             ids = np.concatenate([np.asarray(i[name].ids, np.int64) for i in instances])
-            fields[name] = Picked(torch.from_numpy(at), torch.from_numpy(ids))
+            fields[name] = FlatTargets(torch.from_numpy(at), torch.from_numpy(ids))
     return Batch(fields, len(instances), tuple(int(r) for r in rows))
 
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 Example = Mapping[str, Any]
-"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Several`` of them, an int for a label, two ints or none
-for a span, C x H x W numbers for an image."""
+"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or
+none for a span, C x H x W floats for an image."""
 
 
-PLACES = tuple(string.ascii_uppercase)
+CHOICE_LABELS = tuple(string.ascii_uppercase)
 """The classes where the label is one of a row's own texts: A is the first, whatever a file calls it."""
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedIds:
     """Ids with annotations of each: the numbers of its letters, its segment. A mark is T or T x C, padded with 0.
 
     Args:
@@ -33,48 +33,48 @@ class Marked:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def between(self, first: Sequence[int], last: Sequence[int]) -> Marked:
+    def between(self, first: Sequence[int], last: Sequence[int]) -> MarkedIds:
         """With these ids before and after; their marks are 0."""
         around = (len(first), len(last))
         marks = {n: np.pad(m, [around] + [(0, 0)] * (m.ndim - 1)) for n, m in self.marks.items()}
-        return Marked(np.concatenate([np.asarray(first, np.int64), self.ids, np.asarray(last, np.int64)]), marks)
+        return MarkedIds(np.concatenate([np.asarray(first, np.int64), self.ids, np.asarray(last, np.int64)]), marks)
 
-    def __getitem__(self, part: slice) -> Marked:
-        return Marked(self.ids[part], {name: mark[part] for name, mark in self.marks.items()})
+    def __getitem__(self, part: slice) -> MarkedIds:
+        return MarkedIds(self.ids[part], {name: mark[part] for name, mark in self.marks.items()})
 
 
-def ids_of(text: np.ndarray | Marked) -> np.ndarray:
+def ids_of(text: np.ndarray | MarkedIds) -> np.ndarray:
     """The ids of a text, without its marks."""
-    return np.asarray(text.ids if isinstance(text, Marked) else text, np.int64)
+    return np.asarray(text.ids if isinstance(text, MarkedIds) else text, np.int64)
 
 
-def between(first: Sequence[int], ids: np.ndarray | Marked, last: Sequence[int]) -> np.ndarray | Marked:
+def between(first: Sequence[int], ids: np.ndarray | MarkedIds, last: Sequence[int]) -> np.ndarray | MarkedIds:
     """A text with ids before and after it, such as the marks of its begin and end."""
-    if isinstance(ids, Marked):
+    if isinstance(ids, MarkedIds):
         return ids.between(first, last)
     return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
 
 
-def _join(one: np.ndarray | Marked, two: np.ndarray | Marked) -> np.ndarray | Marked:
-    if not isinstance(one, Marked) or not isinstance(two, Marked):
+def _join(one: np.ndarray | MarkedIds, two: np.ndarray | MarkedIds) -> np.ndarray | MarkedIds:
+    if not isinstance(one, MarkedIds) or not isinstance(two, MarkedIds):
         return np.concatenate([one, two])  # pyright: ignore[reportArgumentType, reportCallIssue]
     marks: dict[str, np.ndarray] = {}
     for name in one.marks:
         width = max(one.marks[name].shape[-1], two.marks[name].shape[-1])
         pads = [np.pad(m.marks[name], ((0, 0), (0, width - m.marks[name].shape[-1]))) for m in (one, two)]
         marks[name] = np.concatenate(pads)
-    return Marked(np.concatenate([one.ids, two.ids]), marks)
+    return MarkedIds(np.concatenate([one.ids, two.ids]), marks)
 
 
 @dataclass(frozen=True)
-class Several:
+class Sequences:
     """Several sequences of one row: the choices of a question, the sentences of a report.
 
     Args:
         parts: The ids of each; all with the same marks, or none.
     """
 
-    parts: tuple[np.ndarray | Marked, ...]
+    parts: tuple[np.ndarray | MarkedIds, ...]
 
     def __len__(self) -> int:
         """How many there are."""
@@ -87,7 +87,7 @@ class Several:
 
 
 @dataclass(frozen=True)
-class Picks:
+class Targets:
     """Positions of a sequence with what is to be predicted there: the rows an objective will gather.
 
     Args:

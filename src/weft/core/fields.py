@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.example import Example, Marked, Picks, Several, _join, between
+from weft.core.example import Example, MarkedIds, Sequences, Targets, _join, between
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Frame:
     last: tuple[int, ...] = (Special.eos,)
     segments: bool = False
 
-    def around(self, texts: Sequence[np.ndarray | Marked]) -> np.ndarray | Marked:
+    def around(self, texts: Sequence[np.ndarray | MarkedIds]) -> np.ndarray | MarkedIds:
         """The texts as one sequence."""
         parts = [between(self.first if i == 0 else (), text, self.between) for i, text in enumerate(texts[:-1])]
         parts.append(between(() if parts else self.first, texts[-1], self.last))
@@ -52,8 +52,8 @@ class Frame:
             return reduce(_join, parts)
         segment = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         whole = reduce(_join, parts)
-        marks = whole.marks if isinstance(whole, Marked) else {}
-        return Marked(whole.ids if isinstance(whole, Marked) else whole, {**marks, "segment": segment})
+        marks = whole.marks if isinstance(whole, MarkedIds) else {}
+        return MarkedIds(whole.ids if isinstance(whole, MarkedIds) else whole, {**marks, "segment": segment})
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class Field:
     special: Special = Special()
     labels: tuple[str, ...] = ()
     words: bool = False
-    most_words: int = 0
+    max_words: int = 0
     letters: int = 0
     frame: Frame = Frame()
     pieces: str = ""
-    stops: tuple[int, ...] = ()
-    spare: int = 0
+    sentence_ends: tuple[int, ...] = ()
+    sentinel_count: int = 0
     ends: tuple[int, ...] = ()
     start: int = -1
 
@@ -113,7 +113,7 @@ class Field:
     def reserved(self) -> np.ndarray:
         """The ids that are no part of any text: special ones, those of the frame, spare ones."""
         named = {value for value in vars(self.special).values() if value >= 0}
-        named |= {*self.frame.first, *self.frame.between, *self.frame.last, *range(self.vocab - self.spare, self.vocab)}
+        named |= {*self.frame.first, *self.frame.between, *self.frame.last, *range(self.vocab - self.sentinel_count, self.vocab)}
         return np.array(sorted(named), np.int64)
 
     def ordinary(self) -> np.ndarray:
@@ -213,12 +213,12 @@ class Info:
         found: dict[str, int] = {}
         for f in self.tokenized():
             value = example[f.name]
-            found[f.name] = value.tokens if isinstance(value, Several) else len(value)
-            if isinstance(value, Several):
+            found[f.name] = value.tokens if isinstance(value, Sequences) else len(value)
+            if isinstance(value, Sequences):
                 found[f"{f.name}/sizes"] = len(value)
         return found
 
-    def imagine(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
+    def synthetic_example(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
         """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
         example: dict[str, Any] = {}
         places = {f.name: max(1, length or min(f.length, 32)) for f in self.texts()}
@@ -230,7 +230,7 @@ class Info:
             elif f.kind == "labels":
                 example[f.name] = rng.integers(0, 2, f.vocab).astype(np.float32)
             elif f.kind == "tags":
-                example[f.name] = Picks(f.space, np.arange(places[f.space]), rng.integers(0, f.vocab, places[f.space]))
+                example[f.name] = Targets(f.space, np.arange(places[f.space]), rng.integers(0, f.vocab, places[f.space]))
             elif f.kind == "span":
                 first = int(rng.integers(places[f.space]))
                 last = int(rng.integers(first, places[f.space]))
@@ -242,21 +242,21 @@ class Info:
             elif f.kind == "texts":
                 most = max(1, length or min(f.length, 32))
                 sizes = rng.integers(1, most + 1, number).tolist()
-                example[f.name] = Several(tuple(_imagined(f, rng, size) for size in sizes))
+                example[f.name] = Sequences(tuple(_imagined(f, rng, size) for size in sizes))
             elif f.kind == "image":
                 example[f.name] = rng.normal(size=(f.vocab, f.length, f.length)).astype(np.float32)
             else:
-                example[f.name] = _imagined(f, rng, places[f.name], self.says_words(f))
+                example[f.name] = _imagined(f, rng, places[f.name], self.marks_words(f))
         return example
 
-    def says_words(self, field: Field) -> bool:
+    def marks_words(self, field: Field) -> bool:
         """Whether each token of a text says which word it is of: it is given as words, and no tags say where these are."""
         return field.words and not any(other.kind == "tags" and other.space == field.name for other in self.fields.values())
 
 
-def _imagined(field: Field, rng: np.random.Generator, size: int, says_words: bool = False) -> np.ndarray | Marked:
+def _imagined(field: Field, rng: np.random.Generator, size: int, marks_words: bool = False) -> np.ndarray | MarkedIds:
     first = min(len(Special.NAMES), field.vocab - 1)
-    ids = rng.integers(first, field.vocab - field.spare, size)
+    ids = rng.integers(first, field.vocab - field.sentinel_count, size)
     marks = {"letters": rng.integers(1, field.letters, (len(ids), 5))} if field.letters else {}
-    marks |= {"word": 1 + np.arange(size) // 4} if says_words else {}
-    return Marked(ids, marks) if marks else ids
+    marks |= {"word": 1 + np.arange(size) // 4} if marks_words else {}
+    return MarkedIds(ids, marks) if marks else ids

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Passage:
+class SpanPrediction:
     """A part of a text, found as the answer to something: tokens ``first`` to ``last``.
 
     Args:
@@ -23,7 +23,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Filled:
+class MaskPrediction:
     """What was found to stand at the masks of a text.
 
     Args:

@@ -45,7 +45,7 @@ def choices(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in only}
 
 
-def spoken(name: str) -> str:
+def recipe_key(name: str) -> str:
     """An option as recipes write it: where its name is a word of Python, the constructor has it with a _ after it (``from_``)."""
     return name.rstrip("_")
 

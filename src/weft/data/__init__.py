@@ -6,16 +6,16 @@ from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
 from weft.data.order import Buckets, permute
 from weft.data.prepared import Prepared
-from weft.data.sources.autoencoding_text import MirroredText
+from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
 from weft.data.sources.image import read_image
-from weft.data.sources.labeled_images import LabelledImages
-from weft.data.sources.labeled_text import LabelledText
+from weft.data.sources.labeled_images import LabeledImages
+from weft.data.sources.labeled_text import LabeledText
 from weft.data.sources.multiple_choice import MultipleChoice
 from weft.data.sources.parallel_text import ParallelText
 from weft.data.sources.plain_text import PlainText
 from weft.data.sources.python_rows import rows
-from weft.data.sources.question_answering import Questions
+from weft.data.sources.question_answering import QuestionAnswering
 from weft.data.sources.sentence_pairs import SentencePairs
 from weft.data.sources.tagged_text import TaggedText
 from weft.data.tokenizers.bpe import BPE
@@ -32,6 +32,7 @@ from weft.data.tokenizers.wordpiece import WordPiece
 
 __all__ = [
     "BPE",
+    "AutoencodingText",
     "Buckets",
     "Byte",
     "ByteBPE",
@@ -39,16 +40,15 @@ __all__ = [
     "Column",
     "Dates",
     "Feed",
-    "LabelledImages",
-    "LabelledText",
-    "MirroredText",
+    "LabeledImages",
+    "LabeledText",
     "MultipleChoice",
     "Padding",
     "ParallelText",
     "PlainText",
     "Prepared",
     "Published",
-    "Questions",
+    "QuestionAnswering",
     "SentencePairs",
     "Sweep",
     "TaggedText",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.core.contracts import Codec, Continues, Objective
-from weft.core.example import PLACES
+from weft.core.contracts import Codec, ModelsLanguage, Objective
+from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 
 Asked = str | Sequence[str] | Mapping[str, str | Sequence[str]]
@@ -37,7 +37,7 @@ def wanted(info: Info) -> list[Field]:
 
 def read_apart(model: Any, info: Info) -> Field | None:
     """The text that a model reads before it writes another; None = it goes on from the text itself."""
-    if Continues in model.provides():
+    if ModelsLanguage in model.provides():
         return None
     return next((f for f in info.texts() if f.name != info.target), None)
 
@@ -58,9 +58,9 @@ def cells_of(info: Info, asked: Asked) -> dict[str, str]:
             raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there is no {f.name}")
         if f.kind == "texts" and row[f.name].count("\t") < 1:
             raise ValueError(f"a row of this run has {_names(fields)}, but in {_short(asked)} there are not two {f.name} or more")
-        if f.kind == "texts" and (number := row[f.name].count("\t") + 1) > len(PLACES):
+        if f.kind == "texts" and (number := row[f.name].count("\t") + 1) > len(CHOICE_LABELS):
             raise ValueError(
-                f"in {_short(asked)} there are {number} {f.name}, but a row has at most {len(PLACES)}: leave some out"
+                f"in {_short(asked)} there are {number} {f.name}, but a row has at most {len(CHOICE_LABELS)}: leave some out"
             )
         if f.words:  # as the files have them: one blank between two words
             row[f.name] = " ".join(word for word in row[f.name].replace("\t", " ").split(" ") if word)

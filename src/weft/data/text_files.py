@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.data.sources.labeled_text import LABEL, TEXT
-from weft.data.sources.readers import Cursor, Wanted, cell_of, records
+from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
 
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 

@@ -9,7 +9,7 @@ from weft.evaluate.chrf import ChrF
 from weft.evaluate.correlation import Correlation
 from weft.evaluate.distinct import Distinct, Repetition, distinct_ngrams, distinct_texts, repetition_rate
 from weft.evaluate.entity_f1 import EntityF1
-from weft.evaluate.evaluation import Evaluation, Judged
+from weft.evaluate.evaluation import Evaluation, EvaluationResult
 from weft.evaluate.exact_match import ExactMatch
 from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.language_model import Perplexity, perplexity
@@ -34,8 +34,8 @@ __all__ = [
     "Distinct",
     "EntityF1",
     "Evaluation",
+    "EvaluationResult",
     "ExactMatch",
-    "Judged",
     "KneserNey",
     "MacroF1",
     "MeanAbsoluteError",

@@ -75,7 +75,7 @@ class Distinct(Metric):
     """
 
     wants = "text"
-    by_row = False
+    per_example = False
 
     def __init__(self, *, most: Natural = 500):
         super().__init__()

@@ -57,8 +57,8 @@ class EntityF1(Metric):
         right = Counter(kind for _, there in rows for kind, _, _ in there)
         hits = Counter(kind for found, there in rows for kind, _, _ in found & there)
         kinds = sorted(predicted.keys() | right.keys())
-        figures = self.from_statistics(np.array([hits.total(), predicted.total(), right.total()]))
-        return figures | {f"entity_f1/{kind}": f1(hits[kind], predicted[kind], right[kind]) for kind in kinds}
+        metric_values = self.from_statistics(np.array([hits.total(), predicted.total(), right.total()]))
+        return metric_values | {f"entity_f1/{kind}": f1(hits[kind], predicted[kind], right[kind]) for kind in kinds}
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
         """N x 3: spans that are right, predicted, in the reference."""

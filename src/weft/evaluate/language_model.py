@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from weft.core.batch import Clock, Instance, collate
-from weft.core.contracts import Continues
-from weft.core.example import Picks, between, ids_of
+from weft.core.contracts import ModelsLanguage
+from weft.core.example import Targets, between, ids_of
 from weft.data import example_of
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
@@ -95,7 +95,7 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
 def _instance(run: Run, text: str, row: int) -> Instance:
     if run.model is None or run.codec is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
-    if Continues not in run.model.provides():
+    if ModelsLanguage not in run.model.provides():
         has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
     field = run.codec.info[run.codec.info.target]
@@ -109,7 +109,7 @@ def _instance(run: Run, text: str, row: int) -> Instance:
     text_T = example_of(run.codec, {field.name: text})[field.name]
     at = np.arange(whole + 1) + len(begin) - 1
     return Instance(
-        {"input": between(begin, text_T, []), "picks": Picks("input", at, np.append(ids_of(text_T), field.special.eos))}
+        {"input": between(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
 
 

@@ -45,7 +45,7 @@ class Comparison:
     folders: list[Path]
     choices: dict[str, list[Any]]
     """What differs in the filled recipes, by path."""
-    figures: dict[str, list[float | None]]
+    metric_values: dict[str, list[float | None]]
     """By split and name, as in ``test loss``."""
     best: dict[str, list[int]]
     """Which runs have the best value; none where all are equal, or where more may be better or worse."""
@@ -60,7 +60,7 @@ class Comparison:
             "format": FORMAT,
             "runs": [{"name": name, "folder": str(path)} for name, path in zip(self.runs, self.folders, strict=True)],
             "choices": self.choices,
-            "figures": self.figures,
+            "figures": self.metric_values,
             "best": {name: [self.runs[i] for i in runs] for name, runs in self.best.items()},
             "significance": self.significance,
             "notes": self.notes,
@@ -72,7 +72,7 @@ class Comparison:
         console = console or Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
         rows = [[path, *map(show_choice, values)] for path, values in self.choices.items()]
         print_table(console, ["choice", *self.runs], rows or [["(none differs)", *("" for _ in self.runs)]])
-        shown = {name: values for name, values in self.figures.items() if "/" not in name}
+        shown = {name: values for name, values in self.metric_values.items() if "/" not in name}
         if shown:
             cells = [
                 [name, *(show_figure(v) + ("*" if i in self.best[name] else "") for i, v in enumerate(values))]
@@ -80,7 +80,7 @@ class Comparison:
             ]
             console.print()
             print_table(console, ["figure (* best)", *self.runs], cells)
-        if groups := [name for name in self.figures if name not in shown]:
+        if groups := [name for name in self.metric_values if name not in shown]:
             some = ", ".join(groups[:3]) + (", ..." if len(groups) > 3 else "")
             console.print(f"{len(groups)} figures of single groups ({some}) are left out here: see --json", markup=False)
         tested = [
@@ -120,9 +120,12 @@ def compare(folders: Sequence[str | Path], out: str | Path | None = None) -> Com
     notes = [f"{name}: {note}" for name, run in zip(names, runs, strict=True) for note in run.notes]
     choices = differences([run.recipe for run in runs])
     notes += _kinds(choices, names)
-    figures = {name: [run.figures.get(name) for run in runs] for name in dict.fromkeys(n for run in runs for n in run.figures)}
-    best = {name: best_of(name, values) for name, values in figures.items()}
-    result = Comparison(names, paths, choices, figures, best, _significance(names, runs, notes), notes)
+    metric_values = {
+        name: [run.metric_values.get(name) for run in runs]
+        for name in dict.fromkeys(n for run in runs for n in run.metric_values)
+    }
+    best = {name: best_of(name, values) for name, values in metric_values.items()}
+    result = Comparison(names, paths, choices, metric_values, best, _significance(names, runs, notes), notes)
     if out is not None:
         result.picture = _draw(names, runs, Path(out), notes)
     return result
@@ -142,9 +145,9 @@ class _Read:
         if root.problems:
             raise RecipeError(root.problems)
         self.tree, self.recipe = root, root.plain()
-        self.figures: dict[str, float] = {}
+        self.metric_values: dict[str, float] = {}
         if folder.metrics.is_file():
-            self.figures = figures_of(read_json(folder.metrics), folder.metrics)
+            self.metric_values = figures_of(read_json(folder.metrics), folder.metrics)
         else:
             self.notes.append(f"not finished, it has no metrics.json; finish it with: weft train {path} --resume")
         self.log: list[dict[str, Any]] = []

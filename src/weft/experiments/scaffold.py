@@ -15,8 +15,8 @@ from weft.core.io import list_files
 from weft.core.options import find_file, not_there
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.multiple_choice import MultipleChoice
-from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS, Questions
-from weft.data.sources.readers import Cursor, Wanted, column_names, tables
+from weft.data.sources.parsing import Cursor, Wanted, column_names, tables
+from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS, QuestionAnswering
 from weft.data.sources.sentence_pairs import FIRST, SECOND
 from weft.inference.embedding import POOLING
 
@@ -97,13 +97,13 @@ def _split_of(file: str) -> str | None:
 def _nested(splits: dict[str, list[str]]) -> Guess:
     """One JSON document: SQuAD's questions, or nothing that is known."""
     file = splits["train"][0]
-    found = next(Questions(train=file).rows([Cursor([file])]), None)
+    found = next(QuestionAnswering(train=file).rows([Cursor([file])]), None)
     if found is None or (found.problem and not found.cells):
         raise ValueError(
             f"{file}: a .json file is read as SQuAD's questions, but: {found.problem if found else 'it has none'}. "
             "For an object a line, call it .jsonl"
         )
-    return Guess("questions", splits, why="a JSON file of contexts with questions and answers, as SQuAD has it")
+    return Guess("question-answering", splits, why="a JSON file of contexts with questions and answers, as SQuAD has it")
 
 
 def _by_split(files: list[str]) -> dict[str, list[str]]:
@@ -247,7 +247,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         label = number
     named = ", ".join(names)
     if "header" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
-        return Guess("questions", splits, options, f"a table with questions, contexts and answers (columns: {named})")
+        return Guess("question-answering", splits, options, f"a table with questions, contexts and answers (columns: {named})")
     if len(texts) == 2 and label is not None:
         options |= _named(texts[0], FIRST, "first") | _named(texts[1], SECOND, "second") | _named(label, ("label",), "label")
         made = Guess("sentence-pairs", splits, options, f"a table with two texts and an answer (columns: {named})")
@@ -256,7 +256,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         return Guess("parallel-text", splits, options, f"a table with two texts (columns: {named})")
     elif texts and label is not None:
         options |= _named(texts[0], TEXT, "text") | _named(label, LABEL, "label")
-        made = Guess("labelled-text", splits, options, f"a table with a text and an answer (columns: {named})")
+        made = Guess("labeled-text", splits, options, f"a table with a text and an answer (columns: {named})")
         if mark := label.mark:
             made.answer, made.options["answer"] = "several", "several"
             made.options |= {"separator": repr(mark)} if mark not in ("|", "\t") else {}
@@ -300,7 +300,7 @@ def recipe_for(made: Guess, folder: Path) -> str:
     body = _BODIES[made.source if made.answer == "one" else made.answer]
     if made.options.get("scheme") == "null":
         body = body.replace("entity-f1", "tag-accuracy")
-    epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25, "questions": 10}.get(made.source, 8)
+    epochs = {"parallel-text": 25, "plain-text": 10, "tagged-text": 25, "question-answering": 10}.get(made.source, 8)
     steps = min(20_000, max(300, round(made.size / 5 * epochs / 2000 / 100) * 100))
     data = _data(made, folder)
     data.append(_TOKENIZERS[made.source])
@@ -337,8 +337,8 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
     room = published.layout.field(published.config).length - 8
-    windows = made.source == "questions" and room >= 64  # of fewer tokens, a question may take all
-    together = made.source in ("sentence-pairs", "multiple-choice", "questions")
+    windows = made.source == "question-answering" and room >= 64  # of fewer tokens, a question may take all
+    together = made.source in ("sentence-pairs", "multiple-choice", "question-answering")
     most = 4000 if windows else min(256, max(1, room // 2 if together else room))
     objective = f"{{type: span, window: {min(384, room)}}}   # long contexts in windows" if windows else tuning.objective
     steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
@@ -387,12 +387,12 @@ class _Tuning:
 
 
 _TUNED = {
-    "labelled-text": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
+    "labeled-text": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
     "several": _Tuning("classify", "multi-label", "5.0e-5", "multi-label-f1"),
     "number": _Tuning("classify", "regression", "5.0e-5", "correlation"),
     "sentence-pairs": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
-    "multiple-choice": _Tuning("choose", "choice", "5.0e-5", "accuracy"),
-    "questions": _Tuning("answer", "span", "5.0e-5", "answer-exact-match, answer-f1"),
+    "multiple-choice": _Tuning("choose", "multiple-choice", "5.0e-5", "accuracy"),
+    "question-answering": _Tuning("answer", "span", "5.0e-5", "answer-exact-match, answer-f1"),
     "tagged-text": _Tuning("tag", "tagging", "5.0e-5", "entity-f1"),
     "parallel-text": _Tuning("write", "next-token", "3.0e-4", "bleu, chrf"),
     "plain-text": _Tuning("write", "next-token", "5.0e-5", "word-perplexity"),
@@ -422,10 +422,10 @@ def _places(files: list[str], folder: Path) -> str:
 _TOKENIZERS = {
     "plain-text": "  tokenizer: {type: bpe, size: 8000}\n  length: 128                      # longer texts become several rows",
     "parallel-text": "  tokenizer: {type: bpe, size: 8000}",
-    "labelled-text": "  tokenizer: {type: word, lowercase: true}",
+    "labeled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
     "multiple-choice": "  tokenizer: {type: word, lowercase: true}",
-    "questions": "  tokenizer: {type: bpe, size: 8000}",
+    "question-answering": "  tokenizer: {type: bpe, size: 8000}",
     "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
 }
 _LEARNING = """
@@ -458,11 +458,11 @@ _CLASSIFIER = """  type: classifier
   encoder: {type: lstm, layers: 1, bidirectional: true}
   pooler: max"""
 _BODIES = {
-    "labelled-text": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
+    "labeled-text": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
     "several": _body(_CLASSIFIER, "multi-label", "2.0e-3", "multi-label-f1"),
     "number": _body(_CLASSIFIER, "regression", "2.0e-3", "correlation"),
     "sentence-pairs": _body(_CLASSIFIER, "classification", "2.0e-3", "accuracy, macro-f1"),
-    "multiple-choice": _body(_CLASSIFIER.replace("classifier", "chooser"), "choice", "2.0e-3", "accuracy"),
+    "multiple-choice": _body(_CLASSIFIER.replace("classifier", "multiple-choice"), "multiple-choice", "2.0e-3", "accuracy"),
     "plain-text": _body(
         "  type: language-model\n  dim: 256\n  embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}\n"
         "  decoder: {type: transformer, layers: 4}",
@@ -478,15 +478,15 @@ _BODIES = {
         "bleu, chrf",
         "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
     ),
-    "questions": _body(
-        "  type: span-reader\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"
+    "question-answering": _body(
+        "  type: span-extractor\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"
         "  encoder: {type: lstm, layers: 2, bidirectional: true}",
         "span",
         "1.0e-3",
         "answer-exact-match, answer-f1",
     ),
     "tagged-text": _body(
-        "  type: tagger\n  dim: 128\n  embedder: spelled\n  encoder: {type: lstm, layers: 1, bidirectional: true}",
+        "  type: tagger\n  dim: 128\n  embedder: char-cnn\n  encoder: {type: lstm, layers: 1, bidirectional: true}",
         "tagging",
         "2.0e-3",
         "entity-f1",

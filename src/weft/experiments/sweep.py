@@ -43,7 +43,7 @@ class Arm:
     """The values of the paths that vary, as plain values."""
     overrides: list[str]
     folder: Path
-    figures: dict[str, float] | None = None
+    metric_values: dict[str, float] | None = None
     """By split and name; None: not finished."""
     problem: str = ""
     """Why it failed."""
@@ -86,7 +86,9 @@ class Sweep:
         write_text(self.folder / "table.md", text + "".join(f"\n{line}\n" for line in self._below()))
 
     def as_json(self) -> dict[str, Any]:
-        arms = [{"name": a.name, "choices": a.choices, "figures": a.figures, "problem": a.problem or None} for a in self.arms]
+        arms = [
+            {"name": a.name, "choices": a.choices, "figures": a.metric_values, "problem": a.problem or None} for a in self.arms
+        ]
         return {"format": FORMAT, "paths": self.paths, "rows": [vars(row) for row in self.rows], "arms": arms}
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
@@ -98,14 +100,14 @@ class Sweep:
         best = {n: best_of(n, [row.mean.get(n) for row in self.rows]) for n in shown}
         lines = []
         for i, row in enumerate(self.rows):
-            figures = [_plus_minus(row.mean.get(n), row.deviation.get(n)) + ("*" if i in best[n] else "") for n in shown]
-            lines.append([row.name, str(row.n), *figures])
+            metric_values = [_plus_minus(row.mean.get(n), row.deviation.get(n)) + ("*" if i in best[n] else "") for n in shown]
+            lines.append([row.name, str(row.n), *metric_values])
         return ["choices", "n", *shown], lines
 
     def _below(self) -> list[str]:
         below = ["Mean ± standard deviation over n seeds; * best mean."] if any(row.n for row in self.rows) else []
         below += [f"Failed: {arm.name}: {arm.problem}" for arm in self.failed]
-        missing = [arm.name for arm in self.arms if arm.figures is None and not arm.problem]
+        missing = [arm.name for arm in self.arms if arm.metric_values is None and not arm.problem]
         return [*below, *([f"Not yet trained: {'; '.join(missing)}"] if missing else [])]
 
     def print(self, console: Console | None = None) -> None:
@@ -158,9 +160,9 @@ def sweep(
                 run.model, run.objectives = None, {}  # one model in memory at a time
         finally:
             for arm in arms:
-                if arm.figures is None and not arm.problem and _is_finished(arm.folder):  # stopped before it was looked at
+                if arm.metric_values is None and not arm.problem and _is_finished(arm.folder):  # stopped before it was looked at
                     with contextlib.suppress(ValueError, OSError):
-                        arm.figures = _figures(arm.folder)
+                        arm.metric_values = _figures(arm.folder)
             result.tabulate()
     finally:
         home.close()
@@ -411,7 +413,7 @@ def _train(arm: Arm, run: Run, plugins: list[str], display: Display) -> None:
         else:
             again = RunFolder(arm.folder)
             train(run, arm.folder, resume=again.is_run() or again.is_stub(), plugins=plugins, display=display)
-        arm.figures = _figures(arm.folder)
+        arm.metric_values = _figures(arm.folder)
     except Interrupted:
         raise
     except Exception as error:  # of whatever kind: the other arms are still worth having
@@ -453,8 +455,8 @@ def _short(value: Any) -> str:
 
 
 def _row(name: str, arms: list[Arm]) -> Row:
-    done = [arm.figures for arm in arms if arm.figures is not None]
-    names = [n for n in (done[0] if done else {}) if all(n in figures for figures in done)]
+    done = [arm.metric_values for arm in arms if arm.metric_values is not None]
+    names = [n for n in (done[0] if done else {}) if all(n in metric_values for metric_values in done)]
     mean = {n: math.fsum(f[n] for f in done) / len(done) for n in names}
     # By hand: statistics.stdev refuses what is not finite, and a run that diverged is one.
     deviation = {n: _deviation([f[n] for f in done]) for n in names}

@@ -13,8 +13,8 @@ import torch
 from tokenizers import processors
 from torch import nn
 
-from weft.core.contracts import Codec, Continues, Encodes
-from weft.core.example import PLACES
+from weft.core.contracts import Codec, Encodes, ModelsLanguage
+from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
 from weft.core.io import check_free, read_json, whole_folder, write_json, write_text
 from weft.core.registry import is_composition, name_of, options
@@ -34,7 +34,7 @@ from weft.training.run_folder import FORMAT, RunFolder
 
 _BESIDE = (GENERATION, "tokenizer_config.json", "special_tokens_map.json")
 """Files of a published model that are kept with its config.json."""
-_READERS = ("text-encoder", "classifier", "tagger", "chooser", "span-reader")
+_READERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
 """Structures of which a RoBERTa is made."""
 
 
@@ -185,7 +185,7 @@ def _write_frame(run: Any, file: Path) -> None:
         return
     names, special, frame = tokenizer.names, field.special, field.frame
     if frame == Frame():  # a published one says it already
-        goes_on = Continues in run.model.provides()
+        goes_on = ModelsLanguage in run.model.provides()
         first, last = ((special.bos,), ()) if goes_on else (frame.first, frame.last)
         around = [" ".join(names[i] for i in ids) for ids in (first, frame.between, last)]
         inner: Any = tokenizers.Tokenizer.from_file(str(file))
@@ -219,6 +219,6 @@ def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
             labels, found["problem_type"] = ("LABEL_0",), "regression"
         if name in info and info[name].kind == "labels":
             found["problem_type"] = "multi_label_classification"
-        if labels and labels != PLACES:  # those of choices are no classes of the model
+        if labels and labels != CHOICE_LABELS:  # those of choices are no classes of the model
             found |= {"id2label": {str(i): n for i, n in enumerate(labels)}, "label2id": {n: i for i, n in enumerate(labels)}}
     return found

@@ -16,8 +16,8 @@ from weft.core.io import write_text
 from weft.data import MultipleChoice
 from weft.data.sources.labeled_text import LABEL
 from weft.data.sources.multiple_choice import ANSWER
-from weft.data.sources.readers import Cursor, Wanted, cell_of, records
-from weft.evaluate import Accuracy, Judged
+from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
+from weft.evaluate import Accuracy, EvaluationResult
 from weft.inference.prompting import HOLE, Prompt
 from weft.inference.published import open_published
 from weft.training.run import Run, load
@@ -150,12 +150,12 @@ class Shots:
         best_N = self.scores_NC.argmax(1)
         return [list(self.prompt.words(row))[int(best)] for (row, _), best in zip(self.rows, best_N, strict=True)]
 
-    def judged(self) -> Judged:
+    def judged(self) -> EvaluationResult:
         """The accuracy, and beside it that of the most frequent class alone."""
         references = [{"label": label} for _, label in self.rows]
         most = Counter(label for _, label in self.rows).most_common(1)[0][1]
-        figures = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
-        return Judged(figures, dict(enumerate(self.predictions)), dict(enumerate(references)))
+        metric_values = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
+        return EvaluationResult(metric_values, dict(enumerate(self.predictions)), dict(enumerate(references)))
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         return self.judged().intervals([Accuracy()])
@@ -166,7 +166,7 @@ class Shots:
         how = {"shots": ask.shots, "seed": ask.seed, "score": score, "calibrated": ask.calibrate}
         told = {"rows": len(self.rows), **how, "template": ask.template}
         told["answers"] = None if ask.answers is None else dict(ask.answers)
-        return {**self.judged().figures, "intervals": self.intervals(), **told}
+        return {**self.judged().metric_values, "intervals": self.intervals(), **told}
 
     def write(self, file: Path) -> None:
         """A JSON line for each row: its columns, its class, the predicted one, and the answers' scores."""

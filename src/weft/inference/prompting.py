@@ -12,7 +12,7 @@ import torch
 
 from weft.core.batch import Batch, collate
 from weft.core.batch import Instance as Prepared
-from weft.core.example import PLACES, Picks, between
+from weft.core.example import CHOICE_LABELS, Targets, between
 from weft.core.seeding import key
 from weft.data.requests import read_apart
 from weft.training.run import Run
@@ -85,9 +85,9 @@ class Prompt:
         if self.answers is not None:
             return self.answers
         own = row.get("choices", "").split("\t")
-        if not 2 <= len(own) <= len(PLACES):
-            raise ValueError(f"{len(own)} choices in the row {str(dict(row))[:60]}, but there must be 2 to {len(PLACES)}")
-        return dict(zip(PLACES, own, strict=False))
+        if not 2 <= len(own) <= len(CHOICE_LABELS):
+            raise ValueError(f"{len(own)} choices in the row {str(dict(row))[:60]}, but there must be 2 to {len(CHOICE_LABELS)}")
+        return dict(zip(CHOICE_LABELS, own, strict=False))
 
     def _fill(self, row: Mapping[str, str]) -> str:
         if missing := [name for name in HOLE.findall(self.question) if name not in row]:
@@ -185,7 +185,7 @@ def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, beg
     if given is not None:
         source = given.frame.around([codec.encode(given.name, prompt)])
         ids = codec.encode(target.name, answer.strip())
-        picks = Picks("input", np.arange(len(ids)) + len(_known(mark)) - 1, ids)
+        picks = Targets("input", np.arange(len(ids)) + len(_known(mark)) - 1, ids)
         return Prepared({given.name: source, "input": between(mark, ids[:-1], []), "picks": picks})
     before = codec.encode(target.name, prompt)
     whole = codec.encode(target.name, prompt + answer)
@@ -193,7 +193,7 @@ def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, beg
     same = int(np.argmin(np.append(whole[: len(before)] == before[: len(whole)], False)))
     if not mark and not same:  # nothing stands before the answer, so the begin mark does
         mark = (target.special.bos,)
-    picks = Picks("input", np.arange(same, len(whole)) + len(_known(mark)) - 1, whole[same:])
+    picks = Targets("input", np.arange(same, len(whole)) + len(_known(mark)) - 1, whole[same:])
     return Prepared({"input": between(mark, whole[:-1], []), "picks": picks})
 
 

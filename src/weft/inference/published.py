@@ -7,14 +7,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.core.contracts import Chooses, Classifies, Codec, Continues, Decodes, Fills, Points, Relates, Tags, Tokenizer
+from weft.core.contracts import (
+    Classifies,
+    ClassifiesPairs,
+    Codec,
+    Decodes,
+    ExtractsSpans,
+    ModelsLanguage,
+    PredictsMasked,
+    ScoresChoices,
+    Tags,
+    Tokenizer,
+)
 from weft.core.fields import Info
-from weft.data import LabelledText, MultipleChoice, ParallelText, PlainText, Questions, TaggedText
+from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
 from weft.data.requests import Reading
 from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
 from weft.generate.frontier import positions
 from weft.learning import Gradient
-from weft.objectives import Choice, Classification, MaskedLM, MultiLabel, NextSentence, NextToken, Regression, SpanAnswer, Tagging
+from weft.objectives import (
+    Classification,
+    MaskedLM,
+    MultiLabel,
+    MultipleChoiceObjective,
+    NextSentence,
+    NextToken,
+    Regression,
+    SpanAnswer,
+    Tagging,
+)
 from weft.pretrained import Published, load
 from weft.pretrained.generation_config import beginning, check_padding, ends_of, special_of, with_generation
 from weft.training.build import choose_device
@@ -81,19 +102,19 @@ def pair_of(run: Run) -> Reading | None:
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [
-    (Classifies, Classification, LabelledText, "tsv"),
-    (Chooses, Choice, MultipleChoice, "jsonl"),
+    (Classifies, Classification, LabeledText, "tsv"),
+    (ScoresChoices, MultipleChoiceObjective, MultipleChoice, "jsonl"),
     (Tags, Tagging, TaggedText, "txt"),
-    (Points, SpanAnswer, Questions, "json"),
+    (ExtractsSpans, SpanAnswer, QuestionAnswering, "json"),
     (Decodes, NextToken, PlainText, "txt"),
-    (Fills, MaskedLM, PlainText, "txt"),
-    (Relates, partial(MaskedLM, share=0.0, pairing=NextSentence), PlainText, "txt"),
+    (PredictsMasked, MaskedLM, PlainText, "txt"),
+    (ClassifiesPairs, partial(MaskedLM, share=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
-    "label": (Classification, LabelledText),
-    "labels": (MultiLabel, partial(LabelledText, answer="several")),
-    "number": (Regression, partial(LabelledText, answer="number")),
+    "label": (Classification, LabeledText),
+    "labels": (MultiLabel, partial(LabeledText, answer="several")),
+    "number": (Regression, partial(LabeledText, answer="number")),
 }
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
@@ -103,12 +124,12 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     special = tokenizer.special
     config, target = with_generation(published.config, published.path), info[info.target]
     writes = special_of(special, config, target, apart=target.name == "target")
-    told = {"frame": tokenizer.frame, "spare": tokenizer.spare, "start": tokenizer.start, "words": "tags" in info}
+    told = {"frame": tokenizer.frame, "spare": tokenizer.sentinel_count, "start": tokenizer.start, "words": "tags" in info}
     fields = {
         name: replace(field, special=special, **told) if field.kind in ("text", "texts") else field
         for name, field in info.fields.items()
     }
-    if most is not None and Continues not in does:
+    if most is not None and ModelsLanguage not in does:
         # what stands around a text has positions too
         room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
         fields = {name: replace(f, length=min(f.length, room)) if f.kind == "text" else f for name, f in fields.items()}

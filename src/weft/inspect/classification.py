@@ -10,7 +10,7 @@ from weft.inspect.confusion import confusion
 from weft.inspect.reliability import reliability
 
 if TYPE_CHECKING:
-    from weft.evaluate import Judged
+    from weft.evaluate import EvaluationResult
     from weft.training.run import Run
 
 
@@ -18,14 +18,14 @@ MOST = 1000
 """Rows whose probabilities are asked for once more, from all of them."""
 
 
-def has_classes(run: Run, judged: Judged) -> bool:
+def has_classes(run: Run, judged: EvaluationResult) -> bool:
     """Whether classes were predicted, and not texts of data that also has classes."""
     label = run.codec.info.fields.get("label") if run.codec is not None else None
     predicted = set(judged.predictions.values())
     return label is not None and label.kind == "label" and bool(predicted) and predicted <= set(label.labels)
 
 
-def draw_classes(run: Run, judged: Judged, folder: Path) -> str | None:
+def draw_classes(run: Run, judged: EvaluationResult, folder: Path) -> str | None:
     """For classifiers: which classes are confused, and whether probabilities can be trusted. Returns what was in the way."""
     if not has_classes(run, judged):
         return None

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Instance, collate
-from weft.core.contracts import Classifies, Codec, Decodes, Objective, Points, Tags
-from weft.core.example import Marked, ids_of
+from weft.core.contracts import Classifies, Codec, Decodes, ExtractsSpans, Objective, Tags
+from weft.core.example import MarkedIds, ids_of
 from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
@@ -92,7 +92,7 @@ def _answered(run: Run, texts: Sequence[str], examples: list[Example]) -> list[E
     """With what the run predicts of each text: its answer, unless it writes one, and the classes, likeliest first."""
     provided, objective = set(run.model.provides()), next(iter(run.objectives.values()), None)
     writes = Decodes in provided
-    if objective is None or not {Classifies, Tags, Points} & provided:
+    if objective is None or not {Classifies, Tags, ExtractsSpans} & provided:
         return examples
     if writes and type(objective).probabilities is Objective.probabilities:  # it was trained to write, and has done so
         return examples
@@ -252,7 +252,7 @@ def _read_fields(model: Any, codec: Codec) -> list[Field]:
     return codec.info.given()
 
 
-def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | Marked:
+def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     """The ids that the model reads, with all that stands around a text, or between two."""
     fields = _read_fields(model, codec)
     row = {fields[0].name: text} if len(fields) == 1 else cells_of(codec.info, text)
@@ -268,8 +268,8 @@ def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
     return [marks.get(number, name) for number, name in zip(ids, names, strict=True)]
 
 
-def _batch(model: Any, **rows: Sequence[int] | np.ndarray | Marked) -> Any:
-    instance = Instance({name: ids if isinstance(ids, Marked) else np.array(ids, np.int64) for name, ids in rows.items()})
+def _batch(model: Any, **rows: Sequence[int] | np.ndarray | MarkedIds) -> Any:
+    instance = Instance({name: ids if isinstance(ids, MarkedIds) else np.array(ids, np.int64) for name, ids in rows.items()})
     return collate([instance]).to(next(model.parameters()).device)
 
 

@@ -129,7 +129,7 @@ class Loop:
                 self.log({"round": p.round, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
                 since, row = (p.tokens, p.elapsed), {}
             improved = self.evaluate(last)
-            stop = self.processes.any(self.watcher.wants_stop())
+            stop = self.processes.any(self.watcher.should_stop())
             every = self.learning.save_every
             if last or stop or improved or p.stopped or (every and p.round % every == 0):
                 self.save()

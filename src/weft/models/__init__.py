@@ -3,10 +3,10 @@
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
 from weft.models.language_model import LanguageModel
-from weft.models.multiple_choice import Chooser
+from weft.models.multiple_choice import MultipleChoiceModel
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
-from weft.models.span_extractor import SpanReader
+from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import TextVAE
@@ -18,13 +18,13 @@ from weft.models.zoo.transformer import transformer_base, transformer_big
 from weft.models.zoo.vit import vit
 
 __all__ = [
-    "Chooser",
     "Classifier",
     "ImageEncoder",
     "LanguageModel",
+    "MultipleChoiceModel",
     "Seq2Seq",
     "Seq2SeqClassifier",
-    "SpanReader",
+    "SpanExtractor",
     "Tagger",
     "TextEncoder",
     "TextVAE",

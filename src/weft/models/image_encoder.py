@@ -7,7 +7,7 @@ from functools import partial
 from torch import Tensor
 
 from weft.blocks import Patch, Transformer
-from weft.core.contracts import Embedder, Encoder, Encodes, Pooler, Sees, Structure
+from weft.core.contracts import Embedder, Encoder, Encodes, EncodesImages, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
 from weft.core.options import Place, Width
@@ -16,7 +16,7 @@ from weft.core.seq import Seq
 
 
 @block("image-encoder")
-class ImageEncoder(Structure, Encodes, Sees):
+class ImageEncoder(Structure, Encodes, EncodesImages):
     """Looks at an image and makes a vector of each of its patches.
 
     y = encoder(embedder(image))

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.core.contracts import Continues, Decoder, Decodes, Decoding, Embedder, Head, Injection, Structure
+from weft.core.contracts import Decoder, Decodes, Decoding, Embedder, Head, Injection, ModelsLanguage, Structure
 from weft.core.fields import Info
 from weft.core.masks import Causal, Mask
 from weft.core.registry import Build
@@ -28,7 +28,7 @@ class WritingFrom(Decoding):
         return WritingFrom(self.inner.select(rows), self.seen_B[rows], added_BLD)
 
 
-class LatentWriter(nn.Module, Decodes):
+class LatentDecoder(nn.Module, Decodes):
     """A language model that is given a vector, and perhaps the class that the text is to have.
 
     p(x_t | x_<t, z, y), where injections bring in c = z, or c = [z; v_y] with a learned vector v of each class
@@ -44,7 +44,7 @@ class LatentWriter(nn.Module, Decodes):
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]], label_dim: int = 0):
         super().__init__()
         self.model: Any = model(info)
-        if Continues not in self.model.provides():
+        if ModelsLanguage not in self.model.provides():
             raise ValueError(
                 f"what writes must be a language model, such as language-model or gpt2, but a {type(self.model).__name__} "
                 "does not write a text from its beginning alone"
@@ -66,7 +66,7 @@ class LatentWriter(nn.Module, Decodes):
     def embedder(self) -> Embedder:
         return self.model.embedder
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         """What the decoder is given."""
         if self.labels is None:
             return self._memory(z_BP, label_B)

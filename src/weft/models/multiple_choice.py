@@ -7,7 +7,7 @@ from functools import partial
 from torch import Tensor
 
 from weft.blocks import LSTM, ClassifierHead, Max, Sum
-from weft.core.contracts import CHOICE, Chooses, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.contracts import CHOICE, Embedder, Encoder, Encodes, Head, Pooler, ScoresChoices, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
 from weft.core.options import Place, Width
@@ -15,8 +15,8 @@ from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
 
-@block("chooser")
-class Chooser(Structure, Encodes, Chooses):
+@block("multiple-choice")
+class MultipleChoiceModel(Structure, Encodes, ScoresChoices):
     """Says which of several texts (field ``choices``) is right, by one logit for each.
 
     p(i | x_1, x_2, ...) = softmax_i(head(pooler(encoder(x_i)))),  x_i = the question and choice i as one sequence

@@ -68,7 +68,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
             self.target_embedder.share(self.embedder)
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
-        self.summary = summary(dim) if self.decoder.wants_vector else None
+        self.summary = summary(dim) if self.decoder.uses_vector else None
         self.pooler = pooler(dim)
         self.classifier = head(dim, info["label"], None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from weft.blocks import LSTM, ClassifierHead, Sum
-from weft.core.contracts import Embedder, Encoder, Encodes, Head, Points, Structure
+from weft.core.contracts import Embedder, Encoder, Encodes, ExtractsSpans, Head, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
 from weft.core.options import Place, Width
@@ -13,8 +13,8 @@ from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
 
-@block("span-reader")
-class SpanReader(Structure, Points, Encodes):
+@block("span-extractor")
+class SpanExtractor(Structure, ExtractsSpans, Encodes):
     """Says where in a context (field ``context``) the answer to a question (field ``question``) stands; both are read as one.
 
     s_t, e_t = head(encoder(x)_t): the logits of a begin and of an end at token t

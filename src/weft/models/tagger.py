@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from weft.blocks import LSTM, ClassifierHead, Sum
-from weft.core.contracts import Chain, Embedder, Embeds, Encoder, Encodes, Head, Structure, Tags
+from weft.core.contracts import Embedder, Embeds, Encoder, Encodes, Head, LinearChain, Structure, Tags
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
 from weft.core.options import Place, Width
@@ -46,7 +46,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
-        chain: Build[Chain] | None = None,
+        chain: Build[LinearChain] | None = None,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from torch import Tensor
 
 from weft.blocks import Sum, Tied, Transformer
-from weft.core.contracts import REPLACED, Embedder, Embeds, Encoder, Encodes, Fills, Head, Judges, Pooler, Relates, Structure
+from weft.core.contracts import (
+    REPLACED,
+    ClassifiesPairs,
+    DetectsReplaced,
+    Embedder,
+    Embeds,
+    Encoder,
+    Encodes,
+    Head,
+    Pooler,
+    PredictsMasked,
+    Structure,
+)
 from weft.core.fields import Field, Info
 from weft.core.masks import Full, Mask
 from weft.core.options import Place, Width
@@ -14,7 +26,7 @@ from weft.core.seq import Seq
 
 
 @block("text-encoder")
-class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
+class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, DetectsReplaced):
     """Makes a vector of each token; says which tokens were hidden or replaced, and whether two segments belong together.
 
     p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))
@@ -73,7 +85,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
         return self.pooler(self.encode(x))
 
     def provides(self) -> tuple[type, ...]:
-        without = {Fills: self.head, Relates: self.relation, Judges: self.judge}
+        without = {PredictsMasked: self.head, ClassifiesPairs: self.relation, DetectsReplaced: self.judge}
         return tuple(p for p in super().provides() if p not in without or without[p] is not None)
 
 

@@ -10,7 +10,7 @@ from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.masked_patches import MaskedPatches
 from weft.objectives.masking import Spans, Tokens, Words
 from weft.objectives.multi_label import MultiLabel
-from weft.objectives.multiple_choice import Choice
+from weft.objectives.multiple_choice import MultipleChoiceObjective
 from weft.objectives.next_token import NextToken
 from weft.objectives.noise import (
     Chained,
@@ -37,7 +37,6 @@ from weft.objectives.weighted import Weighted
 __all__ = [
     "ELBO",
     "Chained",
-    "Choice",
     "Classification",
     "Decay",
     "Denoising",
@@ -50,6 +49,7 @@ __all__ = [
     "MaskedLM",
     "MaskedPatches",
     "MultiLabel",
+    "MultipleChoiceObjective",
     "NextSentence",
     "NextToken",
     "Ordinal",

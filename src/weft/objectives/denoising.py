@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Noise, Objective, Restores, require
+from weft.core.contracts import Noise, Objective, Reconstructs, require
 from weft.core.example import Example, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss
@@ -36,7 +36,7 @@ class Denoising(Objective):
         ['input', 'picks', 'source']
     """
 
-    needs = (Restores,)
+    needs = (Reconstructs,)
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Share = 0.0):
         super().__init__(info, dim)

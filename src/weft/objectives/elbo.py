@@ -42,7 +42,7 @@ def read_and_write(example: Example, info: Info, rng: np.random.Generator) -> In
 def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
     """B: -log p(x | z) of each row, a sum over its tokens and the end mark."""
     picks = batch["picks"]
-    hidden = model.decode(batch["input"], model.write_from(z_BP, label_B)).hidden
+    hidden = model.decode(batch["input"], model.memory_from(z_BP, label_B)).hidden
     nll_N = model.head.nll(picks.gather(hidden), picks.target_N)
     return nll_N.new_zeros(len(batch)).index_add(0, picks.index_N // hidden.width, nll_N)
 
@@ -135,5 +135,5 @@ class ELBO(Objective):
         lengths = batch["source"].lengths().tolist()
         return search(model, model.memory(batch), limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"negative_elbo": means["reconstruction"] + means["raw_kl"]}

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from weft.core.batch import Batch
-from weft.core.example import Example, Marked
+from weft.core.example import Example, MarkedIds
 from weft.core.fields import Field, Frame, Info
 
 Orders = Literal["one", "both"]
@@ -25,7 +25,7 @@ class Given:
         self.fields = info.about()
         self.frame = delimited(self.fields[0]) if len(self.fields) > 1 else self.fields[0].frame
 
-    def __call__(self, example: Example) -> np.ndarray | Marked:
+    def __call__(self, example: Example) -> np.ndarray | MarkedIds:
         if self.fields[0].kind == "image":
             return np.asarray(example[self.fields[0].name])
         return self.frame.around([example[field.name] for field in self.fields])
@@ -75,7 +75,7 @@ class Whole:
             raise ValueError(f"needs texts of one id space, but the data ({info.data}) gives: {', '.join(info.fields)}")
         self.frame = replace(delimited(self.field), first=(), last=())
 
-    def __call__(self, example: Example) -> np.ndarray | Marked:
+    def __call__(self, example: Example) -> np.ndarray | MarkedIds:
         texts = [example[field.name] for field in self.fields]
         if self.choices is not None:
             texts[-1] = texts[-1].parts[int(example["label"])]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weft.blocks import Learned, Linear, Transformer, patches_in, patchify, unpatchify
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Embedder, Encoder, Objective, Sees
+from weft.core.contracts import Embedder, Encoder, EncodesImages, Objective
 from weft.core.example import Example
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
@@ -52,7 +52,7 @@ class MaskedPatches(Objective):
         (4, 12)
     """
 
-    needs = (Sees,)
+    needs = (EncodesImages,)
 
     def __init__(
         self,

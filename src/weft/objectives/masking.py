@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from weft.core.contracts import Hiding
+from weft.core.contracts import MaskingStrategy
 from weft.core.options import Count, Share
 from weft.core.registry import block
 
 
 @block("tokens")
-class Tokens(Hiding):
+class Tokens(MaskingStrategy):
     """Single tokens, each as likely as any other.
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
@@ -29,7 +29,7 @@ class Tokens(Hiding):
 
 
 @block("words")
-class Words(Hiding):
+class Words(MaskingStrategy):
     """Whole words: all pieces of a word, or none.
 
     A word that is longer than what is left of the budget is passed over.
@@ -53,7 +53,7 @@ class Words(Hiding):
 
 
 @block("spans")
-class Spans(Hiding):
+class Spans(MaskingStrategy):
     """Spans of whole words whose number of words is geometric, cut off at ``longest``.
 
     p(n) ~ (1 - stop)^(n - 1) stop for n = 1 .. longest;  with the defaults 3.8 words on average

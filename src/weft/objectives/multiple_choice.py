@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance, Ragged
-from weft.core.contracts import Chooses, Objective, Search
-from weft.core.example import Example, Several
+from weft.core.contracts import Objective, ScoresChoices, Search
+from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
 from weft.objectives.inputs import begun, delimited
 
 
-@block("choice")
-class Choice(Objective):
+@block("multiple-choice")
+class MultipleChoiceObjective(Objective):
     """Predict which of a row's texts (field ``choices``) is right; each is read with the ``question``, if there is one.
 
     loss = - sum_i log softmax over the choices of row i of the right one's logit; the count is the number of rows.
@@ -38,7 +38,7 @@ class Choice(Objective):
         [[7, 6, 8, 8, 2], [7, 6, 9, 2]]
     """
 
-    needs = (Chooses,)
+    needs = (ScoresChoices,)
 
     def __init__(self, info: Info, dim: int, *, begin: bool = False):
         super().__init__(info, dim)
@@ -68,7 +68,7 @@ class Choice(Objective):
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         question = [example["question"]] if self.asks else []
         read = tuple(self.frame.around([*question, choice]) for choice in example["choices"].parts)
-        return Instance(choices=Several(read), label=int(example["label"]))
+        return Instance(choices=Sequences(read), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         choices, logit_N = batch["choices"], _logits(model, batch)

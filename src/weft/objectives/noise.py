@@ -44,11 +44,11 @@ def needs_mask(field: Field) -> None:
 
 def needs_sentinels(field: Field, spans: int) -> None:
     """Raises ValueError where there are too few ids to put in the place of so many spans, which the longest text may have."""
-    if field.spare < spans + 1:
+    if field.sentinel_count < spans + 1:
         raise ValueError(
             f"texts of up to {field.length} tokens may have {spans} spans, which need {spans + 1} sentinels, but the vocabulary "
-            f"of {field.name!r} has {field.spare} spare ids: take the tokenizer with-sentinels (number: {spans + 1}), a smaller "
-            "length of the data, or another noise"
+            f"of {field.name!r} has {field.sentinel_count} spare ids: use the tokenizer "
+            f"with-sentinels (number: {spans + 1}), a smaller length of the data, or another noise"
         )
 
 
@@ -58,9 +58,9 @@ def sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
     Sentinels are the spare ids of the vocabulary, from its end downwards.
     """
     runs = runs_of(noise_T)
-    if len(runs) + 1 > field.spare:
+    if len(runs) + 1 > field.sentinel_count:
         raise ValueError(
-            f"{len(runs)} spans need {len(runs) + 1} sentinels, but the vocabulary has {field.spare} spare ids: "
+            f"{len(runs)} spans need {len(runs) + 1} sentinels, but the vocabulary has {field.sentinel_count} spare ids: "
             "take the tokenizer with-sentinels, or shorter texts"
         )
     source: list[np.ndarray] = []
@@ -247,7 +247,7 @@ class RandomSpans(Noise):
             noise_T[free] = noise_F
             for run in runs_of(noise_F):
                 whole_T[free[run[0]] : free[run[-1]] + 1] = True
-        return sentinels(noise_T if len(runs_of(noise_T)) < field.spare else whole_T, ids, field)
+        return sentinels(noise_T if len(runs_of(noise_T)) < field.sentinel_count else whole_T, ids, field)
 
 
 def parts(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
@@ -358,7 +358,7 @@ class SentencePermutation(Noise):
     restores = True
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        sentences = cut(ids, np.flatnonzero(np.isin(ids[:-1], field.stops)) + 1)
+        sentences = cut(ids, np.flatnonzero(np.isin(ids[:-1], field.sentence_ends)) + 1)
         return Corrupted(np.concatenate([sentences[i] for i in rng.permutation(len(sentences))]), ids)
 
 

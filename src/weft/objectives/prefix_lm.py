@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Continues, Objective
-from weft.core.example import Example, Picks, between, ids_of
+from weft.core.contracts import ModelsLanguage, Objective
+from weft.core.example import Example, Targets, between, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.masks import Prefix
@@ -38,7 +38,7 @@ class PrefixLM(Objective):
         True
     """
 
-    needs = (Continues,)
+    needs = (ModelsLanguage,)
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)
@@ -52,7 +52,7 @@ class PrefixLM(Objective):
             return None
         prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark
         answers = np.append(ids, self.text.special.eos)
-        picks = Picks("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
+        picks = Targets("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
         return Instance(input=between([self.text.special.bos], text, []), picks=picks, prefix=prefix)
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -64,5 +64,5 @@ class PrefixLM(Objective):
         nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)
         return Loss.of(nll_N.sum(), len(picks))
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))}

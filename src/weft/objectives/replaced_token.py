@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from weft.blocks import GELU, Dense, LayerNorm, Linear, Transformer
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Embeds, Encoder, Encodes, Hiding, Judges, Objective
-from weft.core.example import Example, Picks, ids_of
+from weft.core.contracts import DetectsReplaced, Embeds, Encoder, Encodes, MaskingStrategy, Objective
+from weft.core.example import Example, Targets, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import Positive, Share, Width
@@ -39,7 +39,7 @@ class ReplacedToken(Objective):
 
     Args:
         share: Of a text's tokens, how many are hidden.
-        hiding: Which: tokens, words or spans.
+        masking: Which: tokens, words or spans.
         mask: Of the hidden tokens, how many become the mask; the others stay as they are.
         generator: The generator's encoder.
         width: Its width; None = a quarter of the model's, as published.
@@ -54,7 +54,7 @@ class ReplacedToken(Objective):
         (3, 20)
     """
 
-    needs = (Encodes, Judges, Embeds)
+    needs = (Encodes, DetectsReplaced, Embeds)
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ReplacedToken(Objective):
         dim: int,
         *,
         share: Share = 0.15,
-        hiding: Build[Hiding] = Tokens,
+        masking: Build[MaskingStrategy] = Tokens,
         mask: Share = 0.85,
         generator: Build[Encoder] = partial(Transformer, layers=2),
         width: Width | None = None,
@@ -71,7 +71,7 @@ class ReplacedToken(Objective):
     ):
         super().__init__(info, dim)
         narrow = max(1, dim // 4) if width is None else width
-        self.hide = MaskedLM(info, dim, share=share, hiding=hiding, mask=mask, other=0.0)
+        self.hide = MaskedLM(info, dim, share=share, masking=masking, mask=mask, other=0.0)
         self.field, self.weight = self.hide.field, weight
         self.narrow = Linear(dim, narrow)
         self.generator = generator(narrow)
@@ -85,7 +85,7 @@ class ReplacedToken(Objective):
             return None
         ids = ids_of(whole)
         free = self.hide.free(ids)
-        return Instance(**made, asked=Picks("text", free, ids[free]), seed=int(rng.integers(2**62)))
+        return Instance(**made, asked=Targets("text", free, ids[free]), seed=int(rng.integers(2**62)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"generator": len(batch["picks"]), "replaced": len(batch["asked"])}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.contracts import Pairing, Related
+from weft.core.contracts import Pairing, SegmentPair
 from weft.core.example import ids_of
 from weft.core.options import Share
 from weft.core.registry import block
@@ -39,18 +39,18 @@ class NextSentence(Pairing):
         super().__init__()
         self.other = other
 
-    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> Related | None:
+    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
         if len(ids) < 2:
             return None
         cut = int(rng.integers(1, len(ids)))
         if not self.other:
-            return Related(ids[:cut], ids[cut:], True)
+            return SegmentPair(ids[:cut], ids[cut:], True)
         stranger = self.stranger(ids, len(ids) - cut, rng, pool, name)
         if stranger is None:
             return None
         length = min(len(ids) - cut, len(stranger) - 1)  # a second segment never is a whole text
         belong = bool(rng.random() >= self.other)
-        return Related(ids[:-length], ids[-length:] if belong else stranger[-length:], belong)
+        return SegmentPair(ids[:-length], ids[-length:] if belong else stranger[-length:], belong)
 
     def stranger(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
         """Another text, with more than ``length`` tokens if one of a few that are drawn has them; else the longest of those."""
@@ -87,9 +87,9 @@ class SentenceOrder(Pairing):
         super().__init__()
         self.swap = swap
 
-    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> Related | None:
+    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
         if len(ids) < 2:
             return None
         cut = int(rng.integers(1, len(ids)))
         first, second = ids[:cut], ids[cut:]
-        return Related(second, first, False) if rng.random() < self.swap else Related(first, second, True)
+        return SegmentPair(second, first, False) if rng.random() < self.swap else SegmentPair(first, second, True)

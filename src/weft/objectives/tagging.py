@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Objective, Search, Tags
-from weft.core.example import Example, Picks
+from weft.core.example import Example, Targets
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.options import Share
@@ -56,11 +56,11 @@ class Tagging(Objective):
         self.weigh.count(dataset[row]["tags"].ids for row in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        tags: Picks = example["tags"]
+        tags: Targets = example["tags"]
         if not len(tags.at):
             return None
         at = tags.at + len(self.frame.first)
-        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Picks("text", at, tags.ids))
+        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Targets("text", at, tags.ids))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["tags"])}

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from weft.core.contracts import Structure
-from weft.core.example import PLACES
+from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.hub import find_model
 from weft.core.io import read_json
@@ -156,12 +156,12 @@ class Published:
         read = self.layout.field(self.config)
         if name == "seq2seq":
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
-        if name == "span-reader":
+        if name == "span-extractor":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
         if task == "choose":
             choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
-            right = Field("label", len(PLACES), "label", space="label", labels=PLACES)
+            right = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
             return Info({**choices, "label": right}, "question")
         fields = {read.name: read}
         if task == "classify":

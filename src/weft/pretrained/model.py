@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.blocks import Interpolated
 from weft.core.contracts import Structure, Tokenizer
-from weft.core.example import PLACES
+from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
 from weft.core.io import check_free, read_json, whole_folder, write_json
 from weft.core.registry import Build
@@ -66,7 +66,9 @@ class Loaded:
 
     def _write_rest(self, old: Path, new: Path) -> None:
         rest = {key: value for key, value in self.published.config.items() if key not in OF_THE_FILE}
-        answers = [f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != PLACES]
+        answers = [
+            f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != CHOICE_LABELS
+        ]
         named = labels(answers[0].labels or self.published.config.labels()) if answers else {}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json"), **named})
         copy_beside(old, new)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StagePlan:
     """The four parts of one stage (factories), how it is judged, and which weights it starts from."""
 
     index: int
@@ -41,15 +41,15 @@ class Plan:
         return folder if self.index == 0 else folder / self.name
 
 
-def plans(run: Run) -> list[Plan]:
+def plans(run: Run) -> list[StagePlan]:
     """The stages of a run in order. The first is the recipe itself, called ``main``."""
-    found = [Plan(0, "main", run.data, run.structure, run.objective, run.learning, run.evaluate, {}, True)]
+    found = [StagePlan(0, "main", run.data, run.structure, run.objective, run.learning, run.evaluate, {}, True)]
     for i, build in enumerate(run.stages or [], 1):
         stage, before = build(), found[-1]
         if stage.name in [p.name for p in found]:
             raise _refuse(build, f"the stage name {stage.name!r} is there twice")
         found.append(
-            Plan(
+            StagePlan(
                 i,
                 stage.name,
                 stage.data or before.data,
@@ -64,12 +64,12 @@ def plans(run: Run) -> list[Plan]:
     return found
 
 
-def with_data(stages: list[Plan]) -> list[Plan]:
+def with_data(stages: list[StagePlan]) -> list[StagePlan]:
     """Those that have data of their own; the last of them is what the last stage has."""
     return [plan for plan in stages if plan.new_data]
 
 
-def same_tokenizers(before: Plan, plan: Plan) -> list[str]:
+def same_tokenizers(before: StagePlan, plan: StagePlan) -> list[str]:
     """The id spaces whose tokenizer a stage describes in the same words as the data before. Raises ValueError where it has
     another one, and takes over the weights that stand for its ids."""
     old, new = before.data().tokenizers(), plan.data().tokenizers()
@@ -85,7 +85,7 @@ def same_tokenizers(before: Plan, plan: Plan) -> list[str]:
 
 
 def build_network(
-    plan: Plan,
+    plan: StagePlan,
     info: Info,
     seed: int,
     device: torch.device | str = "cpu",
@@ -114,7 +114,7 @@ def build_network(
     return Network(model, objectives)
 
 
-def check_weights(plan: Plan, model: Any) -> None:
+def check_weights(plan: StagePlan, model: Any) -> None:
     """Raises RecipeError where a structure begins with published weights, and the data has other ids than they were made for."""
     parts, problems = list(with_weights(model, plan.structure)), list[Problem]()
     tokenizers = plan.data().tokenizers() if parts else {}

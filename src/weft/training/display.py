@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from weft.core.contracts import Tell
+    from weft.core.contracts import ProgressCallback
 
 _PLAIN_SECONDS = 5.0
 
@@ -36,14 +36,14 @@ class Display:
 
     def update(self, row: Mapping[str, Any], padding: float) -> None: ...
 
-    def evaluated(self, round_: int, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     def end(self) -> None: ...
 
-    def finished(self, folder: Path, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     @contextlib.contextmanager
-    def waiting(self, what: str) -> Iterator[Tell]:
+    def waiting(self, what: str) -> Iterator[ProgressCallback]:
         """While something takes long; what it yields can be told how far it is."""
         yield _ignored
 
@@ -106,19 +106,19 @@ class Terminal(Display):
             left = (now - self.started) / done * (self.steps - row["round"]) if done else None
             self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
 
-    def evaluated(self, round_: int, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([f"round {round_} valid: {show_figures(figures)}", *remarks]))
+    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([f"round {round_} valid: {show_figures(metric_values)}", *remarks]))
 
     def end(self) -> None:
         if self.bar:
             self.bar.stop()
             self.bar = None
 
-    def finished(self, folder: Path, figures: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([show_figures(figures), *remarks, f"the run is in {folder}"]))
+    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([show_figures(metric_values), *remarks, f"the run is in {folder}"]))
 
     @contextlib.contextmanager
-    def waiting(self, what: str) -> Iterator[Tell]:
+    def waiting(self, what: str) -> Iterator[ProgressCallback]:
         began, said = time.perf_counter(), [time.perf_counter()]
 
         def words(text: str, done: int, total: int) -> str:
@@ -158,18 +158,18 @@ def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def show_figures(figures: Mapping[str, float]) -> str:
+def show_figures(metric_values: Mapping[str, float]) -> str:
     """The figures in a line; those of groups (name/group) are left to metrics.json."""
     return "  ".join(
-        f"{name} {_figure(value)}" for name, value in figures.items() if "/" not in name and isinstance(value, float | int)
+        f"{name} {_figure(value)}" for name, value in metric_values.items() if "/" not in name and isinstance(value, float | int)
     )
 
 
 def show_intervals(
-    figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
+    metric_values: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
 ) -> str:
     """A line for each figure, with its interval where there is one, and how it was computed; groups are left to the file."""
-    shown = {name: value for name, value in figures.items() if "/" not in name}
+    shown = {name: value for name, value in metric_values.items() if "/" not in name}
     width = max(map(len, shown), default=0)
     lines: list[str] = []
     for name, value in shown.items():

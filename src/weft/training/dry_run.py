@@ -21,7 +21,7 @@ from weft.learning.nonfinite import tensors_in
 from weft.pretrained.empty_init import Unfilled
 from weft.recipe import Part, Problem, RecipeError, once
 from weft.training.build import (
-    Plan,
+    StagePlan,
     build_network,
     check_evaluation,
     check_metrics,
@@ -118,7 +118,7 @@ def _start(part: Any, network: Network, before: Network, start: dict[str, str]) 
         raise _located(part, error, "start") from error
 
 
-def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:
+def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Loop:
     """The loop that would train; what it refuses in a phase is said of that phase."""
 
     def build(some: Any) -> Loop:
@@ -139,7 +139,7 @@ def _loop(plan: Plan, learning: Any, network: Network, device: str) -> Loop:
         raise RecipeError(problems or _located(plan.learning, error).problems) from error
 
 
-def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
+def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Report:
     learning.compile = False  # what is only looked at need not be compiled
     loop, device = _loop(plan, learning, network, "meta"), "meta"
     batches = [_imagine(plan, network, info, phase.objective, learning.batch) for phase in loop.phases]
@@ -175,26 +175,26 @@ def _report(plan: Plan, learning: Any, info: Info, network: Network) -> Report:
     return Report(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
 
 
-def _imagine(plan: Plan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
+def _imagine(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
     """What an objective refuses in the data is said of the objective."""
     try:
-        return imagine_batch(info, objective, budget)
+        return synthetic_batch(info, objective, budget)
     except ValueError as error:
         name = next(name for name, one in network.objectives.items() if one is objective)
         part = plan.objective[name] if isinstance(plan.objective, dict) else plan.objective
         raise _located(part, error) from error
 
 
-def imagine_batch(info: Info, objective: Objective, budget: int) -> Batch:
+def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
-    lengths = {name: np.array([length]) for name, length in info.lengths(info.imagine(rng)).items()}
+    lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
     lengths |= {f.name: np.array([f.length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
-    others = [info.imagine(rng) for _ in range(8)]
+    others = [info.synthetic_example(rng) for _ in range(8)]
     instances: list[Instance] = []
     for _ in range(max(1, min(4096, budget // max(1, cost)))):
-        instance = objective.prepare(info.imagine(rng), rng, others)
+        instance = objective.prepare(info.synthetic_example(rng), rng, others)
         if instance is not None:
             instances.append(instance)
     if not instances:
@@ -277,7 +277,7 @@ class _Nobody:
 
     def restore(self) -> Any: ...
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return True
 
 

@@ -14,24 +14,19 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import torch
 
-import weft.blocks
-import weft.models
-import weft.objectives
-import weft.pretrained
-import weft.systems  # noqa: F401  (these imports fill the catalog)
 from weft.core.batch import Batch, Clock, Instance, collate
 from weft.core.contracts import Codec, Data, Dataset, Decodes, Latent, Learning, Objective, Search, Structure
-from weft.core.example import Example, Several, between
+from weft.core.example import Example, Sequences, between
 from weft.core.fields import Field, Info
 from weft.core.io import read_json
 from weft.core.options import Natural
-from weft.core.outputs import Filled, Hypothesis
+from weft.core.outputs import Hypothesis, MaskPrediction
 from weft.core.registry import Build, base_of, choices, name_of
 from weft.core.seq import Seq
 from weft.data import example_of, load_codec, with_masks
 from weft.data.requests import Asked, Reading, cells_of, is_pair, read_apart
 from weft.data.text_files import class_and_file
-from weft.evaluate import Evaluation, Judged
+from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import readable
 from weft.generate.frontier import positions
 from weft.learning import read_weights
@@ -51,8 +46,11 @@ from weft.recipe import (
     to_yaml,
 )
 from weft.training.build import build_network, choose_device, plans, with_data
+from weft.training.catalog import fill_catalog
 from weft.training.run_folder import RunFolder, next_folder
 from weft.training.stages import Stage
+
+fill_catalog()
 
 MOST_TOKENS = 16_384
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -129,7 +127,7 @@ class Run:
 
     # ----------------------------------------------------------------------------------------------------- train and use
 
-    def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> Judged:
+    def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> EvaluationResult:
         """Train into a folder (default: the next free ``runs/<name>-<n>``) and return the last evaluation."""
         from weft.training.display import Display, Terminal
         from weft.training.trainer import train
@@ -157,8 +155,8 @@ class Run:
             raise ValueError(f"{self.name} has nothing that writes text: ask it with predict")
         if getattr(self.model, "labelled", False):
             raise ValueError(
-                f"{self.name} writes texts of a class: weft.systems.latent_text.space.open_latent(RUN).transfer(texts, CLASS) rewrites, "
-                "and .sample(number, CLASS) draws some"
+                f"{self.name} writes texts of a class: weft.systems.latent_text.space.open_latent(RUN).transfer(texts, CLASS) "
+                "rewrites, and .sample(number, CLASS) draws some"
             )
         if isinstance(texts, str):
             raise ValueError(f"give a list of texts: generate([{texts[:40]!r}])")
@@ -237,7 +235,8 @@ class Run:
             raise ValueError(f"{self.name} says nothing of a text: for its vector there is weft embed")
         if Latent in self.model.provides():
             raise ValueError(
-                f"{self.name} does not say the class of a text, it writes texts: weft.systems.latent_text.space.open_latent(RUN) does that"
+                f"{self.name} does not say the class of a text, it writes texts: "
+                "weft.systems.latent_text.space.open_latent(RUN) does that"
             )
         done, masked = 0, with_masks(codec) if objective.fills else None
         for group in _batched((self.cells(text) for text in texts), batch):
@@ -262,7 +261,7 @@ class Run:
             for row, instance, example in zip(group, prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
                 text = "" if prediction is None else readable(prediction, codec, row)
-                number = next((len(value) for value in example.values() if isinstance(value, Several)), len(labels))
+                number = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))
                 shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
                 yield Answer(text, shares, _kind(prediction) or kind)
 
@@ -276,7 +275,7 @@ class Run:
         """The cells of a row that is asked. Raises ValueError where texts are missing or too many."""
         return cells_of(self.reading(asked).codec.info, asked)
 
-    def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> Judged:
+    def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> EvaluationResult:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""
         codec, (name, dataset) = self._ready(), self.rows(split, files)
         objective = next(iter(self.objectives.values()))
@@ -366,7 +365,7 @@ def _kind(prediction: Any) -> str:
     """The kind of a prediction that is about no field, or about the one that is written; "" for any other."""
     if isinstance(prediction, list) and prediction and isinstance(prediction[0], Hypothesis):
         return "text"
-    return "labels" if isinstance(prediction, Filled) else ""
+    return "labels" if isinstance(prediction, MaskPrediction) else ""
 
 
 def _ask(objective: Objective, example: Example, number: int) -> Instance | None:

@@ -25,8 +25,8 @@ class TensorBoard:
     def add(self, row: Mapping[str, Any]) -> None:
         """One row of the log: updates as they are, evaluations under ``valid/``."""
         prefix = f"stage-{row['stage']}/" if row.get("stage") else ""
-        figures = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
-        for name, value in figures.items():
+        metric_values = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
+        for name, value in metric_values.items():
             if isinstance(value, float | int) and name not in ("round", "stage"):
                 self.writer.add_scalar(prefix + name, value, row["round"])
 

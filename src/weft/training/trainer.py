@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.core.contracts import Corpus, Objective, Tokenizer
 from weft.core.io import finite, read_json, write_json
 from weft.data import Feed, load_codec, save_codec
-from weft.evaluate import Judged
+from weft.evaluate import EvaluationResult
 from weft.inspect.classification import draw_classes, has_classes
 from weft.learning import (
     Checkpoint,
@@ -31,7 +31,7 @@ from weft.learning import (
 )
 from weft.training.allocator import keep_freed
 from weft.training.build import (
-    Plan,
+    StagePlan,
     build_network,
     check_evaluation,
     check_metrics,
@@ -61,7 +61,7 @@ def train(
     plugins: list[str] | None = None,
     display: Display | None = None,
     tensorboard: bool = False,
-) -> Judged:
+) -> EvaluationResult:
     """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
     keep_freed()
     with joined() as processes:
@@ -70,7 +70,7 @@ def train(
 
 def _train(
     run: Run, path: Path, resume: bool, plugins: list[str], display: Display, tensorboard: bool, processes: Processes
-) -> Judged:
+) -> EvaluationResult:
     folder = RunFolder(processes.share(str(path)))
     filled = run.dump(hashes=True)
     training = Training(run, folder, display if processes.first else Display(), processes)
@@ -147,7 +147,7 @@ class Training:
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
-    def all_stages(self, resume: bool) -> Judged:
+    def all_stages(self, resume: bool) -> EvaluationResult:
         with self.processes.in_turn():  # what the first has prepared, the others find
             self.open_data()
         with _asking(self):
@@ -158,10 +158,10 @@ class Training:
         cpu = self.processes.sum({"cpu": self.meter.spent()})["cpu"]
         if self.processes.first:
             self.display.say(describe(self.use(cpu)))
-        self.display.finished(self.folder.path, judged.figures, judged.remarks)
+        self.display.finished(self.folder.path, judged.metric_values, judged.remarks)
         return judged
 
-    def one_stage(self, plan: Plan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
+    def one_stage(self, plan: StagePlan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
         """Train one stage, or take its weights if it is done; returns its final weights."""
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
@@ -216,7 +216,7 @@ class Training:
     def open_data(self) -> None:
         """The data of all stages, so that a mistake in the last is said before the first is trained. What was measured once
         (vocabularies, labels) is in the folder and stays."""
-        before: Plan | None = None
+        before: StagePlan | None = None
         for plan in with_data(self.plans):
             place, data = plan.place(self.folder.path), plan.data()
             codec = load_codec(data, place) if (place / "fields.json").exists() else None
@@ -231,18 +231,18 @@ class Training:
         for plan in self.plans:
             check_rows(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
-    def corpus_of(self, plan: Plan) -> Corpus:
+    def corpus_of(self, plan: StagePlan) -> Corpus:
         """The data of a stage: its own, or that of the last before it."""
         return self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
 
-    def known(self, before: Plan, plan: Plan) -> dict[str, Tokenizer]:
+    def known(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
         """Tokenizers of the data before that this stage describes in the same words: its ids mean what they meant."""
         same = same_tokenizers(before, plan)
         if same:
             self.display.say(f"stage {plan.name}: the same tokenizer as before ({', '.join(same)})")
         return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
 
-    def spent_before(self, plan: Plan) -> dict[str, Any]:
+    def spent_before(self, plan: StagePlan) -> dict[str, Any]:
         """What went into a stage that is done, as its last checkpoint has it."""
         paths = sorted(self.folder.checkpoints(plan.name, False).glob("update-*[0-9]"))
         try:
@@ -284,7 +284,7 @@ class Training:
                 f"The last weights are whole in {paths[-1]}; for the mean, start a new run"
             ) from None
 
-    def together(self) -> Judged:
+    def together(self) -> EvaluationResult:
         """The first process evaluates and writes the last files, with what all have counted; the others wait."""
         for feed in self.feeds:
             seen = {"skipped": feed.skipped, "real": feed.padding.real, "total": feed.padding.total}
@@ -294,31 +294,31 @@ class Training:
         self.processes.share(None)
         return judged
 
-    def follow(self) -> Judged:
+    def follow(self) -> EvaluationResult:
         """What a process has at the end that is not the first: the weights, but no figures."""
         assert self.corpus is not None
         self.run.model, self.run.codec, self.run.folder = self.network.model.eval(), self.corpus.codec, self.folder.path
         self.run.objectives = self.network.objectives
-        return Judged({})
+        return EvaluationResult({})
 
-    def finish(self) -> Judged:
+    def finish(self) -> EvaluationResult:
         """Evaluate the final weights and write the last files."""
         assert self.corpus is not None
         objective = next(iter(self.network.objectives.values()))
-        results: dict[str, Judged] = {}
+        results: dict[str, EvaluationResult] = {}
         for split in ("valid", "test"):
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
                     results[split] = self.evaluation.judge(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
-        judged = results.get("test") or results.get("valid") or Judged({})
+        judged = results.get("test") or results.get("valid") or EvaluationResult({})
         split = "test" if "test" in results else "valid"
-        valid = {"valid": results["valid"].figures} if split == "test" and "valid" in results else {}
+        valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
         with self.display.waiting("confidence intervals"):
             about = judged.about(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
-        write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.figures, **valid, **about}))
+        write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
         padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
@@ -389,9 +389,11 @@ class Training:
             last=False,
         )
         remarks = {"remarks": judged.remarks} if judged.remarks else {}
-        self.write_log({"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.figures, **remarks})
-        self.display.evaluated(progress.round, judged.figures, judged.remarks)
-        return self.evaluation.better(judged.figures)
+        self.write_log(
+            {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
+        )
+        self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
+        return self.evaluation.better(judged.metric_values)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}
@@ -440,7 +442,7 @@ class Training:
         self.display.say(f"going on from {latest.path}")
         return checkpoint.tensors, checkpoint.documents
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self.stop_asked
 
 

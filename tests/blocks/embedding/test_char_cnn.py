@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from weft.blocks import Learned, Spelled, Sum, Tied, Token
+from weft.blocks import CharCNN, Learned, Sum, Tied, Token
 from weft.core.batch import Instance, collate
-from weft.core.example import Marked, between
+from weft.core.example import MarkedIds, between
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 
@@ -34,14 +34,14 @@ def by_hand(module, ids, letters):
 
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_equals_a_loop_over_words_and_letters(width):
-    module = Spelled(6, FIELD, letter_dim=5, filters=7, width=width)
+    module = CharCNN(6, FIELD, letter_dim=5, filters=7, width=width)
     got = module(X).data
     for b, t in np.ndindex(2, 3):
         torch.testing.assert_close(got[b, t], by_hand(module, IDS[b, t], LETTERS[b, t]))
 
 
 def test_padded_letters_and_their_number_change_nothing():
-    module = Spelled(6, FIELD)
+    module = CharCNN(6, FIELD)
     with torch.no_grad():
         module.letter[0] = 100.0  # whatever padding's own vector is
     wide = Seq(IDS).mark(letters=torch.nn.functional.pad(LETTERS, (0, 4)))
@@ -49,14 +49,14 @@ def test_padded_letters_and_their_number_change_nothing():
 
 
 def test_spelling_tells_unknown_words_apart():
-    module = Spelled(6, FIELD)
+    module = CharCNN(6, FIELD)
     x = Seq(torch.full((1, 2), 3)).mark(letters=torch.tensor([[[8, 9], [9, 8]]]))
     vectors = module(x).data[0]
     assert not torch.allclose(vectors[0], vectors[1])
 
 
 def test_hidden_words_keep_their_letters_and_marks_are_never_hidden():
-    module = Spelled(6, FIELD, unknown=0.9).train()
+    module = CharCNN(6, FIELD, unknown=0.9).train()
     torch.manual_seed(0)
     many = Seq(IDS.repeat(300, 1)).mark(letters=LETTERS.repeat(300, 1, 1))
     got = module(many).data
@@ -73,9 +73,9 @@ def test_hidden_words_keep_their_letters_and_marks_are_never_hidden():
 def test_examples_with_marks_of_begin_and_end():
     info = Info({"text": FIELD})
     rng = np.random.default_rng(0)
-    rows = [Instance(text=between([1], info.imagine(rng, n)["text"], [2])) for n in (4, 2)]
-    assert isinstance(rows[0]["text"], Marked)
-    module = Spelled(6, FIELD)
+    rows = [Instance(text=between([1], info.synthetic_example(rng, n)["text"], [2])) for n in (4, 2)]
+    assert isinstance(rows[0]["text"], MarkedIds)
+    module = CharCNN(6, FIELD)
     batch = collate(rows)
     got = module(batch["text"]).data
     torch.testing.assert_close(got[:, 0], module.word(Seq(torch.tensor([[1]]))).data[:, 0].expand(2, -1))
@@ -84,7 +84,7 @@ def test_examples_with_marks_of_begin_and_end():
 
 
 def test_a_head_can_be_tied_and_other_embedders_added():
-    module = Sum(6, FIELD, parts=[partial(Spelled, word=partial(Token, scale=1.0)), Learned])
+    module = Sum(6, FIELD, parts=[partial(CharCNN, word=partial(Token, scale=1.0)), Learned])
     assert module.table().shape == (30, 6)
     assert module(X).data.shape == (2, 3, 6)
     assert Tied(6, FIELD, module)(torch.ones(1, 6)).shape == (1, 30)
@@ -92,15 +92,15 @@ def test_a_head_can_be_tied_and_other_embedders_added():
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, characters: 20\}"):
-        Spelled(6, Field("text", 30))
+        CharCNN(6, Field("text", 30))
     with pytest.raises(ValueError, match=r"width 2 is even.*take 3"):
-        Spelled(6, FIELD, width=2)
+        CharCNN(6, FIELD, width=2)
     with pytest.raises(ValueError, match="without the mark 'letters'"):
-        Spelled(6, FIELD)(Seq(IDS))
+        CharCNN(6, FIELD)(Seq(IDS))
 
 
 def test_letters_that_there_are_not_are_named():
     wrong = LETTERS.clone()
     wrong[0, 1, 0] = 12
     with pytest.raises(ValueError, match=r"the letter 12 \(letter 0 of word 1\), but there are 12 letters, from 0"):
-        Spelled(4, FIELD)(Seq(IDS).mark(letters=wrong))
+        CharCNN(4, FIELD)(Seq(IDS).mark(letters=wrong))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.blocks import LayerNorm, Learned, Mark, SharedToken, Sinusoidal, Sum, Token
+from weft.blocks import LayerNorm, Learned, SharedToken, Sinusoidal, Sum, Token, TokenType
 from weft.core.fields import Field
 from weft.core.seq import Seq
 
@@ -60,10 +60,10 @@ def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
 
 def test_marks_outside_their_values_are_named():
     with pytest.raises(ValueError, match=r"the mark 'segment' is -1 \(row 0, position 1\), but there are 2 values, from 0"):
-        Mark(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
+        TokenType(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
 
 
-@pytest.mark.parametrize("part", [Token, Learned, Mark])
+@pytest.mark.parametrize("part", [Token, Learned, TokenType])
 def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
     embedder, ids = part(4, FIELD), torch.tensor([[3, 8, 0]])
     x = Seq(ids).mark(segment=ids * 0, position=ids * 0 + 1)

@@ -17,7 +17,7 @@ from weft.core.seq import Seq
 from weft.data import load_codec, save_codec
 from weft.models import Classifier, ImageEncoder
 from weft.objectives import Classification, MaskedLM
-from weft.training.dry_run import imagine_batch
+from weft.training.dry_run import synthetic_batch
 
 FIELD = Field("image", 3, kind="image", length=12, space="image")
 LABEL = Field("label", 2, kind="label", space="label")
@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_an_image_is_imagined_and_collated() -> None:
-    example = INFO.imagine(np.random.default_rng(0), 3)
+    example = INFO.synthetic_example(np.random.default_rng(0), 3)
     assert example["image"].shape == (3, 12, 12) and example["image"].dtype == np.float32
     batch = collate([Instance(image=example["image"], label=1), Instance(image=example["image"] * 2, label=0)])
     x = batch["image"]
@@ -130,14 +130,16 @@ def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
 
 
 def test_a_batch_is_filled_by_the_sides_of_images() -> None:
-    batch = imagine_batch(INFO, Classification(INFO, 8), budget=60)
+    batch = synthetic_batch(INFO, Classification(INFO, 8), budget=60)
     assert isinstance(batch, Batch) and len(batch) == 5
 
 
 def test_any_classifier_says_the_class_of_an_image() -> None:
     model = Classifier(INFO, dim=8, embedder=partial(Patch, size=4))
     objective = Classification(INFO, 8)
-    batch = collate([objective.prepare(INFO.imagine(np.random.default_rng(s)), None, None) or Instance() for s in range(3)])
+    batch = collate(
+        [objective.prepare(INFO.synthetic_example(np.random.default_rng(s)), None, None) or Instance() for s in range(3)]
+    )
     assert objective(model, batch, Clock())["loss"].count == 3
     assert len(objective.predict(model, batch, None)) == 3  # pyright: ignore[reportArgumentType]
 

@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from weft.core.contracts import Corpus, Data
 from weft.core.fields import Special
 from weft.core.registry import choices
-from weft.data import BPE, ByteBPE, Character, MirroredText, Published, Word, cache, load_codec, save_codec
+from weft.data import BPE, AutoencodingText, ByteBPE, Character, Published, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
-from weft.recipe.reader import Reader
+from weft.recipe.parser import Reader
 
 WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "caf\u00e9", ",", "\U0001f600", "at", "Joe's"]
 
@@ -70,7 +70,7 @@ def bert(tmp_path: Path) -> str:
 
 def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, Any], bert: str) -> None:
     reads, writes = partial(Published, from_=bert), partial(ByteBPE, size=400)
-    data = MirroredText(train=two, tokenizer=reads, target_tokenizer=writes, hold_out=0.2)
+    data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, hold_out=0.2)
     assert {n: (f.space, f.kind) for n, f in data.declare().fields.items()} == {
         "source": ("source", "text"),
         "target": ("target", "text"),
@@ -78,7 +78,7 @@ def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, A
     }
     corpus = data.open()
     info, codec = corpus.codec.info, corpus.codec
-    assert (info.target, info.data, info["label"].labels) == ("target", "mirrored-text", ("negative", "positive"))
+    assert (info.target, info.data, info["label"].labels) == ("target", "autoencoding-text", ("negative", "positive"))
     assert (info["source"].vocab, info["source"].special.cls) == (21, 2) and info["target"].special == Special()
     above = 0
     for split in ("train", "valid"):
@@ -101,7 +101,7 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
         name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", "\t")) for name, file in two.items()
     }
     sides = {"tokenizer": partial(Published, from_=bert), "target_tokenizer": partial(ByteBPE, size=400)}
-    corpus = MirroredText(train=blanks, by_word=True, length=12, on_overflow="truncate", hold_out=0, **sides).open()
+    corpus = AutoencodingText(train=blanks, by_word=True, length=12, on_overflow="truncate", hold_out=0, **sides).open()
     reads, codec, several = corpus.codec.tokenizers["source"], corpus.codec, 0
     for row, raw in enumerate(raws(corpus)):
         example, words = corpus.splits["train"][row], raw["target"].split()
@@ -111,11 +111,13 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
         assert codec.decode("target", example["target"].tolist()) == raw["target"] and "\t" in raw["target"]
         several += len(source) > len(words)
     assert several > 10 and counted(corpus, "truncated rows")[0] > 3
-    assert corpus.codec.info.imagine(np.random.default_rng(0))["source"].marks["word"].max() < 10  # what `weft check` makes up
+    assert (
+        corpus.codec.info.synthetic_example(np.random.default_rng(0))["source"].marks["word"].max() < 10
+    )  # what `weft check` makes up
 
 
 def test_one_vocabulary_for_both_sides(two: dict[str, Any]) -> None:
-    data = MirroredText(train=[two["positive"], two["negative"]], tokenizer=partial(BPE, size=90), hold_out=0)
+    data = AutoencodingText(train=[two["positive"], two["negative"]], tokenizer=partial(BPE, size=90), hold_out=0)
     assert {f.space for f in data.declare().fields.values()} == {"text"} and list(data.declare().fields) == ["source", "target"]
     corpus = data.open()
     train = corpus.splits["train"]
@@ -130,7 +132,7 @@ def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any],
         rows = {name: [split[row] for row in range(len(split))] for name, split in corpus.splits.items()}
         return {name: [(e["source"].tolist(), e["target"].tolist(), e["label"]) for e in some] for name, some in rows.items()}
 
-    data = MirroredText(train=two, tokenizer=Word, target_tokenizer=Character, hold_out=0.3)
+    data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, hold_out=0.3)
     first = data.open()
     place.rename(tmp_path / "away")
     second = data.open()
@@ -144,19 +146,19 @@ def test_tables_and_lines_by_their_endings(tmp_path: Path) -> None:
     tsv = write(tmp_path / "f.tsv", "id\ttext\n1\tfrom a table\n")
     csv = write(tmp_path / "f.csv", 'text,id\n"two\nlines",2\n')
     objects = write(tmp_path / "f.jsonl", json.dumps({"body": "an object"}) + "\n")
-    data = MirroredText(train=[lines, tsv, csv, objects], tokenizer=Character, hold_out=0)
+    data = AutoencodingText(train=[lines, tsv, csv, objects], tokenizer=Character, hold_out=0)
     assert texts(data.open()) == ["a\tb , c", "spaced  out", "from a table", "two\nlines", "an object"]
-    named = MirroredText(train=tsv, text="id", tokenizer=Character, hold_out=0)
+    named = AutoencodingText(train=tsv, text="id", tokenizer=Character, hold_out=0)
     assert texts(named.open()) == ["1"]
     with pytest.raises(
         ValueError, match=r"f\.tsv:1: no column 'body'; there is: id, text\. Say which it is with the option text"
     ):
-        MirroredText(train=tsv, text="body", tokenizer=Character, hold_out=0).open()
+        AutoencodingText(train=tsv, text="body", tokenizer=Character, hold_out=0).open()
 
 
 def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    data = MirroredText(train=two, target_tokenizer=partial(Published, from_=str(tmp_path / "empty")))
+    data = AutoencodingText(train=two, target_tokenizer=partial(Published, from_=str(tmp_path / "empty")))
     with pytest.raises(ValueError, match=r"empty.*(tokenizer\.json|vocab)"):
         data.declare()
 
@@ -167,7 +169,7 @@ def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_
 def test_classes_from_a_column(tmp_path: Path) -> None:
     rows = [("x y", "b"), ("z", " a "), ("w", "b"), ("v", "a")]
     file = write(tmp_path / "f.tsv", "text\tkind\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
-    data = partial(MirroredText, train=file, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, train=file, tokenizer=Character, hold_out=0)
     assert data(label="kind").declare()["label"].vocab == 2
     corpus = data(label="kind").open()
     assert [(raw["source"], raw["label"]) for raw in raws(corpus)] == [(text, label.strip()) for text, label in rows]
@@ -179,20 +181,20 @@ def test_classes_from_a_column(tmp_path: Path) -> None:
 
 def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: Path) -> None:
     table = write(tmp_path / "t.tsv", "text\tlabel\nvery good\tpositive\nvery bad\tnegative\n")
-    corpus = MirroredText(train=two, valid=table, test=table, tokenizer=Character).open()
+    corpus = AutoencodingText(train=two, valid=table, test=table, tokenizer=Character).open()
     assert [raw["label"] for raw in raws(corpus, "valid")] == ["positive", "negative"]
-    other = MirroredText(train=table, label="label", valid=two, tokenizer=Character).open()
+    other = AutoencodingText(train=table, label="label", valid=two, tokenizer=Character).open()
     assert {raw["source"]: raw["label"] for raw in raws(other, "train")} == {"very good": "positive", "very bad": "negative"}
     assert {raw["label"] for raw in raws(other, "valid")} == set(two)
     half = write(tmp_path / "h.tsv", "text\tlabel\nvery good\tpositive\n")
-    assert len(MirroredText(train=two, test=half, tokenizer=Character).open().splits["test"]) == 1  # as other files may be
+    assert len(AutoencodingText(train=two, test=half, tokenizer=Character).open().splits["test"]) == 1  # as other files may be
     odd = write(tmp_path / "o.tsv", "text\tlabel\nvery good\tpositive\nfair\tmixed\n")
     with pytest.raises(ValueError, match=r"o\.tsv:3: the label 'mixed' is unknown; known are: negative, positive"):
-        MirroredText(train=two, valid=odd, tokenizer=Character).open()
+        AutoencodingText(train=two, valid=odd, tokenizer=Character).open()
     with pytest.raises(
         ValueError, match=r"f: its lines have no class: give a table .* \{positive: good\.txt, negative: bad\.txt\}"
     ):
-        MirroredText(train=two, test=write(tmp_path / "f", "very good\n"), tokenizer=Character).open()
+        AutoencodingText(train=two, test=write(tmp_path / "f", "very good\n"), tokenizer=Character).open()
 
 
 @pytest.mark.parametrize(
@@ -218,13 +220,13 @@ def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: 
 )
 def test_choices_that_cannot_be(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MirroredText(**options)
+        AutoencodingText(**options)
 
 
 def test_a_class_of_blank_lines(two: dict[str, Any], tmp_path: Path) -> None:
     blank = write(tmp_path / "blank.txt", "\n  \n")
     with pytest.raises(ValueError, match=r"no example of the class 'negative': \S*blank\.txt has only blank lines"):
-        MirroredText(train={**two, "negative": blank}, tokenizer=Character).open()
+        AutoencodingText(train={**two, "negative": blank}, tokenizer=Character).open()
 
 
 def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
@@ -238,33 +240,33 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         places: dict[str, Any] = {"train": two, "valid": two, split: {**two, "negative": empty}}
         for _ in range(2):  # also when the rows are in the cache
             with pytest.raises(ValueError, match=message):
-                MirroredText(**places, tokenizer=Character).open()
+                AutoencodingText(**places, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
         match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): "
         r"change words, or set on_overflow: truncate$",
     ):
-        MirroredText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
+        AutoencodingText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
     with pytest.raises(
         ValueError, match=r"valid has no example of the class 'negative': give it rows of every class \(1 rows are us"
     ):
-        MirroredText(train=two, valid=table, tokenizer=Character).open()
+        AutoencodingText(train=two, valid=table, tokenizer=Character).open()
     rare = write(tmp_path / "rare.txt", "once\n")
     message = (
         r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
     )
     with pytest.raises(ValueError, match=message):
-        MirroredText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
+        AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
     with pytest.raises(ValueError, match=r"same\.tsv: all rows have the label 'a'; two are needed"):
-        MirroredText(train=same, label="label", tokenizer=Character).open()
+        AutoencodingText(train=same, label="label", tokenizer=Character).open()
 
 
 def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any], tmp_path: Path) -> None:
     """Texts of the wrong length, whatever is held out; and tables as files by class."""
     long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
-    build = partial(MirroredText, train={**two, "negative": long}, tokenizer=Character)
+    build = partial(AutoencodingText, train={**two, "negative": long}, tokenizer=Character)
     start = r"^train has no example of the class 'negative': all of its texts "
     words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow"
     with pytest.raises(ValueError, match=start + words):
@@ -272,7 +274,7 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
     table = write(tmp_path / "all.tsv", "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
     with pytest.raises(ValueError, match=start.replace("train", "valid") + words):
-        MirroredText(train=two, valid=table, words=(2, 7), tokenizer=Character).open()
+        AutoencodingText(train=two, valid=table, words=(2, 7), tokenizer=Character).open()
     with pytest.raises(ValueError, match=start + r"\(9\) are longer than 60 tokens: raise length, or set on_overflow: truncate$"):
         build(words=(2, 40), length=60, hold_out=0).open()
     with pytest.raises(ValueError, match=start + r"\(9\) are longer than 40 tokens: raise length$"):
@@ -289,7 +291,7 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
         train: dict[str, Any] = {
             name: write(tmp_path / f"{name}{seed}", "\n".join(some)) for name, some in (("good", good), ("bad", bad))
         }
-        build = partial(MirroredText, train=train, tokenizer=Character)
+        build = partial(AutoencodingText, train=train, tokenizer=Character)
         for share in (0.05, 0.5):
             try:
                 build(hold_out=share).open()
@@ -313,7 +315,7 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
 def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
-    build = partial(MirroredText, train=table, tokenizer=Character)
+    build = partial(AutoencodingText, train=table, tokenizer=Character)
     how = (
         r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
     )
@@ -335,10 +337,10 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
         with pytest.raises(
             ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"
         ):
-            MirroredText(train={"positive": file, "negative": same})
+            AutoencodingText(train={"positive": file, "negative": same})
     with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
-        MirroredText(train={"one": "g", "two": "b"}, valid={"one": "nowhere", "two": "nowhere"})
-    MirroredText(train={"one": ["g", "g"], "two": "b"}, valid={"one": "g", "two": "b"})
+        AutoencodingText(train={"one": "g", "two": "b"}, valid={"one": "nowhere", "two": "nowhere"})
+    AutoencodingText(train={"one": ["g", "g"], "two": "b"}, valid={"one": "g", "two": "b"})
 
 
 # ---------------------------------------------------------------------------------------------- what is left out and cut
@@ -347,16 +349,16 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
 def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
     own = {"good": "a b\nc d\na b\ne f\n", "bad": "a b\ng h\n", "so-so": "a b\ne f\n"}
     files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
-    corpus = MirroredText(train=files, tokenizer=Word, hold_out=0).open()
+    corpus = AutoencodingText(train=files, tokenizer=Word, hold_out=0).open()
     assert counted(corpus, "texts of several classes", "repeated rows", "rows") == (2, 1, 7)
     with pytest.raises(ValueError, match="train has a class ' good': take the blanks around its name off"):
-        MirroredText(train={" good": files["good"], "good": files["bad"]})
+        AutoencodingText(train={" good": files["good"], "good": files["bad"]})
 
 
 def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
     one = write(tmp_path / "1", "a\na b\n\na b c d e\n a b\na b c\nb c\n")
     two = write(tmp_path / "2", "a b\na b c d\nx  y z\nx  y z\nb c\n")
-    data = partial(MirroredText, train={"one": one, "two": two}, words=(2, 3), tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, train={"one": one, "two": two}, words=(2, 3), tokenizer=Character, hold_out=0)
     corpus = data().open()
     assert [(r["source"], r["label"]) for r in raws(corpus)] == [
         ("a b", "one"),
@@ -386,7 +388,7 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         ValueError, match=r"1:4: the text has 5 words, but words allows 3: .* on_overflow to leave-out or truncate"
     ):
         data(on_overflow="error").open()
-    without = MirroredText(train=[one, two], words=(2, 3), tokenizer=Character, hold_out=0).open()
+    without = AutoencodingText(train=[one, two], words=(2, 3), tokenizer=Character, hold_out=0).open()
     assert counted(without, "repeated rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
 
 
@@ -396,7 +398,7 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
     lines = ["  ".join(rng.choices([*WORDS, string.ascii_letters], k=rng.randint(1, 14))) for _ in range(200)]
     file = write(tmp_path / "f", "".join(f"{line}\n" for line in dict.fromkeys(lines)))
     options: dict[str, Any] = {"words": (2, 11), "length": 20, "hold_out": 0, "repeats": "keep"}
-    data = MirroredText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], on_overflow="truncate", **options)
+    data = AutoencodingText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], on_overflow="truncate", **options)
     corpus = data.open()
     codec, train = corpus.codec, corpus.splits["train"]
 
@@ -421,7 +423,7 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
         assert train[row]["source"].tolist() == codec.encode("source", raw["source"]).tolist()
     assert counted(corpus, "truncated rows", "words lost", "long rows") == (cut, lost, left)
     assert max(train.lengths["source"].max(), train.lengths["target"].max()) <= 20
-    whole = MirroredText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], **options).open(codec)
+    whole = AutoencodingText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], **options).open(codec)
     assert texts(whole) == [line for line in dict.fromkeys(lines) if 2 <= len(line.split()) <= 11 and fits(line.split())]
     read, empty, short, long, rows = counted(whole, "rows read", "empty rows", "short rows", "long rows", "rows")
     assert read - empty - short - long == rows and long > cut / 2 and counted(whole, "truncated rows", "words lost") == (0, 0)
@@ -429,7 +431,7 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
 
 def test_a_text_too_long_for_one_side_is_an_error_if_wanted(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nabcdefg b\n")
-    data = partial(MirroredText, train=file, tokenizer=Word, target_tokenizer=Character, length=6, hold_out=0)
+    data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, length=6, hold_out=0)
     with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, but length is 6: raise length, shorten the row"):
         data(on_overflow="error").open()
     assert texts(data().open()) == ["a b"] and counted(data().open(), "long rows") == (1,)
@@ -440,9 +442,9 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"f: no row is left for train: of 3 there are 1 short rows and 2 long rows, which are left"
     ):
-        MirroredText(train=file, words=(2, 2), tokenizer=Character).open()
+        AutoencodingText(train=file, words=(2, 2), tokenizer=Character).open()
     with pytest.raises(ValueError, match=r"f: no row is left for train: of 3 there are 3 long rows"):
-        MirroredText(train=file, tokenizer=Character, target_tokenizer=Byte0, length=1, hold_out=0).open()
+        AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, length=1, hold_out=0).open()
 
 
 class Byte0(Character):
@@ -456,7 +458,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
     lines = [f"text number {i}" for i in range(50)]
     files: dict[str, Any] = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines * 2)) for name in ("a", "b")}
     for repeats, number in (("drop", 100), ("keep", 200)):
-        corpus = MirroredText(train=files, tokenizer=Word, repeats=repeats, hold_out=0.3).open()  # pyright: ignore[reportArgumentType]
+        corpus = AutoencodingText(train=files, tokenizer=Word, repeats=repeats, hold_out=0.3).open()  # pyright: ignore[reportArgumentType]
         train, valid = set(texts(corpus)), set(texts(corpus, "valid"))
         assert not train & valid and len(train | valid) == 50 and len(texts(corpus)) + len(texts(corpus, "valid")) == number
 
@@ -466,7 +468,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
 
 def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Path) -> None:
     one, two = write(tmp_path / "1", "a\nb\n"), write(tmp_path / "2", "c\nd\n")
-    data = partial(MirroredText, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, tokenizer=Character, hold_out=0)
 
     def kept() -> int:
         return len([folder for folder in place.iterdir() if folder.is_dir()])
@@ -484,7 +486,7 @@ def test_what_is_left_out_is_not_learned_from(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nc\nd e f\n")
     names: dict[str, set[str]] = {}
     for how in ("leave-out", "truncate"):
-        corpus = MirroredText(train=file, words=(2, 2), on_overflow=how, tokenizer=Character, hold_out=0).open()  # pyright: ignore[reportArgumentType]
+        corpus = AutoencodingText(train=file, words=(2, 2), on_overflow=how, tokenizer=Character, hold_out=0).open()  # pyright: ignore[reportArgumentType]
         names[how] = set(corpus.codec.tokenizers["text"].names[7:]) - {" "}  # pyright: ignore[reportAttributeAccessIssue]
     assert names == {"leave-out": set("ab"), "truncate": set("abde")}
 
@@ -493,14 +495,14 @@ def test_what_is_left_out_is_not_learned_from(tmp_path: Path) -> None:
 
 
 def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
-    files = TypeAdapter(choices(MirroredText)["train"].annotation)
+    files = TypeAdapter(choices(AutoencodingText)["train"].annotation)
     for written in ('"a"', '["a", "b"]', '{"x": "a", "y": ["b", "c"]}'):
         assert files.validate_json(written, strict=True) == json.loads(written)
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
     reader = Reader(folder, files)
-    found = reader.part(Data, from_plain({"type": "mirrored-text", **options}, "r.yaml:1"), "data")
+    found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
 
@@ -538,7 +540,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read({"train": written}, tmp_path) == said
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
-        Reader(tmp_path).part(Data, from_plain({"type": "mirrored-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
+        Reader(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
 
 
 def test_the_ledgers_counts_are_explained() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from weft.data import Character, MultipleChoice, Word, WordPiece, example_of
-from weft.data.sources.readers import Cursor
+from weft.data.sources.parsing import Cursor
 from weft.experiments.scaffold import guess, recipe_for
 
 COMMONSENSE: dict[str, Any] = {
@@ -267,11 +267,11 @@ def test_weft_new_guesses_it(tmp_path: Path) -> None:
     made = guess([written(tmp_path / "train.jsonl", *[COMMONSENSE] * 30)])
     assert made.source == "multiple-choice" and not made.options
     text = recipe_for(made, tmp_path)
-    assert "type: chooser" in text and "objective: choice" in text
+    assert "type: multiple-choice" in text and "objective: multiple-choice" in text
     numbered = [{"question": f"{n}?", "choices": ["a", "b"], "answer": 1 + n % 2} for n in range(20)]
     assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"count_from": "1"}
     (tmp_path / "c.tsv").write_text("text\tlabel\n" + "a good film indeed\tyes\na bad film indeed\tno\n" * 10)
-    assert guess([str(tmp_path / "c.tsv")]).source == "labelled-text"
+    assert guess([str(tmp_path / "c.tsv")]).source == "labeled-text"
 
 
 def test_weft_new_skips_rows_with_an_empty_choice(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.data import LabelledText, PlainText, TaggedText, Word
+from weft.data import LabeledText, PlainText, TaggedText, Word
 from weft.data.sources import python_rows as rows
 
-LABELLED = partial(LabelledText, tokenizer=Word, hold_out=0, on_bad_row="skip")
+LABELLED = partial(LabeledText, tokenizer=Word, hold_out=0, on_bad_row="skip")
 
 
 def test_texts_are_texts():
@@ -54,7 +54,7 @@ def test_json_has_no_nan(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n{"text": "c", "label": NaN}\n')
     with pytest.raises(ValueError, match=r"rows\.jsonl:3: .*NaN is no value; where there is none write null"):
-        LabelledText(train=str(file), tokenizer=Word, hold_out=0).open()
+        LabeledText(train=str(file), tokenizer=Word, hold_out=0).open()
 
 
 def test_classes_of_a_dataset_have_their_names():
@@ -85,7 +85,7 @@ def test_what_was_opened_before_does_not_matter(tmp_path):
     train, valid = tmp_path / "train.tsv", tmp_path / "valid.tsv"
     train.write_text("text\tlabel\n" + "".join(f"word{i} here\t{i % 2}\n" for i in range(60)))
     valid.write_text("text\tlabel\n" + "".join(f"word{i} here\t{i % 2}\n" for i in range(60, 70)))
-    own, held = partial(LabelledText, train=str(train), valid=str(valid)), partial(LabelledText, train=str(train), hold_out=0.1)
+    own, held = partial(LabeledText, train=str(train), valid=str(valid)), partial(LabeledText, train=str(train), hold_out=0.1)
     found = [build(tokenizer=Word).open().ledger for build in (own, held, own, held)]
     assert found[0]["train"]["unknown tokens"] == 0 and found[0] == found[2]
     assert found[1]["valid"]["rows"] == 6 and found[1] == found[3]

@@ -11,10 +11,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from weft.core.contracts import Corpus
-from weft.core.example import Picks
+from weft.core.example import Targets
 from weft.core.fields import Special
 from weft.core.registry import choices
-from weft.data import BPE, Character, LabelledText, MirroredText, ParallelText, PlainText, SentencePairs, TaggedText, Word
+from weft.data import BPE, AutoencodingText, Character, LabeledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
 from weft.data.tag_schemes import entities
 
 
@@ -54,7 +54,7 @@ def conll(tmp_path: Path) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ all of them
 
-KINDS = {"plain": PlainText, "mirrored": MirroredText, "pairs": ParallelText, "table": LabelledText, "conll": TaggedText}
+KINDS = {"plain": PlainText, "mirrored": AutoencodingText, "pairs": ParallelText, "table": LabeledText, "conll": TaggedText}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -211,12 +211,12 @@ def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path)
 
 
 def test_labelled_text(table: str) -> None:
-    data = LabelledText(train=table, valid=table, tokenizer=Character)
+    data = LabeledText(train=table, valid=table, tokenizer=Character)
     declared = data.declare()
     assert declared["label"].vocab == 2 and declared["label"].kind == "label"
     corpus = data.open()
     label = corpus.codec.info["label"]
-    assert label.labels == ("0", "1") and label.vocab == 2 and corpus.codec.info.data == "labelled-text"
+    assert label.labels == ("0", "1") and label.vocab == 2 and corpus.codec.info.data == "labeled-text"
     train = corpus.splits["train"]
     assert len(train) == 60 and set(train.lengths) == {"text"}
     assert train.raw(0) == {"text": 'a "bad film 0', "label": "0"} and train[0]["label"] == 0
@@ -231,22 +231,22 @@ def test_the_same_table_in_three_formats(tmp_path: Path) -> None:
     csv = "class,body\n" + "".join(f'{label},"{text}"\n' for text, label in quoted)
     jsonl = "".join(json.dumps({"body": text, "class": label}) + "\n" for text, label in rows)
     for name, content in (("f.tsv", tsv), ("f.csv", csv), ("f.jsonl", jsonl)):
-        data = LabelledText(train=write(tmp_path / name, content), tokenizer=Character, hold_out=0)
+        data = LabeledText(train=write(tmp_path / name, content), tokenizer=Character, hold_out=0)
         assert [(raw["text"], raw["label"]) for raw in raws(data.open())] == rows
     bare = write(tmp_path / "g.tsv", tsv.split("\n", 1)[1])
-    named = LabelledText(train=bare, header=("text", "label"), tokenizer=Character, hold_out=0)
+    named = LabeledText(train=bare, header=("text", "label"), tokenizer=Character, hold_out=0)
     assert [(raw["text"], raw["label"]) for raw in raws(named.open())] == rows
 
 
 def test_several_labels_a_row(tmp_path: Path) -> None:
     lines = ["text\tlabels", "x\tred| blue", "y\t", "z\tgreen", "w\tred|red"]
-    data = LabelledText(train=write(tmp_path / "f.tsv", "\n".join(lines)), answer="several", tokenizer=Character, hold_out=0)
+    data = LabeledText(train=write(tmp_path / "f.tsv", "\n".join(lines)), answer="several", tokenizer=Character, hold_out=0)
     assert data.declare()["label"].kind == "labels"
     corpus = data.open()
     assert corpus.codec.info["label"].labels == ("blue", "green", "red")
     assert [corpus.splits["train"][row]["label"].tolist() for row in range(4)] == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
     objects = ['{"text": "x", "label": ["red", "blue"]}', '{"text": "y", "label": []}', '{"text": "z", "label": "green|red"}']
-    corpus = LabelledText(
+    corpus = LabeledText(
         train=write(tmp_path / "f.jsonl", "\n".join(objects)), answer="several", tokenizer=Character, hold_out=0
     ).open()
     assert [corpus.splits["train"][row]["label"].tolist() for row in range(3)] == [[1, 0, 1], [0, 0, 0], [0, 1, 1]]
@@ -254,7 +254,7 @@ def test_several_labels_a_row(tmp_path: Path) -> None:
 
 def test_numbers_as_answers(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", "text\tscore\nx\t2.5\ny\tmuch\nz\t-1\n")
-    data = partial(LabelledText, train=file, answer="number", tokenizer=Character, hold_out=0)
+    data = partial(LabeledText, train=file, answer="number", tokenizer=Character, hold_out=0)
     assert data().declare()["label"].kind == "number"
     with pytest.raises(ValueError, match=r"f\.tsv:3: the column 'label' must be a number, not 'much'"):
         data().open()
@@ -264,29 +264,29 @@ def test_numbers_as_answers(tmp_path: Path) -> None:
 
 def test_labels_in_order(tmp_path: Path, table: str) -> None:
     file = write(tmp_path / "f", "text\tlabel\n" + "".join(f"x{i}\t{i}\n" for i in range(12)))
-    assert LabelledText(train=file, tokenizer=Character).open().codec.info["label"].labels == tuple(map(str, range(12)))
-    given = LabelledText(train=table, labels=("1", "2", "0"), tokenizer=Character)
+    assert LabeledText(train=file, tokenizer=Character).open().codec.info["label"].labels == tuple(map(str, range(12)))
+    given = LabeledText(train=table, labels=("1", "2", "0"), tokenizer=Character)
     assert given.declare()["label"].vocab == 3 and given.declare()["label"].labels == ("1", "2", "0")
     train = given.open().splits["train"]
     assert all(train[r]["label"] == {"1": 0, "0": 2}[train.raw(r)["label"]] for r in range(len(train)))
     for wrong in (("1", "1"), ("1",)):
         with pytest.raises(ValueError, match="at least two different names"):
-            LabelledText(train=table, labels=wrong)
+            LabeledText(train=table, labels=wrong)
     with pytest.raises(ValueError, match="labels names classes, but answer is number"):
-        LabelledText(train=table, labels=("1", "2"), answer="number")
+        LabeledText(train=table, labels=("1", "2"), answer="number")
     with pytest.raises(ValueError, match="separator must not be empty"):
-        LabelledText(train=table, separator="")
+        LabeledText(train=table, separator="")
 
 
 def test_a_rare_class_is_known_even_if_held_out(tmp_path: Path) -> None:
     rows = "".join(f"x{i}\tc{i}\n" for i in range(30))
-    corpus = LabelledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, hold_out=0.3).open()
+    corpus = LabeledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, hold_out=0.3).open()
     assert corpus.codec.info["label"].vocab == 30 and len(corpus.splits["valid"]) == 9
 
 
 def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "text\tlabel\nabcdef\ta\nab\tb\n")
-    data = partial(LabelledText, train=file, tokenizer=Character, length=3, hold_out=0)
+    data = partial(LabeledText, train=file, tokenizer=Character, length=3, hold_out=0)
     corpus = data().open()
     assert corpus.splits["train"].lengths["text"].tolist() == [3, 2] and corpus.ledger["train"]["truncated rows"] == 1
     with pytest.raises(ValueError, match=r"f:2: text has 6 tokens, but length is 3"):
@@ -319,14 +319,14 @@ def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
 def test_tables_that_are_wrong(tmp_path: Path, content: str, options: dict[str, Any], message: str) -> None:
     file = write(tmp_path / "f", content)
     with pytest.raises(ValueError, match=message):
-        LabelledText(train=file, tokenizer=Character, hold_out=0, **options).open()
+        LabeledText(train=file, tokenizer=Character, hold_out=0, **options).open()
 
 
 def test_a_label_seen_only_in_validation(tmp_path: Path, table: str) -> None:
     valid = write(tmp_path / "v.tsv", "sentence\tlabel\nfine\t1\n\nodd\t7\n")
     with pytest.raises(ValueError, match=r"v\.tsv:4: the label '7' is unknown; known are: 0, 1"):
-        LabelledText(train=table, valid=valid, tokenizer=Character).open()
-    corpus = LabelledText(train=table, valid=valid, tokenizer=Character, on_bad_row="skip").open()
+        LabeledText(train=table, valid=valid, tokenizer=Character).open()
+    corpus = LabeledText(train=table, valid=valid, tokenizer=Character, on_bad_row="skip").open()
     assert texts(corpus, "valid") == ["fine"] and corpus.ledger["valid"]["malformed rows"] == 1
     assert corpus.ledger["valid"]["first malformed rows"] == [f"{valid}:4: the label '7' is unknown; known are: 0, 1"]
 
@@ -343,7 +343,7 @@ def test_tagged_text(conll: str) -> None:
     info = corpus.codec.info
     assert info["tags"].labels == ("B-LOC", "B-MISC", "B-ORG", "B-PER", "O") and info["text"].words
     tags = corpus.splits["train"][1]["tags"]
-    assert isinstance(tags, Picks) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
+    assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
 
 
 def test_schemes_are_understood(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from weft.core.fields import Special
 from weft.core.registry import choices
 from weft.data import (
     BPE,
+    AutoencodingText,
     Character,
-    LabelledText,
-    MirroredText,
+    LabeledText,
     ParallelText,
     PlainText,
     Published,
@@ -40,7 +40,7 @@ from weft.data.sources import readers as reading
 from weft.data.sources import text_source as written
 from weft.data.sources.text_source import Written
 
-SOURCES: list[type[Written]] = [PlainText, ParallelText, LabelledText, TaggedText, SentencePairs, MirroredText]
+SOURCES: list[type[Written]] = [PlainText, ParallelText, LabeledText, TaggedText, SentencePairs, AutoencodingText]
 
 
 @pytest.fixture(autouse=True)
@@ -132,8 +132,8 @@ def test_rows_are_found_by_content(tmp_path: Path, plain: str, place: Path) -> N
 def test_endings_are_part_of_the_key(tmp_path: Path) -> None:
     content = "text,a\tlabel\nx,1\tb\ny,2\ta\n"
     as_tsv, as_csv = write(tmp_path / "f.tsv", content), write(tmp_path / "f.csv", content)
-    tsv = LabelledText(train=as_tsv, text="text,a", tokenizer=Character, hold_out=0).open()
-    csv = LabelledText(train=as_csv, text="text", label="a\tlabel", tokenizer=Character, hold_out=0).open()
+    tsv = LabeledText(train=as_tsv, text="text,a", tokenizer=Character, hold_out=0).open()
+    csv = LabeledText(train=as_csv, text="text", label="a\tlabel", tokenizer=Character, hold_out=0).open()
     assert texts(tsv, "train") == ["x,1", "y,2"] and texts(csv, "train") == ["x", "y"]
 
 
@@ -280,9 +280,9 @@ def big(tmp_path: Path) -> dict[str, Any]:
         "plain": PlainText(train=files, tokenizer=Character, **common),
         "paragraph": PlainText(train=files, tokenizer=Character, unit="paragraph", **common),
         "parallel": ParallelText(train=pair, tokenizer=Character, **common),
-        "mirrored": MirroredText(train=files, tokenizer=Character, on_overflow="truncate", words=(2, 5), **common),
-        "classes": MirroredText(train={"a": files[:2], "b": files[2]}, tokenizer=Character, on_overflow="truncate", **common),
-        "labelled": LabelledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
+        "mirrored": AutoencodingText(train=files, tokenizer=Character, on_overflow="truncate", words=(2, 5), **common),
+        "classes": AutoencodingText(train={"a": files[:2], "b": files[2]}, tokenizer=Character, on_overflow="truncate", **common),
+        "labelled": LabeledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
         "tagged": TaggedText(train=write(tmp_path / "c", conll), tokenizer=Character, **common),
     }
 

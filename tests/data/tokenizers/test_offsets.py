@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.fields import Field, Info
-from weft.core.outputs import Passage
+from weft.core.outputs import SpanPrediction
 from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, WithSentinels, Word, WordPiece
 from weft.data.tokenizers.byte import to_bytes
 
@@ -99,8 +99,8 @@ def test_an_excerpt_is_the_text_as_it_was_written() -> None:
     codec, text = Codec(Info({"context": field}), {"text": PIECES}), "low  lower Dogs"
     tokens = PIECES.tokens(PIECES.encode(text))
     first = next(n for n, token in enumerate(tokens) if token.startswith("▁") and n and tokens[n - 1] == "▁")
-    assert codec.excerpt(Passage("context", first, len(tokens) - 1), text) == "lower Dogs"
-    assert codec.excerpt(Passage("context"), text) == ""
+    assert codec.excerpt(SpanPrediction("context", first, len(tokens) - 1), text) == "lower Dogs"
+    assert codec.excerpt(SpanPrediction("context"), text) == ""
 
 
 def test_what_has_no_ranges_says_so() -> None:

@@ -120,7 +120,12 @@ def test_a_run_keeps_what_it_read(files: dict[str, bytes], name: str, tmp_path: 
     again.load(tmp_path / "tokenizer-text.json")
     assert again.encode_batch(AWKWARD) == mine.encode_batch(AWKWARD)
     ids = mine.encode("low dogs (12.5)")
-    assert (again.special, again.frame, again.spare, again.decode(ids)) == (mine.special, mine.frame, 100, mine.decode(ids))
+    assert (again.special, again.frame, again.sentinel_count, again.decode(ids)) == (
+        mine.special,
+        mine.frame,
+        100,
+        mine.decode(ids),
+    )
 
 
 def test_marks_are_treated_as_by_the_library(files: dict[str, bytes], tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_marks_are_treated_as_by_the_library(files: dict[str, bytes], tmp_path: 
 def test_t5_has_its_sentinels_and_frame(files: dict[str, bytes], tmp_path: Path) -> None:
     mine = opened(tmp_path, files["unigram"], {"model_type": "t5", "vocab_size": 256})
     theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
-    assert mine.vocab == 200 == len(theirs) and mine.spare == 100
+    assert mine.vocab == 200 == len(theirs) and mine.sentinel_count == 100
     assert mine.names[-1] == "<extra_id_0>" and theirs.convert_tokens_to_ids("<extra_id_0>") == 199
     assert mine.special == Special(pad=0, bos=0, eos=1, unk=2, mask=-1, cls=-1, sep=1)
     assert mine.frame == Frame((), (1,), (1,), False)
@@ -147,9 +152,9 @@ def test_t5_has_its_sentinels_and_frame(files: dict[str, bytes], tmp_path: Path)
 
 
 @pytest.mark.parametrize(("extra", "spare"), [(0, 0), (7, 7), (None, 100)])
-def test_how_many_sentinels(files: dict[str, bytes], extra: int | None, spare: int, tmp_path: Path) -> None:
+def test_how_many_sentinels(files: dict[str, bytes], extra: int | None, sentinel_count: int, tmp_path: Path) -> None:
     mine = opened(tmp_path, files["unigram"], {"model_type": "t5"}, {"extra_ids": extra})
-    assert (mine.spare, mine.vocab) == (spare, 100 + spare)
+    assert (mine.sentinel_count, mine.vocab) == (sentinel_count, 100 + sentinel_count)
 
 
 def piece(name: str, kind: int) -> bytes:
@@ -161,7 +166,7 @@ def piece(name: str, kind: int) -> bytes:
 def test_sentinels_that_are_pieces(files: dict[str, bytes], tmp_path: Path) -> None:
     data = files["unigram"] + b"".join(piece(f"▁<extra_id_{i}>", 4) for i in (2, 1, 0))  # as in mT5
     mine, theirs = opened(tmp_path, data, {"model_type": "mt5"}), sentencepiece.SentencePieceProcessor(model_proto=data)
-    assert mine.vocab == 103 and mine.spare == 3 and mine.frame == Frame((), (1,), (1,), False)
+    assert mine.vocab == 103 and mine.sentinel_count == 3 and mine.frame == Frame((), (1,), (1,), False)
     for text in ("low <extra_id_0> dogs", "<extra_id_1>", "a<extra_id_2>"):
         assert mine.encode(text) == theirs.encode(text)
 
@@ -181,7 +186,7 @@ def test_albert(files: dict[str, bytes], told: dict[str, Any] | None, tmp_path: 
     cls, sep = ids["[CLS]"], ids["[SEP]"]
     assert mine.special == Special(pad=0, bos=cls, eos=sep, unk=1, mask=ids["[MASK]"], cls=cls, sep=sep)
     assert mine.frame == Frame((cls,), (sep,), (sep,), True)
-    assert mine.vocab == 100 and mine.spare == 0
+    assert mine.vocab == 100 and mine.sentinel_count == 0
     lower, accents = (told or {}).get("do_lower_case", True), (told or {}).get("keep_accents", False)
     assert (mine.encode("LOW") == mine.encode("low")) is lower and mine.lowercase is lower
     assert (mine.encode("café") == mine.encode("cafe")) is not accents
@@ -219,7 +224,7 @@ def test_a_published_t5_folder_without_a_tokenizer_json(files: dict[str, bytes],
     run = open_published(tmp_path)
     assert run.codec is not None
     tokenizer = run.codec.tokenizers["text"]
-    assert tokenizer.vocab == 200 and run.codec.info[run.codec.info.target].spare == 100
+    assert tokenizer.vocab == 200 and run.codec.info[run.codec.info.target].sentinel_count == 100
     asked, answer = tokenizer.encode("low dogs"), tokenizer.encode("ran slow")
     with torch.no_grad():
         given = {"input_ids": torch.tensor([[*asked, 1]]), "decoder_input_ids": torch.tensor([[0, *answer[:-1]]])}

@@ -49,7 +49,7 @@ CHOICES: dict[str, Any] = {
     "reader": partial(TextEncoder, dim=10, encoder=GRU, head=None),
     "pooler": Last,
     "writer": partial(LanguageModel, dim=8, decoder=GRUDecoder),
-    "sampler": partial(MLP, hidden=[9], standardizer=BatchNorm),
+    "sampler": partial(MLP, hidden=[9], batch_norm=BatchNorm),
     "classifier": partial(MLP, hidden=[9]),
     "critic": partial(MLP, hidden=[9]),
 }
@@ -105,7 +105,7 @@ class Kept:
     def restore(self) -> Any:
         return self.saved
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 
@@ -231,7 +231,7 @@ def test_following_makes_the_listener_hear_the_wish():
 
     def surprise() -> float:
         with torch.no_grad():
-            text = write_softly(model, model.write_from(places(model), batch["wish"]), length=5)
+            text = write_softly(model, model.memory_from(places(model), batch["wish"]), length=5)
             return float(F.cross_entropy(model.heard(text), batch["wish"]))
 
     before = surprise()
@@ -242,7 +242,7 @@ def test_following_makes_the_listener_hear_the_wish():
 def test_texts_that_were_cut_before_their_end_are_counted():
     model = after(cara(), "reconstruct", 60).eval()
     batch = batch_of(Follow(INFO, 8))
-    memory = model.write_from(places(model), batch["wish"])
+    memory = model.memory_from(places(model), batch["wish"])
     found = Greedy(length=9)(model, memory, limits=[9] * len(batch))
     tokens = [len(row[0].ids) for row in found]
     assert len(set(tokens)) > 1
@@ -381,7 +381,7 @@ def test_what_the_structures_provide_and_without_a_listener():
     assert {Contests, Listens} <= set(cara().provides())
     for model in (cara(listener=None), arae()):
         assert Contests in model.provides() and Listens not in model.provides()
-        assert model.labelled and model.draws_labelled
+        assert model.labelled and model.samples_by_label
     assert set(cara().inner()) == {"reader", "writer", "listener"}
     assert len(arae().inner()["writer"]) == K
 
@@ -389,10 +389,10 @@ def test_what_the_structures_provide_and_without_a_listener():
 def test_arae_writes_a_row_by_the_writer_of_its_class():
     model, x = arae().eval(), Seq(torch.tensor([[1, 7, 9], [1, 8, 10], [1, 9, 11]]))
     z, label = torch.randn(3, 6), torch.tensor([2, 0, 1])
-    together = model.decode(x, model.write_from(z, label)).hidden.data
+    together = model.decode(x, model.memory_from(z, label)).hidden.data
     for row, number in enumerate(label.tolist()):
         writer = model.writer.writers[number]
-        alone = writer.decode(x.select(torch.tensor([row])), writer.write_from(z[row : row + 1])).hidden.data
+        alone = writer.decode(x.select(torch.tensor([row])), writer.memory_from(z[row : row + 1])).hidden.data
         torch.testing.assert_close(together[row : row + 1], alone)
     together[1].sum().backward()  # the row of class 0
     moved = {n for n, p in model.named_parameters() if p.grad is not None and bool(p.grad.any())}
@@ -411,9 +411,9 @@ def test_soft_texts_do_not_depend_on_the_other_rows(build):
     model, z, label = build().eval(), torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])
     with torch.no_grad():
         model.head.bias[2] += 1.0
-    text = write_softly(model, model.write_from(z, label), length=6)
+    text = write_softly(model, model.memory_from(z, label), length=6)
     for row in range(5):
-        alone = write_softly(model, model.write_from(z[row : row + 1], label[row : row + 1]), length=6)
+        alone = write_softly(model, model.memory_from(z[row : row + 1], label[row : row + 1]), length=6)
         torch.testing.assert_close(text.data[row][text.real()[row]], alone.data[0])
 
 
@@ -424,23 +424,23 @@ def test_a_collapse_is_seen_in_the_figures():
     objective, model = Reconstruct(INFO, 8), cara(norm=None)
     batch = batch_of(objective)
 
-    def figures() -> dict[str, float]:
+    def metric_values() -> dict[str, float]:
         objective.eval()
         for rows in (examples()[:5], examples()[5:]):  # whatever the batches
             objective(model.eval(), batch_of(objective, rows), Clock())
         objective.train()
-        return objective.figures({})
+        return objective.metric_values({})
 
-    first = figures()
+    first = metric_values()
     assert first["variance"] == pytest.approx(float(places(model).var(0, unbiased=False).sum()), rel=1e-4)
     objective.eval()(model, batch_of(objective, examples()[:2]), Clock())  # somebody looked at two rows, and asked for nothing
-    assert first == pytest.approx(figures())
+    assert first == pytest.approx(metric_values())
     with torch.no_grad():
         model.to_latent.weight.zero_()
         model.sampler.out.weight.zero_()
-    last = figures()
+    last = metric_values()
     assert last["variance"] < 1e-9 and last["made_variance"] < 1e-9 < 1e-4 < first["made_variance"]
-    assert math.isnan(objective.figures({})["variance"])
+    assert math.isnan(objective.metric_values({})["variance"])
     recognised = objective.eval()(model, batch, Clock())["recognised"]
     assert recognised.count == 24 and recognised.weight == 0 and float(recognised.total) == 8  # one class of three
 
@@ -571,7 +571,7 @@ REFUSED = {
     "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
     "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
-    "data.train=yelp/positive.txt": "needs a field 'label', but the data .mirrored-text. gives: source, target; to have "
+    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. gives: source, target; to have "
     r"it, name the column of classes in the tables \(data\.label=label\), "
     r"or give the files of each class by its name \(data\.train=\{positive: good",
 }
@@ -600,7 +600,7 @@ def test_a_class_without_examples_is_refused_before_training(tmp_path):
 
 
 def test_the_benchmark_of_identifiability_runs(tmp_path, capsys):
-    figures = benchmarks.identifiability.main(1, 3, tmp_path, tmp_path / "picture.png")
-    assert set(figures) == {"ARAE-", "CARA"} and (tmp_path / "picture.png").is_file()
-    assert all(0 <= p <= 1 for seeds in figures.values() for seed in seeds for p in seed.values())
+    metric_values = benchmarks.identifiability.main(1, 3, tmp_path, tmp_path / "picture.png")
+    assert set(metric_values) == {"ARAE-", "CARA"} and (tmp_path / "picture.png").is_file()
+    assert all(0 <= p <= 1 for seeds in metric_values.values() for seed in seeds for p in seed.values())
     assert "other word" in capsys.readouterr().out

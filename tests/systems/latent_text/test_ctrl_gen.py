@@ -62,7 +62,7 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
-    assert model.labelled and model.draws_labelled and set(model.inner()) == {"reader", "writer", "listener"}
+    assert model.labelled and model.samples_by_label and set(model.inner()) == {"reader", "writer", "listener"}
 
 
 def test_a_text_vae_may_be_told_the_class():
@@ -70,10 +70,10 @@ def test_a_text_vae_may_be_told_the_class():
     torch.manual_seed(0)
     model = TextVAE(INFO, **choices, injections=[LatentEmbedding]).eval()
     x, z = Seq(torch.tensor([[1, 7, 8]])), torch.randn(1, 4)
-    texts = [model.decode(x, model.write_from(z, torch.tensor([y]))).hidden.data for y in range(3)]
+    texts = [model.decode(x, model.memory_from(z, torch.tensor([y]))).hidden.data for y in range(3)]
     assert not torch.allclose(texts[0], texts[1]) and not torch.allclose(texts[1], texts[2])
     with pytest.raises(ValueError, match="writes texts of a class, and none was given"):
-        model.write_from(z)
+        model.memory_from(z)
     objective = ELBO(INFO, 8)
     batch = batch_of(objective)
     one = objective(model, batch, Clock())["reconstruction"].total
@@ -92,7 +92,7 @@ def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again(
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     z = noise_of(batch, 4)
-    text = write_softly(model, model.write_from(z, batch["wish"]), length=5)
+    text = write_softly(model, model.memory_from(z, batch["wish"]), length=5)
     q = model.posterior(text)
     place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
     torch.testing.assert_close(loss["place"].total, place)
@@ -103,7 +103,7 @@ def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_ab
     model, objective = model_of(), Discriminate(INFO, 8, made_weight=0.2, entropy_weight=0.5, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    text = write_softly(model, model.write_from(noise_of(batch, 4), batch["wish"]), length=5)
+    text = write_softly(model, model.memory_from(noise_of(batch, 4), batch["wish"]), length=5)
     heard = model.heard(text)
     torch.testing.assert_close(loss["real"].total, F.cross_entropy(model.heard(batch["text"]), batch["label"], reduction="sum"))
     torch.testing.assert_close(loss["made"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))

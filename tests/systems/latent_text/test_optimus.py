@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.blocks import MLP, Concatenated, LeakyReLU, PreNorm, Projection, Transformer, TransformerLayer
+from weft.blocks import MLP, ConcatDiscriminator, LeakyReLU, PreNorm, ProjectionDiscriminator, Transformer, TransformerLayer
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
@@ -31,8 +31,8 @@ INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target",
 SMALL = partial(MLP, hidden=[8, 8], activation=LeakyReLU)
 VAE = partial(TextVAE, latent=3, reader=partial(TextEncoder, dim=8, head=None), writer=partial(LanguageModel, dim=8))
 CRITICS = {
-    "concatenated": partial(Concatenated, label_dim=4, transform=SMALL),
-    "projection": partial(Projection, hidden=8, transform=SMALL),
+    "concatenated": partial(ConcatDiscriminator, label_dim=4, transform=SMALL),
+    "projection": partial(ProjectionDiscriminator, hidden=8, transform=SMALL),
 }
 
 
@@ -107,7 +107,7 @@ def test_the_loss_of_the_critic_by_hand():
     at = (share[:, None] * real + (1 - share[:, None]) * made).detach().requires_grad_()
     (slope,) = torch.autograd.grad(model.critic(at, label).sum(), at)
     torch.testing.assert_close(loss["penalty"].total, ((slope.norm(dim=-1) - 1) ** 2).sum())
-    assert loss["penalty"].weight == 10 and objective.figures({"critic": -2.0}) == {"distance": 2.0}
+    assert loss["penalty"].weight == 10 and objective.metric_values({"critic": -2.0}) == {"distance": 2.0}
     means = LatentCritic(INFO, 8, noise="none")(model, batch, Clock())
     want = model.critic(made, label) - model.critic(posterior.mean_BP, label)
     torch.testing.assert_close(means["critic"].total, want.sum())
@@ -164,7 +164,7 @@ def test_real_texts_are_read_as_in_evaluation():
 def test_classes_are_learnt():
     """Places of two classes lie apart: so do those that are drawn, and they spread as the real ones do."""
     wider = partial(MLP, hidden=[32, 32], activation=LeakyReLU)
-    model = gan(generator=wider, critic=partial(Concatenated, label_dim=4, transform=wider)).train()
+    model = gan(generator=wider, critic=partial(ConcatDiscriminator, label_dim=4, transform=wider)).train()
     objectives = {"critic": LatentCritic(INFO, 8), "generator": LatentGenerator(INFO, 8)}
     center = torch.tensor([[-1.0, 0.5, 0.0], [1.0, -0.5, 0.0]])
     places = torch.Generator().manual_seed(1)
@@ -225,7 +225,7 @@ def test_standardised_by_mean_and_deviation_of_what_is_drawn():
 
 def test_prior_draws_of_a_class():
     model = gan()
-    assert (model.draws_labelled, model.labelled, model.latent) == (True, False, 3)
+    assert (model.samples_by_label, model.labelled, model.latent) == (True, False, 3)
     model.standard.mean.fill_(100.0)
     one, two = torch.zeros(4, dtype=torch.long), torch.ones(4, dtype=torch.long)
     drawn = []
@@ -254,7 +254,7 @@ def test_refused():
 # ------------------------------------------------------------------------------------------------------- as a stage
 
 RECIPE = """
-data: {type: mirrored-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3, tokenizer: {type: word, size: 40}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3, tokenizer: {type: word, size: 40}}
 structure:
   type: text-vae
   latent: 3
@@ -270,7 +270,7 @@ stages:
       noise: 4
       label_dim: 3
       generator: {type: mlp, hidden: [8, 8], activation: leaky-relu}
-      critic: {type: concatenated, label_dim: 3, transform: {type: mlp, hidden: [8, 8], activation: leaky-relu}}
+      critic: {type: concat, label_dim: 3, transform: {type: mlp, hidden: [8, 8], activation: leaky-relu}}
     objective: {generator: latent-generator, critic: latent-critic}
     learning:
       type: gradient
@@ -358,10 +358,12 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     torch.manual_seed(77)
     two, three = judged(whole, 20), judged(load(whole.folder), 1000)
     assert one.predictions == two.predictions == three.predictions and len(one.predictions) == len(dataset)
-    assert one.figures == pytest.approx(two.figures, rel=1e-4)
+    assert one.metric_values == pytest.approx(two.metric_values, rel=1e-4)
     critic = whole.objectives["critic"].eval()
     evaluation = Evaluation()
-    first, again = (evaluation.judge(whole.model, critic, dataset, whole.codec, torch.device("cpu")).figures for _ in range(2))
+    first, again = (
+        evaluation.judge(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
+    )
     assert first == again and first["penalty"] == 0 and first["distance"] == -first["critic"]
 
 

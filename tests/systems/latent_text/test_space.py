@@ -36,7 +36,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: mirrored-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -45,7 +45,7 @@ structure:
 LABELLED = f"""\
 device: cpu
 data:
-  type: mirrored-text
+  type: autoencoding-text
   train: texts.tsv
   label: label
   tokenizer: {{type: bpe, size: 40}}
@@ -57,7 +57,7 @@ structure:
   type: text-vae
   latent: 4
   label_dim: 4
-  pooler: {{type: by-place, places: 14}}
+  pooler: {{type: position-concat, places: 14}}
 {PARTS}"""
 ROWS = [
     (f"the {thing} was {much}{word}", kind)
@@ -338,13 +338,13 @@ def test_a_model_that_only_draws_texts_of_a_class(labelled, monkeypatch):
     model = labelled.model
     monkeypatch.setattr(model, "labelled", False)
     monkeypatch.setattr(model, "prior", lambda rows, label_B: torch.randn(rows, 4) + 5.0 * label_B[:, None])
-    write = model.writer.write_from
+    write = model.writer.memory_from
     monkeypatch.setattr(model, "write_from", lambda z_BP, label_B=None: write(z_BP, torch.zeros(len(z_BP), dtype=torch.long)))
     assert labelled.sample(3, "good") != labelled.sample(3, "bad")
     with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label good.*guide"):
         labelled.transfer([A], "good")
     found = judge_run(labelled.run, ROWS * 2, split="valid")
-    assert found.transfer is None and found.rewritten == () and "transfer_accuracy" not in found.figures()
+    assert found.transfer is None and found.rewritten == () and "transfer_accuracy" not in found.metric_values()
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_texts_of_more_words_than_those_of_training_are_cut_after_the_last(label
     words = [f"{word}" for word, _ in zip(("the food was fine and " * 9).split(), range(40), strict=False)]
     before = labelled.cut
     short, whole = " ".join(words[:13]), " ".join(words)
-    assert np.array_equal(*labelled.encode([short, whole])), "by-place has places for 13 words"
+    assert np.array_equal(*labelled.encode([short, whole])), "position-concat has places for 13 words"
     assert labelled.cut == before + 1
     assert labelled.transfer([A, whole], "good") == [labelled.transfer([text], "good")[0] for text in (A, short)]
 
@@ -392,11 +392,13 @@ def test_both_settings_are_judged(labelled):
     assert sorted((text, label) for text, label, _ in found.rewritten) == sorted((r["source"], other[r["label"]]) for r in real)
     assert len({label for _, label, _ in found.rewritten[:4]}) == 2, "files come class by class"
     assert [text for _, _, text in found.rewritten] == [labelled.transfer([t], label)[0] for t, label, _ in found.rewritten]
-    figures = found.figures()
-    assert figures["oracle_accuracy"] == oracle.accuracy(*zip(*((r["source"], r["label"]) for r in real), strict=True)) == 1.0
-    assert figures["generation_accuracy"] == oracle.accuracy(drawn, wanted)
-    assert {"generation_bleu_4", "generation_self_bleu", "transfer_bleu_4", "transfer_g_score"} <= set(figures)
-    assert figures["transfer_source_accuracy"] == 0.0 and found.shared == len(real)
+    metric_values = found.metric_values()
+    assert (
+        metric_values["oracle_accuracy"] == oracle.accuracy(*zip(*((r["source"], r["label"]) for r in real), strict=True)) == 1.0
+    )
+    assert metric_values["generation_accuracy"] == oracle.accuracy(drawn, wanted)
+    assert {"generation_bleu_4", "generation_self_bleu", "transfer_bleu_4", "transfer_g_score"} <= set(metric_values)
+    assert metric_values["transfer_source_accuracy"] == 0.0 and found.shared == len(real)
     assert any(f"trained with {len(real)} of the real texts" in warning for warning in found.warnings())
     there = len(labelled.run.rows("train")[1])
     assert any(f"trained with {there} of the texts that the run was trained with" in said for said in found.warnings())
@@ -599,9 +601,11 @@ def test_evaluate_judges_texts_of_a_class(home):
     both = ("--oracle", f"good={home / 'good.txt'}", "--oracle", f"bad={home / 'bad.txt'}")
     answer = weft("evaluate", home / "cls", "--split", "valid", *both, "--json")
     assert answer.code == 0, answer.err
-    figures, wanted = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid").figures()
-    assert {name: figures[name] for name in wanted} == wanted and "loss" in figures
-    assert any("of the real texts: give it others" in remark for remark in figures["remarks"]), "also for who reads the JSON"
+    metric_values, wanted = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid").metric_values()
+    assert {name: metric_values[name] for name in wanted} == wanted and "loss" in metric_values
+    assert any("of the real texts: give it others" in remark for remark in metric_values["remarks"]), (
+        "also for who reads the JSON"
+    )
     assert json.loads((home / "cls" / "metrics-valid.json").read_text())["transfer_bleu_4"] == wanted["transfer_bleu_4"]
     plain = weft("evaluate", home / "cls", "--split", "valid", *both).out
     assert plain.count("of the real texts: give it others") == 1
@@ -618,11 +622,11 @@ def test_evaluate_says_how_usual_texts_of_a_class_are(home):
     assert answer.code == 0, answer.err
     texts = [text for text, label in ROWS if label == "good"] + TEXTS
     model = KneserNey([text.split() for text in texts], order=4, min_count=2)
-    figures, found = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid", model=model)
-    assert {name: figures[name] for name in found.figures()} == found.figures()
-    assert figures["generation_word_perplexity"] == perplexity(model, [text for _, text in found.drawn]).per_word
+    metric_values, found = json.loads(answer.out), judge_run(home / "cls", ROWS, split="valid", model=model)
+    assert {name: metric_values[name] for name in found.metric_values()} == found.metric_values()
+    assert metric_values["generation_word_perplexity"] == perplexity(model, [text for _, text in found.drawn]).per_word
     real = found.generation.texts
-    assert f"warning: the language model was trained with {real} of the real texts: give it others" in figures["remarks"]
+    assert f"warning: the language model was trained with {real} of the real texts: give it others" in metric_values["remarks"]
     assert "generation_perplexity" not in json.loads(weft(*words).out)
     assert found.shared == real and found.model_shared == 0, "its texts were not given"
     assert "which have none" in " ".join(weft("evaluate", "--help").out.split())

@@ -56,7 +56,7 @@ class CNN(Encoder):
         torch.Size([2, 3, 4])
     """
 
-    honours = (Full, Causal)
+    supported_masks = (Full, Causal)
 
     def __init__(
         self,

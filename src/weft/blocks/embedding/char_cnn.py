@@ -17,8 +17,8 @@ from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
 
-@block("spelled")
-class Spelled(Embedder):
+@block("char-cnn")
+class CharCNN(Embedder):
     """A word's own vector plus one that is made from its letters, so that unknown words have a meaning too.
 
     x_t = word(t) + W relu(max_j (V [c_j-k; ...; c_j; ...; c_j+k] + b)),  with c_j the vector of letter j and the maximum over all

@@ -13,8 +13,8 @@ from weft.core.registry import block
 from weft.core.seq import Seq
 
 
-@block("mark")
-class Mark(Embedder):
+@block("token-type")
+class TokenType(Embedder):
     """A learned vector for an annotation of each token, such as the segment that it belongs to.
 
     x_t = M[mark_t], and M[0] for sequences that do not have the mark

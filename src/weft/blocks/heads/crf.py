@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weft.core.contracts import Chain
+from weft.core.contracts import LinearChain
 from weft.core.fields import Field
 from weft.core.registry import block
 
 
 @block("crf")
-class CRF(Chain):
+class CRF(LinearChain):
     """A conditional random field: a score for each pair of neighbouring tags, and the tags of a text are judged together.
 
     p(y | x) = exp(s(x, y)) / sum_y' exp(s(x, y')),  s(x, y) = a[y_1] + sum_t score_t[y_t] + sum_t A[y_t-1, y_t] + b[y_T]

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from weft.blocks.activation import LeakyReLU
 from weft.blocks.linear import Linear
 from weft.blocks.mlp import MLP
-from weft.core.contracts import Activation, Critic, Transform
+from weft.core.contracts import Activation, Discriminator, Transform
 from weft.core.options import Width
 from weft.core.registry import Build, block
 
 
-@block("concatenated")
-class Concatenated(Critic):
+@block("concat")
+class ConcatDiscriminator(Discriminator):
     """A critic that is given the class beside the vector.
 
     D(x, y) = f([x; v_y]) with a learned vector v of each class
@@ -49,7 +49,7 @@ class Concatenated(Critic):
 
 
 @block("projection")
-class Projection(Critic):
+class ProjectionDiscriminator(Discriminator):
     """A critic that asks the class after it has looked at the vector.
 
     D(x, y) = w . h + b + v_y . h,  h = f(t(x)), with a learned vector v of each class

@@ -37,7 +37,7 @@ class RecurrentDecoder(Decoder):
     """A recurrent network whose first state is made from the memory's vector, if there is one."""
 
     network: ClassVar[type[nn.LSTM] | type[nn.GRU]]
-    wants_vector: ClassVar[bool] = True
+    uses_vector: ClassVar[bool] = True
 
     def __init__(self, dim: int, memory: int | None, *, layers: Layers = 1, dropout: Dropout = 0.0):
         super().__init__(dim, memory)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from weft.blocks.attention.position import Rotary
 from weft.blocks.norm import LayerNorm
 from weft.blocks.transformer.layer import TransformerLayer
-from weft.core.contracts import Decoder, Encoder, Layer, Mix, Norm, Position
+from weft.core.contracts import Decoder, Encoder, Layer, LayerMix, Norm, Position
 from weft.core.masks import Causal, Full, Mask
 from weft.core.options import Layers
 from weft.core.registry import Build, block
@@ -94,7 +94,7 @@ class Transformer(Encoder):
         torch.Size([2, 3, 8])
     """
 
-    honours = (Mask,)
+    supported_masks = (Mask,)
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Transformer(Encoder):
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
         position: Build[Position] | None = Rotary,
         norm: Build[Norm] | None = LayerNorm,
-        mix: Build[Mix] | None = None,
+        mix: Build[LayerMix] | None = None,
     ):
         super().__init__(dim)
         self.stack = Stack(dim, None, layers, layer, position, norm)
@@ -148,7 +148,7 @@ class SharedTransformer(Encoder):
         torch.Size([2, 3, 8])
     """
 
-    honours = (Mask,)
+    supported_masks = (Mask,)
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class SharedTransformer(Encoder):
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
         position: Build[Position] | None = Rotary,
         norm: Build[Norm] | None = LayerNorm,
-        mix: Build[Mix] | None = None,
+        mix: Build[LayerMix] | None = None,
     ):
         super().__init__(dim)
         if groups > layers:

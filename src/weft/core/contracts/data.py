@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core.example import Example
 from weft.core.fields import Frame, Info, Special
-from weft.core.outputs import Passage
+from weft.core.outputs import SpanPrediction
 from weft.core.registry import choices, identity, name_of, slot
 
 
@@ -90,12 +90,12 @@ class Tokenizer:
         """For each id, whether it goes on with the word before it; empty where that is not known."""
         return []
 
-    def stops(self) -> list[int]:
+    def sentence_ends(self) -> list[int]:
         """The ids that end a sentence."""
         return []
 
     @property
-    def spare(self) -> int:
+    def sentinel_count(self) -> int:
         """So many ids at the end of the vocabulary stand in no text."""
         return 0
 
@@ -125,10 +125,10 @@ class Codec:
 
     def decode(self, field: str, ids: Sequence[int]) -> str:
         """The text of these ids; spare ids have none."""
-        end = self.info[field].vocab - self.info[field].spare
+        end = self.info[field].vocab - self.info[field].sentinel_count
         return self.tokenizers[self.info[field].space].decode([i for i in ids if i < end])
 
-    def excerpt(self, passage: Passage, text: str) -> str:
+    def excerpt(self, passage: SpanPrediction, text: str) -> str:
         """The passage as it was written in the text, without the space around it."""
         if passage.first < 0:
             return ""
@@ -145,7 +145,7 @@ class Corpus:
     ledger: dict[str, Any]
 
 
-Tell = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much there is (0 = not known): ``tell("reading", 3, 10)``."""
 
 
@@ -169,7 +169,7 @@ class Data:
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
         """Args: codec: vocabularies and classes that a run has; None = find them in the training split.
         known: where there is no codec, trained tokenizers by id space, so that ids mean what they meant before.

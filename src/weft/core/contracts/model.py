@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weft.core.batch import Batch
 from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head
-from weft.core.contracts.parts import Chain
+from weft.core.contracts.parts import LinearChain
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal, Full, Mask
 from weft.core.registry import slot
@@ -100,21 +100,21 @@ class Posterior:
 class Latent:
     """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
 
-    Reading, ``posterior``, gives a place in it; ``write_from`` makes of a place, and of the class that the text is to have, what
+    Reading, ``posterior``, gives a place in it; ``memory_from`` makes of a place, and of the class that the text is to have, what
     the decoder is given; ``prior`` draws places as nobody has read them.
     """
 
     latent: int
     """P, its width."""
     labelled: bool = False
-    """Whether ``write_from`` heeds the class: then a text can be rewritten to be of another one."""
-    draws_labelled: bool = False
-    """Whether ``prior`` or ``write_from`` heeds the class: then texts of a class can be drawn."""
+    """Whether ``memory_from`` heeds the class: then a text can be rewritten to be of another one."""
+    samples_by_label: bool = False
+    """Whether ``prior`` or ``memory_from`` heeds the class: then texts of a class can be drawn."""
 
     def posterior(self, x: Seq) -> Posterior:
         raise TypeError(f"{type(self).__name__} has no posterior")
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         raise TypeError(f"{type(self).__name__} has no write_from")
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
@@ -128,12 +128,12 @@ class Variational:
 
 
 @protocol
-class Continues:
+class ModelsLanguage:
     """Decodes from the beginning of a text alone: there is nothing else to look at."""
 
 
 @protocol
-class Restores:
+class Reconstructs:
     """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
 
 
@@ -156,14 +156,14 @@ class Tags:
     """
 
     tagger: Head
-    chain: Chain | None
+    chain: LinearChain | None
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         raise TypeError(f"{type(self).__name__} has no encode")
 
 
 @protocol
-class Points:
+class ExtractsSpans:
     """Can say where in a text an answer stands: ``pointer`` of hidden states from ``encode`` are two logits, begin and end."""
 
     pointer: Head
@@ -173,7 +173,7 @@ class Points:
 
 
 @protocol
-class Fills:
+class PredictsMasked:
     """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
     head: Head | None
@@ -183,7 +183,7 @@ class Fills:
 
 
 @protocol
-class Relates:
+class ClassifiesPairs:
     """Can say how the two segments of a text belong together: ``relation(features(x))`` are the logits."""
 
     relation: Head | None
@@ -194,7 +194,7 @@ class Relates:
 
 
 @protocol
-class Judges:
+class DetectsReplaced:
     """Can say of each token whether it was put in another's place: ``judge(encode(x))`` is one logit for each token."""
 
     judge: Head | None
@@ -205,7 +205,7 @@ REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replace
 
 
 @protocol
-class Chooses:
+class ScoresChoices:
     """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
 
     chooser: Head
@@ -220,7 +220,7 @@ CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
 
 
 @protocol
-class Sees:
+class EncodesImages:
     """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
     left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
 

@@ -41,9 +41,9 @@ class Embedder(nn.Module):
 
 @slot
 class Encoder(nn.Module):
-    """n -> n: B x T x D to B x T x D. ``honours`` lists the masks that it respects."""
+    """n -> n: B x T x D to B x T x D. ``supported_masks`` lists the masks that it respects."""
 
-    honours: ClassVar[tuple[type[Mask], ...]] = (Full,)
+    supported_masks: ClassVar[tuple[type[Mask], ...]] = (Full,)
 
     def __init__(self, dim: int):
         super().__init__()
@@ -56,8 +56,8 @@ class Encoder(nn.Module):
         raise TypeError(f"{type(self).__name__} has no states")
 
     def check_mask(self, mask: Mask) -> None:
-        if not isinstance(mask, self.honours):
-            known = ", ".join(m.__name__ for m in self.honours)
+        if not isinstance(mask, self.supported_masks):
+            known = ", ".join(m.__name__ for m in self.supported_masks)
             raise ValueError(f"{type(self).__name__} cannot respect the mask {type(mask).__name__} (it honours: {known})")
 
 
@@ -68,7 +68,7 @@ class Decoder(nn.Module):
     Stepping equals the full pass.
     """
 
-    wants_vector: ClassVar[bool] = False
+    uses_vector: ClassVar[bool] = False
     """Whether ``Memory.vector`` is used."""
     slots: int = 0
     """How many layers can be given something to remember (``Memory.past``)."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @slot
-class Hiding:
+class MaskingStrategy:
     """Which places of a text are hidden."""
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Related:
+class SegmentPair:
     """Two segments, and whether they belong together."""
 
     first: np.ndarray
@@ -75,7 +75,7 @@ class Pairing:
     def __init__(self):
         pass
 
-    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> Related | None:
+    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
         """Segments of the text ``ids``; ``pool`` has other texts, in the field ``name``. None = the text is too short."""
         raise TypeError(f"{type(self).__name__} has no pair")
 
@@ -149,7 +149,7 @@ class Objective(nn.Module):
     def observe(self, means: Mapping[str, float]) -> None:
         """After each update, the mean of every term: baselines, adaptive weights."""
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
         return {}
 
@@ -158,8 +158,8 @@ class Objective(nn.Module):
         return self.prepare(example, np.random.default_rng(0), None)
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``Passage`` of a text, what stands
-        at its masks (``Filled``)."""
+        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``SpanPrediction`` of a text,
+        the tokens at its masks (``MaskPrediction``)."""
         raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor | None:

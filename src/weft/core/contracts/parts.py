@@ -31,7 +31,7 @@ class Norm(nn.Module):
 
 
 @slot
-class Standardizer(nn.Module):
+class BatchNormalization(nn.Module):
     """Makes the numbers of vectors of width ``dim`` comparable, one vector a row, by what the rows of a batch have of them.
 
     Rows see each other in training, so that it has no place in networks over positions: there is ``Norm``.
@@ -58,7 +58,7 @@ class Transform(nn.Module):
 
 
 @slot
-class Critic(nn.Module):
+class Discriminator(nn.Module):
     """How real a vector of width ``dim`` looks, as one of a class, of which there are ``classes``."""
 
     def __init__(self, dim: int, classes: int):
@@ -164,7 +164,7 @@ class Layer(nn.Module):
 
 
 @slot
-class Mix(nn.Module):
+class LayerMix(nn.Module):
     """Makes one sequence of the ``states`` of a stack: the embedder's output and that of every layer, B x T x D each."""
 
     def __init__(self, dim: int, states: int):
@@ -202,7 +202,7 @@ class Pooler(nn.Module):
 
 
 @slot
-class Chain(nn.Module):
+class LinearChain(nn.Module):
     """How the tags of neighbouring words depend on each other, given a score of each of ``field``'s tags for each word."""
 
     def __init__(self, field: Field):

@@ -36,7 +36,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluationContext:
     """What a metric is given that looks at the model itself.
 
     Args:
@@ -66,7 +66,7 @@ class Metric:
     wants: ClassVar[str] = "text"
     needs: ClassVar[tuple[type, ...]] = ()
     """Protocols that the structure must have."""
-    by_row: ClassVar[bool] = True
+    per_example: ClassVar[bool] = True
     """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
     how much its texts differ."""
     least: ClassVar[int] = 1
@@ -79,11 +79,11 @@ class Metric:
         """By name, from the predicted strings and the raw rows."""
         raise TypeError(f"{type(self).__name__} has no compute")
 
-    def measure(self, subject: Subject) -> dict[str, float]:
+    def measure(self, subject: EvaluationContext) -> dict[str, float]:
         """By name, from the model itself. Equal whenever it is asked, and whatever rows are in a batch together."""
         raise TypeError(f"{type(self).__name__} has no measure")
 
-    def remarks(self, figures: Mapping[str, float]) -> list[str]:
+    def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
         """What a person should know who reads these figures: sentences for the log and the screen."""
         return []
 

@@ -17,7 +17,7 @@ from weft.data.holdout import share_for_all
 from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import Prepared
 from weft.data.sources.labeled_text import LABEL, TEXT
-from weft.data.sources.readers import Cursor, Row, Wanted, is_json_lines, table
+from weft.data.sources.parsing import Cursor, Row, Wanted, is_json_lines, table
 from weft.data.sources.text_source import Answer, BadRows, Written, hash_of, sort_labels
 from weft.data.tokenizers.bpe import BPE
 
@@ -27,8 +27,8 @@ Sorted = Files | dict[str, Files]
 _WORD = re.compile(r"\S+")
 
 
-@block("mirrored-text")
-class MirroredText(Written):
+@block("autoencoding-text")
+class AutoencodingText(Written):
     """Each text twice, as it is read (``source``) and as it is written (``target``), by tokenizers that may differ.
 
     From files with a text a line, or tables (TSV, CSV or JSONL, by the file's ending). Blanks around a text are taken off. The
@@ -93,7 +93,7 @@ class MirroredText(Written):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
         self.words, self.by_word, self.repeats = (words[0], words[1]), by_word, repeats
-        self.in_words, self.most_words = ("source",) if by_word else (), words[1]
+        self.in_words, self.max_words = ("source",) if by_word else (), words[1]
         self.classes = self._classes()
 
     def _classes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from weft.core.contracts import Codec, Corpus, Data, Tell, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, Special
 from weft.core.options import Count, Natural
 from weft.core.registry import block
@@ -83,7 +83,7 @@ class Dates(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
         if codec is None:
             tokenizers = self.tokenizers()

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.core.contracts import Codec, Corpus, Data, Tell, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info
 from weft.core.options import Count, File, Share
 from weft.core.registry import block, name_of
 from weft.core.seeding import key
 from weft.data.sources.image import read_image
-from weft.data.sources.readers import Cursor, Wanted, tables
+from weft.data.sources.parsing import Cursor, Wanted, tables
 from weft.data.sources.text_source import sort_labels
 
 IMAGE = ("image", "file", "file_name", "filename", "path")
@@ -24,8 +24,8 @@ LABEL = ("label", "class", "category", "target")
 SPLITS = ("train", "valid", "test")
 
 
-@block("labelled-images")
-class LabelledImages(Data):
+@block("labeled-images")
+class LabeledImages(Data):
     """Images with a class each: a table of file names and classes.
 
     The table is TSV, CSV or JSONL, by its ending; its file names are relative to its folder. Images are read when they are needed
@@ -84,7 +84,7 @@ class LabelledImages(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
         there = [s for s in SPLITS if self.places[s] is not None or (s == "valid" and self.hold_out > 0)]
         wanted = [s for s in there if not only or s in only]

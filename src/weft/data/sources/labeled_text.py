@@ -8,7 +8,7 @@ from typing import Literal
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
-from weft.data.sources.readers import Cursor, Row, Wanted, tables
+from weft.data.sources.parsing import Cursor, Row, Wanted, tables
 from weft.data.sources.text_source import Answer, BadRows, Written
 from weft.data.tokenizers.bpe import BPE
 
@@ -17,8 +17,8 @@ LABEL = ("label", "labels", "class", "category", "target", "score", "rating")
 Files = File | list[File]
 
 
-@block("labelled-text")
-class LabelledText(Written):
+@block("labeled-text")
+class LabeledText(Written):
     """Texts with a class each, from tables: TSV, CSV or JSONL, by the file's ending.
 
     The first line names the columns. Tab-separated lines are split at tabs and nowhere else: quotation marks are characters like

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from weft.core.contracts import Tokenizer
-from weft.core.example import PLACES
+from weft.core.example import CHOICE_LABELS
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
-from weft.data.sources.readers import Cursor, Row, cell_of, records
+from weft.data.sources.parsing import Cursor, Row, cell_of, records
 from weft.data.sources.text_source import Answer, BadRows, Overflow, Written
 from weft.data.tokenizers.bpe import BPE
 
@@ -99,7 +99,7 @@ class MultipleChoice(Written):
         return "\t".join([cells["question"], *sorted(cells["choices"].split("\t"))])
 
     def answers(self) -> dict[str, Answer]:
-        return {"label": Answer("label", PLACES)}
+        return {"label": Answer("label", CHOICE_LABELS)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
         for record in records(cursors[0], self.header):
@@ -120,12 +120,12 @@ class MultipleChoice(Written):
         if isinstance(answer.value, Mapping | list | bool):
             raise ValueError(f"the answer ({answer.path}) must be a label, a number or a text, not {str(answer.value)[:40]}")
         texts, labels = [_clean(c.value, c.path) for c in choices], self._labels_of(row, choices)
-        if not 2 <= len(texts) <= len(PLACES):
-            raise ValueError(f"{len(texts)} choices, but a row must have 2 to {len(PLACES)}")
+        if not 2 <= len(texts) <= len(CHOICE_LABELS):
+            raise ValueError(f"{len(texts)} choices, but a row must have 2 to {len(CHOICE_LABELS)}")
         if "" in texts:
             raise ValueError(f"choice {texts.index('') + 1} of {len(texts)} is empty")
         said = _clean(answer.value, answer.path)
-        place = PLACES[_place(said, texts, labels, self.count_from)] if said else ""
+        place = CHOICE_LABELS[_place(said, texts, labels, self.count_from)] if said else ""
         return {"question": _clean(question.value, question.path), "choices": "\t".join(texts), "label": place}
 
     def _choices(self, row: Mapping[str, Any]) -> list[Found]:
@@ -236,8 +236,8 @@ def _place(answer: str, texts: Sequence[str], labels: Sequence[str], count_from:
     named = [place for place, label in enumerate(labels) if label == answer]
     if not labels and number is not None:
         named = [number] if number < len(texts) else []
-    elif not labels and len(answer) == 1 and answer.upper() in PLACES[: len(texts)]:
-        named = [PLACES.index(answer.upper())]
+    elif not labels and len(answer) == 1 and answer.upper() in CHOICE_LABELS[: len(texts)]:
+        named = [CHOICE_LABELS.index(answer.upper())]
     written = [place for place, text in enumerate(texts) if text == answer]
     if named and (labels or not written or written == named):
         return named[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
-from weft.data.sources.readers import Cursor, Row, Wanted, tables
+from weft.data.sources.parsing import Cursor, Row, Wanted, tables
 from weft.data.sources.text_source import BadRows, Overflow, Written
 from weft.data.tokenizers.bpe import BPE
 

@@ -11,7 +11,7 @@ from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
 from weft.data.encoding import START
-from weft.data.sources.readers import Cursor, Row, Wanted, half_character, table
+from weft.data.sources.parsing import Cursor, Row, Wanted, half_character, table
 from weft.data.sources.text_source import Answer, BadRows, Overflow, Written
 from weft.data.tokenizers.bpe import BPE
 
@@ -22,8 +22,8 @@ STARTS = (START, "answer_start")
 Files = File | list[File]
 
 
-@block("questions")
-class Questions(Written):
+@block("question-answering")
+class QuestionAnswering(Written):
     """Questions with a context each, and where in it the answer stands: SQuAD's JSON (1.1 and 2.0), or tables.
 
     A table (TSV, CSV or JSONL, by the file's ending) has the columns question, context, answer and start, the number of

@@ -10,7 +10,7 @@ from typing import Literal
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Natural, Share
 from weft.core.registry import Build, block
-from weft.data.sources.readers import COMMENTS, Cursor, Row, Wanted, is_json_lines, table
+from weft.data.sources.parsing import COMMENTS, Cursor, Row, Wanted, is_json_lines, table
 from weft.data.sources.text_source import Answer, BadRows, Written
 from weft.data.tag_schemes import to_bioes, to_iob1, to_iob2
 from weft.data.tokenizers.word import Word

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.core.contracts import Codec, Corpus, Data, Tell, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, pack_pieces
 from weft.core.io import list_files, read_json, write_json
 from weft.core.registry import Build, choices, name_of
@@ -27,7 +27,7 @@ from weft.data.ledger import BEYOND, DUPLICATES, LONG, SHORT, WIDENED, WITHOUT, 
 from weft.data.near_duplicates import near_duplicates
 from weft.data.prepared import Prepared, Writer, is_done
 from weft.data.ragged_array import Lists
-from weft.data.sources.readers import Cursor, Row
+from weft.data.sources.parsing import Cursor, Row
 from weft.data.tokenizers.word_cache import Recall
 
 FORMAT = 2
@@ -91,7 +91,7 @@ class Written(Data):
 
     in_words: tuple[str, ...] = ()
     """Fields whose texts are given as words with spaces between them: each word is encoded by itself."""
-    most_words = 0
+    max_words = 0
     """Most words of such a text; 0 = as many as fit."""
     by = "text"
     """Rows that have the same text in this field stay together when some are held out (see ``same``)."""
@@ -167,7 +167,7 @@ class Written(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
         tell = tell or _silent
         there = [s for s in SPLITS if self.places[s] is not None or self._holds_out(s)]
@@ -204,12 +204,12 @@ class Written(Data):
                 space=space,
                 special=tokenizer.special,
                 words=name in self.in_words,
-                most_words=self.most_words if name in self.in_words else 0,
+                max_words=self.max_words if name in self.in_words else 0,
                 letters=tokenizer.letters,
                 frame=tokenizer.frame,
                 pieces=pack_pieces(tokenizer.continues()),
-                stops=tuple(tokenizer.stops()),
-                spare=tokenizer.spare,
+                sentence_ends=tuple(tokenizer.sentence_ends()),
+                sentinel_count=tokenizer.sentinel_count,
                 start=tokenizer.start,
             )
         for name, answer in self.answers().items():
@@ -236,7 +236,7 @@ class Written(Data):
                 raise ValueError(f"{file}: there is no such file")
         return files
 
-    def _study(self, codec: Codec | None, known: Mapping[str, Tokenizer], tell: Tell) -> tuple[Study, Codec]:
+    def _study(self, codec: Codec | None, known: Mapping[str, Tokenizer], tell: ProgressCallback) -> tuple[Study, Codec]:
         """One look at the training files, and tokenizers that learned from them: from the cache, or now."""
         learns = codec is None and not known.keys() >= set(self.texts().values())
         files = self._there("train")
@@ -275,7 +275,7 @@ class Written(Data):
 
     # ------------------------------------------------------------------------------------- one look at the training files
 
-    def _look(self, files: list[list[str]], sample: Path | None, tell: Tell) -> Study:
+    def _look(self, files: list[list[str]], sample: Path | None, tell: ProgressCallback) -> Study:
         cursors, ledger = [Cursor(some) for some in files], Ledger(_flat(files))
         total = sum(cursor.total for cursor in cursors)
         part, most = int(min(1.0, SAMPLE / max(total, 1)) * 2**64), SAMPLE
@@ -326,7 +326,7 @@ class Written(Data):
             raise ValueError(f"{shown}: all rows have the {kind} {', '.join(labels)!r}; two are needed")
         return labels
 
-    def _train(self, study: Study, sample: Path, tell: Tell) -> dict[str, Tokenizer]:
+    def _train(self, study: Study, sample: Path, tell: ProgressCallback) -> dict[str, Tokenizer]:
         tokenizers, spaces = self.tokenizers(), list(self.texts().values())
         for space, tokenizer in tokenizers.items():
             tell(f"training the tokenizer of {space}", 0, 0)
@@ -336,7 +336,7 @@ class Written(Data):
     # ---------------------------------------------------------------------------------------------------------- preparing
 
     def _prepare(
-        self, name: str, codec: Codec, fingerprint: list[Any], study: Study | None, tell: Tell
+        self, name: str, codec: Codec, fingerprint: list[Any], study: Study | None, tell: ProgressCallback
     ) -> tuple[str, Prepared, dict[str, Any]]:
         """The rows of a split, from the cache or made now; with their key, and what the ledger says of them."""
         keep: Callable[[str], bool] | None = None
@@ -362,7 +362,7 @@ class Written(Data):
         files: list[list[str]],
         codec: Codec,
         keep: Callable[[str], bool] | None,
-        tell: Tell,
+        tell: ProgressCallback,
     ) -> None:
         writer = Writer(folder, codec.info, list(dict.fromkeys([*self.texts(), *self.answers(), *self.beside, self.by])))
         state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
@@ -530,7 +530,7 @@ class Written(Data):
         columns = [rows.cells[name] for name in self.compared or (self.by,)]
         return columns[0] if len(columns) == 1 else _Joined(columns)
 
-    def _duplicates(self, name: str, keys: dict[str, str], splits: dict[str, Prepared], tell: Tell) -> dict[str, Any]:
+    def _duplicates(self, name: str, keys: dict[str, str], splits: dict[str, Prepared], tell: ProgressCallback) -> dict[str, Any]:
         """How many rows of a split are, but for a few words, rows of training too; found once, then kept."""
         with cache.entry(cache.key_of("duplicates", FORMAT, keys["train"], keys[name], self.compared or self.by)) as folder:
             file = folder / "duplicates.json"

@@ -226,7 +226,7 @@ class Published(VocabularyTokenizer):
         return self._start if self._start < self.vocab else -1
 
     @property
-    def spare(self) -> int:
+    def sentinel_count(self) -> int:
         """T5's sentinels, <extra_id_0> and so on, which count down from the end."""
         names = [name.removeprefix("▁") for name in self.names]  # mT5's are pieces
         marks = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(names)))

@@ -44,7 +44,7 @@ class WithSentinels(Tokenizer):
         return self.tokenizer.vocab + self.number
 
     @property
-    def spare(self) -> int:
+    def sentinel_count(self) -> int:
         return self.number
 
     @property
@@ -66,8 +66,8 @@ class WithSentinels(Tokenizer):
     def continues(self) -> list[bool]:
         return self.tokenizer.continues()
 
-    def stops(self) -> list[int]:
-        return self.tokenizer.stops()
+    def sentence_ends(self) -> list[int]:
+        return self.tokenizer.sentence_ends()
 
     def spell(self, text: str) -> list[list[int]] | None:
         return self.tokenizer.spell(text)

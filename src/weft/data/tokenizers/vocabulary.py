@@ -128,7 +128,7 @@ class VocabularyTokenizer(Tokenizer):
     def continues(self) -> list[bool]:
         return which_continue(self.names) if self.trained else []
 
-    def stops(self) -> list[int]:
+    def sentence_ends(self) -> list[int]:
         return [i for i, name in enumerate(self.names if self.trained else []) if name.lstrip(" Ġ▁") in (".", "!", "?")]
 
     def encode(self, text: str) -> list[int]:

@@ -14,7 +14,6 @@ from weft.blocks import (
     GELUTanh,
     LayerNorm,
     Learned,
-    Mark,
     MultiHead,
     PositionwiseFeedForward,
     PostNorm,
@@ -22,6 +21,7 @@ from weft.blocks import (
     Sum,
     Tied,
     Token,
+    TokenType,
     Transformer,
     TransformerLayer,
     Untied,
@@ -95,7 +95,7 @@ def body(
         "dim": size.dim,
         "embedder": partial(
             Sum,
-            parts=[partial(Token, scale=1.0), positions, partial(Mark, mark="segment", size=segments)],
+            parts=[partial(Token, scale=1.0), positions, partial(TokenType, mark="segment", size=segments)],
             norm=norm,
             dropout=dropout,
             width=width,
@@ -442,13 +442,13 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
         "layer_norm_eps": at(layer, "residual.norm.eps"),
         "tie_word_embeddings": out_of(tree) == "head",
     }
-    if name_of(tree) in ("classifier", "chooser", "tagger"):
+    if name_of(tree) in ("classifier", "multiple-choice", "tagger"):
         config["classifier_dropout_prob" if kind == "albert" else "classifier_dropout"] = at(tree, "head.dropout")
     if kind == "roberta":
         config |= {"pad_token_id": offset - 1}
     if kind in ("albert", "electra"):
         config |= {"embedding_size": at(embedder, "width") or dim}
-    if kind == "electra" and name_of(tree) == "chooser":
+    if kind == "electra" and name_of(tree) == "multiple-choice":
         activation = at(tree, "pooler.transform.activation")
         config |= {"summary_activation": None if activation is None else activation_name(activation)}
     if kind == "albert":

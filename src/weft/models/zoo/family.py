@@ -17,8 +17,8 @@ from weft.core.fields import Field
 from weft.core.options import Dropout, Heads, Layers, NonNegative, Width
 from weft.core.registry import Build, base_of, name_of, options
 from weft.models.classifier import Classifier
-from weft.models.multiple_choice import Chooser
-from weft.models.span_extractor import SpanReader
+from weft.models.multiple_choice import MultipleChoiceModel
+from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.recipe.describe import allowed
@@ -225,11 +225,11 @@ def reader(
         return functools.partial(Classifier, **parts, pooler=pooler or cls or First, head=head)
     plain = functools.partial(ClassifierHead, dropout=at(head, "dropout"))
     if task == "choose":
-        return functools.partial(Chooser, **parts, pooler=pooler or cls or First, head=plain)
+        return functools.partial(MultipleChoiceModel, **parts, pooler=pooler or cls or First, head=plain)
     if task == "tag":
         return functools.partial(Tagger, **parts, head=plain)
     if task == "answer":
-        return functools.partial(SpanReader, **parts)
+        return functools.partial(SpanExtractor, **parts)
     said: dict[str, Any] = {"head": fill if task == "fill" else None}
     if relation or task == "relate":
         said["relation"] = ClassifierHead
@@ -242,9 +242,9 @@ def reader(
 def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
     """Names of the head that says a class of a text or of a word, chooses, or says where an answer is; ``hidden``: that of a text
     has a hidden layer."""
-    if name_of(structure) == "chooser":
+    if name_of(structure) == "multiple-choice":
         return {"classifier.*": "chooser.out.*"}
-    if name_of(structure) == "span-reader":
+    if name_of(structure) == "span-extractor":
         return {"qa_outputs.*": "pointer.out.*"}
     if name_of(structure) == "tagger":
         return {"classifier.*": "tagger.out.*"}

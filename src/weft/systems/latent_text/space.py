@@ -36,7 +36,7 @@ Searching = Search | Build[Search] | None
 """How texts are written; None = as the recipe says for evaluation, which is greedy where it says nothing."""
 _COMMANDS = {
     "weft generate": {"Decodes"},
-    "weft predict": {"Classifies", "Tags", "Chooses", "Points", "Fills"},
+    "weft predict": {"Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"},
     "weft embed": {"Encodes"},
 }
 
@@ -62,7 +62,7 @@ def commands_for(run: Run) -> list[str]:
     if Latent.__name__ not in provided:
         return list(found)
     labelled = bool(run.model.labelled)
-    if labelled or run.model.draws_labelled:
+    if labelled or run.model.samples_by_label:
         found["weft generate"] = "weft generate --label CLASS"
     return [*(["weft transfer --to CLASS"] if labelled else []), *found.values(), "weft latent"]
 
@@ -147,7 +147,7 @@ class LatentSpace:
         limits, keys = [most_tokens(searcher, self.target)] * len(z_BP), list(range(first, first + len(z_BP)))
         with torch.inference_mode():
             label_B = None if label_B is None else label_B.to(device)
-            memory = self.model.write_from(torch.from_numpy(z_BP).to(device), label_B)
+            memory = self.model.memory_from(torch.from_numpy(z_BP).to(device), label_B)
             return searcher(self.model, memory, limits=limits, keys=keys)
 
     def rewrite(
@@ -192,7 +192,7 @@ class LatentSpace:
 
     def wanted(self, number: int, label: Labels = None) -> Labels:
         """The classes of texts that are drawn: those given, or all of them in turn where the model heeds a class."""
-        if not self.draws_labelled:
+        if not self.samples_by_label:
             if label is not None:
                 raise ValueError(f"{self._name} draws texts of no class: {self._instead()}")
             return None
@@ -287,9 +287,9 @@ class LatentSpace:
         return bool(self.model.labelled)
 
     @property
-    def draws_labelled(self) -> bool:
+    def samples_by_label(self) -> bool:
         """Whether texts of a class can be drawn."""
-        return bool(self.model.labelled or self.model.draws_labelled)
+        return bool(self.model.labelled or self.model.samples_by_label)
 
     @property
     def _name(self) -> str:
@@ -297,7 +297,7 @@ class LatentSpace:
 
     def _instead(self, label: Labels = None) -> str:
         named = label if isinstance(label, str) and label in self.classes else next(iter(self.classes), "")
-        drawn = f"texts of a class can be drawn (weft generate RUN --label {named}); " if self.draws_labelled else ""
+        drawn = f"texts of a class can be drawn (weft generate RUN --label {named}); " if self.samples_by_label else ""
         how = "guide moves texts from one group to another (weft latent RUN guide --towards FILE --away FILE)"
         return f"{drawn}it writes from the place alone, but {how}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.core.contracts import Tell
+from weft.core.contracts import ProgressCallback
 from weft.core.seeding import key
 from weft.data.text_files import Sorted, read_sorted, read_texts
 from weft.evaluate import KneserNey
@@ -47,7 +47,7 @@ class Writing:
     trained_shared: int = 0
     strange: tuple[str, ...] = ()
 
-    def figures(self) -> dict[str, float]:
+    def metric_values(self) -> dict[str, float]:
         """By name: ``generation_accuracy``, ``transfer_bleu_4`` and so on."""
         found = {"oracle_accuracy": self.oracle_accuracy}
         for name, written in (("generation", self.generation), ("transfer", self.transfer)):
@@ -114,7 +114,7 @@ def judge_run(
     model: Run | KneserNey | None = None,
     model_known: Sequence[str] = (),
     human_references: Sequence[Sequence[str]] | None = None,
-    tell: Tell | None = None,
+    tell: ProgressCallback | None = None,
 ) -> Writing:
     """Judge a run by both settings: texts of a class drawn from nothing, and real texts rewritten to be of another class.
 
@@ -138,7 +138,7 @@ def judge_run(
     """
     trained = run if isinstance(run, Run) else load(run)
     space = LatentSpace(trained)
-    if not space.draws_labelled:
+    if not space.samples_by_label:
         space.wanted(0, "")  # says what it can do
     if not isinstance(oracle, Oracle):
         known, pairs = [text for text, _ in oracle], [(text, str(label)) for text, label in oracle]
@@ -203,7 +203,7 @@ def _another(label: str, classes: Sequence[str], seed: int, row: int) -> str:
     return others[int(np.random.default_rng(key(seed, "transfer", row)).integers(len(others)))]
 
 
-def _heard(texts: Iterable[str], what: str, total: int, tell: Tell | None) -> Iterator[str]:
+def _heard(texts: Iterable[str], what: str, total: int, tell: ProgressCallback | None) -> Iterator[str]:
     for done, text in enumerate(texts, 1):
         yield text
         if tell is not None:

@@ -14,7 +14,7 @@ from tests.commands import weft
 from torch.distributions import Normal, kl_divergence
 
 from weft.core.batch import collate
-from weft.core.contracts import Posterior, Subject
+from weft.core.contracts import EvaluationContext, Posterior
 from weft.core.io import read_json
 from weft.core.seeding import normal
 from weft.core.seq import Seq
@@ -30,7 +30,7 @@ from weft.training.run import load, read_run
 
 WORDS = ["good", "bad", "food", "staff", "was", "the", "very", "a", "place", "slow", "fine"]
 RECIPE = """
-data: {type: mirrored-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3,
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3,
        tokenizer: {type: character, size: 60}, target_tokenizer: {type: word, size: 60}}
 structure:
   type: text-vae
@@ -97,7 +97,7 @@ def trained(tmp_path_factory):
 def subject_of(run, **changes):
     dataset = run.rows("valid")[1]
     objective = next(iter(run.objectives.values())).eval()
-    given = Subject(run.model.eval(), objective, dataset, run.codec, torch.device("cpu"), 400)
+    given = EvaluationContext(run.model.eval(), objective, dataset, run.codec, torch.device("cpu"), 400)
     return replace(given, **changes)
 
 
@@ -246,7 +246,7 @@ def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
     one = predicted(400)
     torch.manual_seed(5)
     two = predicted(30)
-    assert one.predictions == two.predictions and one.figures == pytest.approx(two.figures, rel=1e-5)
+    assert one.predictions == two.predictions and one.metric_values == pytest.approx(two.metric_values, rel=1e-5)
     batch = collate([objective.prepare(dataset[0], np.random.default_rng(0), None)], [0])
     memory = trained.model.memory(batch)
     assert torch.equal(memory.vector, trained.model.posterior(batch["source"]).mean_BP)
@@ -263,7 +263,7 @@ def test_greedy_reconstruction_is_learnt(tmp_path):
         **{"hold_out: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
     )
     judged = run.train(tmp_path / "run", quiet=True)
-    assert judged.figures["bleu"] > 90 and judged.figures["reconstruction"] < 2
+    assert judged.metric_values["bleu"] > 90 and judged.metric_values["reconstruction"] < 2
 
 
 def test_refused_before_anything_is_trained(tmp_path):

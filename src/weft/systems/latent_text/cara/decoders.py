@@ -13,7 +13,7 @@ from weft.core.fields import Info
 from weft.core.masks import Causal, Mask
 from weft.core.registry import Build
 from weft.core.seq import Decoded, Memory, Seq
-from weft.models.latent_decoder import LatentWriter
+from weft.models.latent_decoder import LatentDecoder
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class WriterByClass(nn.Module, Decodes):
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]]):
         super().__init__()
         number = info["label"].vocab
-        self.writers = nn.ModuleList([LatentWriter(info, latent, model, injections) for _ in range(number)])
+        self.writers = nn.ModuleList([LatentDecoder(info, latent, model, injections) for _ in range(number)])
         for writer in self._writers():
             writer.model.head = self.first.head
         self.target, self.dim = self.first.target, self.first.dim
 
-    def _writers(self) -> list[LatentWriter]:
-        return [writer for writer in self.writers if isinstance(writer, LatentWriter)]
+    def _writers(self) -> list[LatentDecoder]:
+        return [writer for writer in self.writers if isinstance(writer, LatentDecoder)]
 
     @property
-    def first(self) -> LatentWriter:
+    def first(self) -> LatentDecoder:
         return self._writers()[0]
 
     @property
@@ -74,19 +74,19 @@ class WriterByClass(nn.Module, Decodes):
     def embedder(self) -> Embedder:
         return self.first.embedder
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         if label_B is None:
             raise ValueError("this model writes texts of a class, and none was given")
         return Memory(vector=z_BP, label=label_B)
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         z_BP, label_B = _given(memory)
-        hidden = [writer.decode(x, writer.write_from(z_BP), mask).hidden for writer in self._writers()]
+        hidden = [writer.decode(x, writer.memory_from(z_BP), mask).hidden for writer in self._writers()]
         return Decoded(_of_class(hidden, label_B))
 
     def start(self, memory: Memory | None, rows: int) -> Any:
         z_BP, label_B = _given(memory)
-        return WritingByClass(tuple(w.start(w.write_from(z_BP), rows) for w in self._writers()), label_B)
+        return WritingByClass(tuple(w.start(w.memory_from(z_BP), rows) for w in self._writers()), label_B)
 
     def step(self, x: Seq, state: Any) -> Decoded:
         done = [writer.step(x, inner) for writer, inner in zip(self._writers(), state.states, strict=True)]

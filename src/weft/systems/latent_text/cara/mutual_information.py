@@ -111,7 +111,7 @@ class Follow(Objective):
         return {"following": len(batch), "followed": len(batch), "unended": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        memory = model.write_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
+        memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
         text = write_softly(
             model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )

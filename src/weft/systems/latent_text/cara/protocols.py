@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from weft.core.contracts import Classifies, Structure, protocol
-from weft.core.example import Marked, between
+from weft.core.example import MarkedIds, between
 from weft.core.fields import Field, Info
 from weft.core.registry import Build
 from weft.core.seq import Seq
@@ -53,7 +53,7 @@ def listener_of(build: Build[Structure], info: Info) -> Any:
     return listener
 
 
-def as_heard(text: np.ndarray | Marked, field: Field) -> np.ndarray | Marked:
+def as_heard(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
     """A real text as the listener reads it: with its end mark, as a written one has it."""
     return between((), text, (field.special.eos,))
 

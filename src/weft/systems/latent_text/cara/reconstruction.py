@@ -79,8 +79,8 @@ class Reconstruct(Objective):
             recognised=Term(right.float(), counts["recognised"], 0.0),
         )
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
-        return self.spreads.figures()
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
+        return self.spreads.metric_values()
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         lengths = batch["source"].lengths().tolist()

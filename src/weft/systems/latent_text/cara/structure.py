@@ -24,7 +24,7 @@ from weft.core.contracts import (
     Norm,
     Pooler,
     Posterior,
-    Restores,
+    Reconstructs,
     Structure,
     Transform,
 )
@@ -35,13 +35,13 @@ from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.classifier import Classifier
 from weft.models.language_model import LanguageModel
-from weft.models.latent_decoder import LatentWriter, Writes
+from weft.models.latent_decoder import LatentDecoder, Writes
 from weft.models.text_encoder import TextEncoder
 from weft.systems.latent_text.cara.decoders import WriterByClass
 from weft.systems.latent_text.cara.protocols import Contests, Listens, classes_in, listener_of
 
 EMBEDDED: list[Build[Injection]] = [LatentEmbedding]
-SAMPLER = partial(MLP, hidden=[128, 128], standardizer=BatchNorm)
+SAMPLER = partial(MLP, hidden=[128, 128], batch_norm=BatchNorm)
 CLASSIFIER = partial(MLP, hidden=[128, 128])
 CRITIC = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
 LISTENER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
@@ -50,7 +50,7 @@ LISTENER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Ma
 class Transfers(Structure, Encodes, Writes, Latent, Contests):
     """What CARA and ARAE have in common; they differ in ``writer``."""
 
-    labelled = draws_labelled = True
+    labelled = samples_by_label = True
     writer: Any
 
     def _play(
@@ -70,7 +70,7 @@ class Transfers(Structure, Encodes, Writes, Latent, Contests):
         label = classes_in(info)
         self.latent, self.noise = latent, noise
         self.reader: Any = reader(info.alone("source"))
-        if Encodes not in self.reader.provides() or {Decodes, Restores, Classifies} & set(self.reader.provides()):
+        if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
             raise ValueError(
                 f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
                 f"but this is a {type(self.reader).__name__}"
@@ -113,10 +113,10 @@ class Transfers(Structure, Encodes, Writes, Latent, Contests):
 
     def memory(self, batch: Batch) -> Memory:
         label_B = batch["label"] if "label" in batch else None  # noqa: SIM401  (a batch has no get)
-        return self.write_from(self.posterior(batch["source"]).mean_BP, label_B)
+        return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.writer.write_from(z_BP, label_B)
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+        return self.writer.memory_from(z_BP, label_B)
 
 
 @block("cara")
@@ -178,7 +178,7 @@ class CARA(Transfers, Listens):
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, reader, encoder, pooler, norm, sampler, classifier, critic)
-        self.writer = LatentWriter(info.alone("target"), latent, writer, injections, label_dim)
+        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections, label_dim)
         self.listener = None if listener is None else listener_of(listener, info)
         self.target, self.dim = info["target"], self.writer.dim
 

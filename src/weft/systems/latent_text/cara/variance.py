@@ -54,7 +54,7 @@ class Spreads:
         self.now[0].add(text_BP)
         self.now[1].add(made_BP)
 
-    def figures(self) -> dict[str, float]:
+    def metric_values(self) -> dict[str, float]:
         text, made = self.now if self.now[0].rows else self.before
         self.now, self.before = (Spread(), Spread()), (Spread(), Spread())
         return {"variance": text.variance(), "made_variance": made.variance()}

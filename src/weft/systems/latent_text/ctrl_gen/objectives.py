@@ -41,7 +41,7 @@ class FromPrior(Objective):
         return {"wish": int(rng.integers(self.label.vocab)), "seed": int(rng.integers(2**63))}
 
     def write(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
-        memory = model.write_from(z_BP, batch["wish"])
+        memory = model.memory_from(z_BP, batch["wish"])
         return write_softly(model, memory, length=self.length, temperature=self.temperature)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Instance
-from weft.core.contracts import Decodes, Latent, Metric, Objective, Subject
+from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective
 from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.options import Count, Natural, NonNegative
@@ -91,7 +91,7 @@ class LatentSpace(Metric):
         for name in ("source", "target"):
             info[name]  # raises where the data has it not
 
-    def measure(self, subject: Subject) -> dict[str, float]:
+    def measure(self, subject: EvaluationContext) -> dict[str, float]:
         samples = self.samples if subject.last else self.samples_in_training
         found: list[tuple[Tensor, ...]] = []
         rows: list[int] = []
@@ -140,11 +140,11 @@ class LatentSpace(Metric):
         log_q_BK = log_density(z_BKP, mean_BP[:, None], logvar_BP[:, None])
         return mean_BP, logvar_BP, z_BKP[:, 0], log_p_BK.double(), log_prior_BK, log_q_BK
 
-    def remarks(self, figures: Mapping[str, float]) -> list[str]:
-        active, nats = figures["active_units"], figures.get("kl")
+    def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
+        active, nats = metric_values["active_units"], metric_values.get("kl")
         if active and (nats is None or nats >= COLLAPSED):
             return []
-        there = f"{active} of {figures['latent_units']} dimensions are active"
+        there = f"{active} of {metric_values['latent_units']} dimensions are active"
         so = "what is written hardly depends on what was read"
         if nats is None:
             return [f"the latent space has collapsed: {there}; {so}. A critic that learns more slowly keeps the space in use"]

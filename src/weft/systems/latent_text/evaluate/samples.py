@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.core.contracts import Decodes, Latent, Metric, Search, Subject
+from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Search
 from weft.core.fields import Field, Info
 from weft.core.options import Count, Natural
 from weft.core.registry import Build, block
@@ -68,21 +68,21 @@ class DrawnTexts(Metric):
     def check(self, info: Info) -> None:
         info["target"]  # raises where the data has it not
 
-    def measure(self, subject: Subject) -> dict[str, float]:
+    def measure(self, subject: EvaluationContext) -> dict[str, float]:
         model, info = subject.model, subject.codec.info
-        label_N = torch.arange(self.number) % info["label"].vocab if model.draws_labelled else None
+        label_N = torch.arange(self.number) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
         most, limit = max(1, subject.batch // (info["target"].length + 1)), most_tokens(self.search, info["target"])
         for first in range(0, self.number, most):
             rows = range(self.number)[first : first + most]
             label_B = None if label_N is None else label_N[first : first + most].to(subject.device)
-            memory = model.write_from(z_NP[first : first + most], label_B)
+            memory = model.memory_from(z_NP[first : first + most], label_B)
             found = self.search(model, memory, limits=[limit] * len(rows), keys=list(rows))
             texts += [subject.codec.decode(info.target, best[0].ids) for best in found]
         return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
 
-    def remarks(self, figures: Mapping[str, float]) -> list[str]:
-        return alike("the texts that are drawn", figures["drawn_self_bleu"], figures["drawn_distinct"])
+    def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
+        return alike("the texts that are drawn", metric_values["drawn_self_bleu"], metric_values["drawn_distinct"])
 
     def signature(self) -> str:
         return f"texts:{self.number}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"

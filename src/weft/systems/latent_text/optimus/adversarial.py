@@ -94,7 +94,7 @@ class LatentCritic(LatentContest):
         penalty_B = gradient_penalty(lambda x_BP: model.score(x_BP, label_B), real_BP, made_BP, batch["share"])
         return Loss(critic=Term(gap_B.sum(), rows), penalty=Term(penalty_B.sum(), rows, self.penalty))
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"distance": -means["critic"]}
 
     @torch.no_grad()
@@ -152,4 +152,4 @@ class LatentGenerator(LatentContest):
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         z_BP = model.standard.back(self._drawn(model, batch))
         limit = search.limit(model.target.length)
-        return search(model, model.write_from(z_BP, batch["label"]), limits=[limit] * len(batch), keys=batch.rows)
+        return search(model, model.memory_from(z_BP, batch["label"]), limits=[limit] * len(batch), keys=batch.rows)

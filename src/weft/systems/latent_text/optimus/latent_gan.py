@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.blocks import MLP, Concatenated, LeakyReLU
+from weft.blocks import MLP, ConcatDiscriminator, LeakyReLU
 from weft.core.batch import Batch
 from weft.core.contracts import (
-    Critic,
     Decoder,
     Decodes,
+    Discriminator,
     Encodes,
     Head,
     Latent,
@@ -133,7 +133,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         torch.Size([3, 32])
     """
 
-    draws_labelled = True
+    samples_by_label = True
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         noise: Width = 64,
         label_dim: Width = 64,
         generator: Build[Transform] = partial(MLP, hidden=[512, 512], activation=LeakyReLU),
-        critic: Build[Critic] = Concatenated,
+        critic: Build[Discriminator] = ConcatDiscriminator,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
@@ -156,7 +156,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
                 "places are drawn in the latent space of a structure that Encodes, Decodes and has a Latent space, such as "
                 f"text-vae, but a {type(self.model).__name__} lacks: {', '.join(missing)}"
             )
-        if self.model.draws_labelled:
+        if self.model.samples_by_label:
             raise ValueError(f"a {type(self.model).__name__} draws texts of a class already: give a model that knows no classes")
         self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
         self.standard = Standard(self.latent)
@@ -211,8 +211,8 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
     def memory(self, batch: Batch) -> Memory:
         return self.model.memory(batch)
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.model.write_from(z_BP, label_B)
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+        return self.model.memory_from(z_BP, label_B)
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         return self.model.decode(x, memory, mask)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Mark = tuple[int, int, int]
+CursorMark = tuple[int, int, int]
 """Where a cursor stands: number of the file, bytes and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
 COMMENTS = "comment lines"
@@ -46,7 +46,7 @@ class Cursor:
         line: The number of the line that was read last.
     """
 
-    def __init__(self, files: Sequence[str], mark: Mark = (0, 0, 0), counts: Counter[str] | None = None):
+    def __init__(self, files: Sequence[str], mark: CursorMark = (0, 0, 0), counts: Counter[str] | None = None):
         self.files = list(files)
         self.number, offset, self.line = mark
         self.counts: Counter[str] = Counter() if counts is None else counts
@@ -144,7 +144,7 @@ class Cursor:
         size = Path(self.file).stat().st_size
         self._enter(size, size, [])
 
-    def mark(self) -> Mark:
+    def mark(self) -> CursorMark:
         done = self.line - self._first
         if done == len(self._lines):
             return self.number, self._end, self.line

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from weft.core.io import content_hash
 from weft.core.options import IsFile
-from weft.core.registry import CATALOG, base_of, choices, is_composition, name_of, options, spoken, wiring
+from weft.core.registry import CATALOG, base_of, choices, is_composition, name_of, options, recipe_key, wiring
 from weft.recipe.tree import join, nearest
 
 
@@ -76,7 +76,7 @@ def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[
                 raise ValueError(f"{name}: {odd!r} is given by the part above, not by the recipe")
             raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
-        spoken(option): dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, spoken(option)))
+        recipe_key(option): dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, recipe_key(option)))
         for option, value in options(factory).items()
         if value is not known[option].empty
     }

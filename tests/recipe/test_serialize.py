@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.recipe.compositions import runs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.recipe.compositions import runs
 
 import weft
 from weft.blocks import LSTM, MultiHead, Token, Transformer, TransformerLayer

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from weft.core.options import IsFile
-from weft.core.registry import CATALOG, alternatives, base_of, choices, is_composition, options, slot_of, spoken, wiring
+from weft.core.registry import CATALOG, alternatives, base_of, choices, is_composition, options, recipe_key, slot_of, wiring
 from weft.recipe.describe import allowed, entry, literals, with_article
 from weft.recipe.part import Part, part, walk
 from weft.recipe.reference import once
@@ -182,8 +182,8 @@ class Reader:
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
         """The choices written in a mapping, checked, over those that the factory already has."""
         base = base_of(factory) or factory
-        known = {spoken(name): parameter for name, parameter in choices(base).items()}
-        already = {spoken(k): v for k, v in options(factory).items() if v is not _MISSING}
+        known = {recipe_key(name): parameter for name, parameter in choices(base).items()}
+        already = {recipe_key(k): v for k, v in options(factory).items() if v is not _MISSING}
         given = dict(factory.keywords) if isinstance(factory, functools.partial) else {}
         meant = ""
         for name, inner in node.value.items():

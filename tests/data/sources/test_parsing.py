@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.data.sources import readers as reading
-from weft.data.sources.readers import BOM, EMPTY_FILES, WINDOWS, Cursor, Row, Wanted, tables
+from weft.data.sources.parsing import BOM, EMPTY_FILES, WINDOWS, Cursor, Row, Wanted, tables
 
 
 def write(file: Path, content: str | bytes) -> str:
