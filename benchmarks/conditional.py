@@ -31,8 +31,16 @@ from benchmarks.sentences import STYLE, YELP, Corpus, apart
 from weft.core.io import read_json
 from weft.evaluate import KneserNey, Pool
 from weft.recipe import RecipeError
-from weft.systems.latent_text.evaluate import Oracle, Written, constant, copied, judge_generation, judge_transfer, retrieved
-from weft.systems.latent_text.evaluate import samples as drawn
+from weft.systems.latent_text.evaluate import (
+    Oracle,
+    Written,
+    constant,
+    copied,
+    drawn,
+    judge_generation,
+    judge_transfer,
+    retrieved,
+)
 from weft.systems.latent_text.transfer import judge_run
 
 SEEDS = (1, 2, 3)

@@ -591,8 +591,8 @@ def test_the_classifier_learnt_and_says_names(texts):
 # --------------------------------------------------------------------------------------------------------------- plug-ins
 
 LOUD = '''\
-from weft.batch import Term
-from weft.catalog import block
+from weft.core.loss import Term
+from weft.core.registry import block
 from weft.objectives import NextToken
 
 @block("loud-next-token")

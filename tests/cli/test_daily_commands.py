@@ -9,7 +9,7 @@ import pytest
 from tests.commands import weft
 
 import weft as package
-from weft.data.sources import python_rows as rows
+from weft.data import rows
 from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """

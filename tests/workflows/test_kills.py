@@ -141,10 +141,10 @@ def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, t
 
 @pytest.mark.parametrize("stops", [[3, 5], [1, 4, 5]])
 @pytest.mark.parametrize("orphan", [False, True])
-def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(sentence_ends, orphan, recipe, tmp_path, monkeypatch):
+def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(stops, orphan, recipe, tmp_path, monkeypatch):
     choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 rounds
     train(recipe, tmp_path / "whole", *choices)
-    for i, stop in enumerate(sentence_ends):
+    for i, stop in enumerate(stops):
         monkeypatch.setattr(Training, "wants_stop", lambda self, stop=stop: self.loop.progress.round == stop)
         with pytest.raises(Interrupted):
             train(recipe, tmp_path / "run", *choices, resume=i > 0)

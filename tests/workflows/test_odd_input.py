@@ -14,9 +14,8 @@ import weft
 from weft.cli.report import _idle
 from weft.core.fields import Field, Info
 from weft.core.io import finite
-from weft.data import LabeledText
+from weft.data import LabeledText, rows
 from weft.data.requests import cells_of
-from weft.data.sources import python_rows as rows
 from weft.experiments.compare import figures_of
 from weft.experiments.scaffold import guess
 from weft.inference.published import open_published

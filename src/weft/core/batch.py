@@ -22,7 +22,7 @@ class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
     Integer arrays and ``MarkedIds`` become padded sequences, ``Sequences`` of them ``Ragged`` ones, ``Targets`` gathered rows,
-    ints and floats one number per row, float arrays stacked tensors (those of three dimensions, which are images, as a ``Seq``), and
+    ints and floats one number per row, float arrays stacked tensors (images, C x H x W, as a ``Seq``), and
     an ``Instance`` inside becomes a batch inside.
     """
 

@@ -79,7 +79,7 @@ def _field(content: dict[str, Any]) -> Field:
             **content,
             "special": special,
             "labels": labels,
-            "stops": tuple(map(int, content["stops"])),
+            "sentence_ends": tuple(map(int, content["sentence_ends"])),
             "ends": tuple(map(int, content.get("ends", ()))),
             "frame": Frame(first, between, last, bool(around["segments"])),
         }

@@ -33,7 +33,7 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     Returns:
         B x T x V with a mask.
 
-    >>> from weft.batch import Field, Info
+    >>> from weft.core.fields import Field, Info
     >>> from weft.models import LanguageModel
     >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
     >>> text = write_softly(model, Memory(vector=torch.zeros(2, 8)), length=3)

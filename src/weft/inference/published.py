@@ -124,7 +124,12 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     special = tokenizer.special
     config, target = with_generation(published.config, published.path), info[info.target]
     writes = special_of(special, config, target, apart=target.name == "target")
-    told = {"frame": tokenizer.frame, "spare": tokenizer.sentinel_count, "start": tokenizer.start, "words": "tags" in info}
+    told = {
+        "frame": tokenizer.frame,
+        "sentinel_count": tokenizer.sentinel_count,
+        "start": tokenizer.start,
+        "words": "tags" in info,
+    }
     fields = {
         name: replace(field, special=special, **told) if field.kind in ("text", "texts") else field
         for name, field in info.fields.items()

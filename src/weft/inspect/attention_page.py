@@ -115,7 +115,7 @@ def attention_page(examples: Sequence[Example], path: str | Path, title: str) ->
     data = json.dumps({"title": title, "examples": plain}, separators=(",", ":"))
     for unsafe in "<>&":
         data = data.replace(unsafe, f"\\u{ord(unsafe):04x}")
-    return fill("page", path, {"title": html.escape(title), "data": data}, ["page"], "page")
+    return fill("attention_page", path, {"title": html.escape(title), "data": data}, ["attention_page"], "attention_page")
 
 
 def fill(name: str, path: str | Path, values: Mapping[str, str], styles: Sequence[str], script: str = "") -> Path:

@@ -33,7 +33,10 @@ def way_page(
         before = text
     values = {"title": title or f"From {first!r} to {last!r}", "first": first, "last": last, "how": how}
     return fill(
-        "way", path, {name: html.escape(value) for name, value in values.items()} | {"rows": "\n".join(rows)}, ["page", "way"]
+        "interpolation",
+        path,
+        {name: html.escape(value) for name, value in values.items()} | {"rows": "\n".join(rows)},
+        ["attention_page", "interpolation"],
     )
 
 

@@ -31,7 +31,7 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
         >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9]])))).shape
         torch.Size([1, 2])

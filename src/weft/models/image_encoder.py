@@ -32,7 +32,7 @@ class ImageEncoder(Structure, Encodes, EncodesImages):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = ImageEncoder(Info({"image": Field("image", 3, kind="image", length=32)}), dim=8)
         >>> model.encode(Seq(torch.zeros(1, 3, 32, 32))).data.shape
         torch.Size([1, 5, 8])

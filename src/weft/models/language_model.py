@@ -44,7 +44,7 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
         >>> model.decode(Seq(torch.tensor([[7, 8, 9]])), None).hidden.data.shape
         torch.Size([1, 3, 8])

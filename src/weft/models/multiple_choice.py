@@ -33,7 +33,7 @@ class MultipleChoiceModel(Structure, Encodes, ScoresChoices):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = Chooser(Info({"choices": Field("choices", 11, kind="texts")}), dim=8)
         >>> model.chooser(model.features(Seq(torch.tensor([[7, 6, 8, 2], [7, 6, 9, 2]])))).shape
         torch.Size([2, 1])

@@ -36,7 +36,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
         >>> model = Seq2Seq(info, dim=8)
         >>> ids = Seq(torch.tensor([[7, 8, 9]]))

@@ -39,7 +39,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = Seq2SeqClassifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
         >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9, 2]])))).shape
         torch.Size([1, 2])

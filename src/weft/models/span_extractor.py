@@ -30,7 +30,7 @@ class SpanExtractor(Structure, ExtractsSpans, Encodes):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> texts = {"question": Field("question", 11), "context": Field("context", 11)}
         >>> model = SpanReader(Info({**texts, "answer": Field("answer", 2, kind="span", space="context")}), dim=8)
         >>> model.pointer(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data).shape

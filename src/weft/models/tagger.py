@@ -31,7 +31,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
         >>> model = Tagger(info, dim=8)
         >>> model.tagger(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape

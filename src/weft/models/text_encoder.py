@@ -45,7 +45,7 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = TextEncoder(Info({"text": Field("text", 11)}), dim=8)
         >>> model.head(model.encode(Seq(torch.tensor([[7, 4, 9]]))).data[:, 1]).shape
         torch.Size([1, 11])

@@ -58,7 +58,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 13, space="other")}, target="target")
         >>> model = TextVAE(info, latent=4)
         >>> model.posterior(Seq(torch.tensor([[7, 8, 9]]))).mean_BP.shape

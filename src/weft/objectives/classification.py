@@ -35,7 +35,7 @@ class Classification(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=2, kind="label")})
         >>> Classification(info, 8).prepare({"text": np.array([7, 8]), "label": 1}, None, None)["label"]
         1

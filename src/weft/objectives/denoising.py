@@ -30,7 +30,7 @@ class Denoising(Objective):
         label_smoothing: Share of the probability that is spread over the vocabulary.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = Denoising(Info({"text": Field("text", vocab=60, length=64, spare=20)}), 8)
         >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
         ['input', 'picks', 'source']

@@ -76,7 +76,7 @@ class ELBO(Objective):
         noise: Whether z is drawn with the variance that was read, with variance 1, or not drawn at all (an autoencoder).
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 10), "target": Field("target", 10)}, target="target")
         >>> ids = np.array([7, 8])
         >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, np.random.default_rng(0), None)["input"].tolist()

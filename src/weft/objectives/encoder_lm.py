@@ -37,7 +37,7 @@ class EncoderLM(Objective):
         vocab: Predict the first so many ids, which are the most frequent ones, and all others as the unknown one; None = all.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab=10)
         >>> objective.prepare({"text": np.array([7, 12])}, None, None)["picks"].ids.tolist()
         [7, 3, 2]

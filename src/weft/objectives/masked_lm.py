@@ -41,7 +41,7 @@ class MaskedLM(Objective):
         pairing: How two segments are made of a text, and what is asked about them; None = nothing is.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = MaskedLM(Info({"text": Field("text", vocab=30)}), 8)
         >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(made["picks"].ids)

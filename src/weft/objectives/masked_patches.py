@@ -45,7 +45,7 @@ class MaskedPatches(Objective):
         normalise: Whether the pixels of each patch are brought to mean 0 and variance 1 before they are asked for.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = MaskedPatches(Info({"image": Field("image", 3, kind="image", length=64)}), 32)
         >>> made = objective.prepare({"image": np.zeros((3, 64, 64), np.float32)}, np.random.default_rng(0), None)
         >>> len(made["seen"]), len(made["hidden"])

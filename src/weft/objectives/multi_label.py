@@ -28,7 +28,7 @@ class MultiLabel(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=3, kind="labels")})
         >>> example = {"text": np.array([7, 8]), "label": np.array([1, 0, 1], np.float32)}
         >>> MultiLabel(info, 8).prepare(example, None, None)["label"].tolist()

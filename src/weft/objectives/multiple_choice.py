@@ -30,7 +30,7 @@ class MultipleChoiceObjective(Objective):
         begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> fields = [Field("question", 10), Field("choices", 10, kind="texts"), Field("label", 2, kind="label")]
         >>> example = {"question": np.array([7]), "choices": Several((np.array([8, 8]), np.array([9]))), "label": 1}
         >>> made = Choice(Info({f.name: f for f in fields}), 8).prepare(example, None, None)["choices"]

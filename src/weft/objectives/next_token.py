@@ -42,7 +42,7 @@ class NextToken(Objective):
             question and its right choice, with the separator between them. Beside the loss of an answer: Radford et al. 2018.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = NextToken(Info({"text": Field("text", vocab=10)}), 8)
         >>> objective.prepare({"text": np.array([7, 8])}, None, None)["input"].tolist()
         [1, 7, 8]

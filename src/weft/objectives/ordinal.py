@@ -38,7 +38,7 @@ class Ordinal(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=5, kind="label")})
         >>> Ordinal(info, 8).prepare({"text": np.array([7, 8]), "label": 4}, None, None)["label"]
         4

@@ -31,7 +31,7 @@ class PrefixLM(Objective):
         label_smoothing: Share of the probability that is spread over the vocabulary.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = PrefixLM(Info({"text": Field("text", vocab=30)}), 8)
         >>> made = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
         >>> made["prefix"] + len(made["picks"].ids) == 12  # with the begin mark in the prefix, and the end mark

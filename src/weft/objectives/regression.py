@@ -32,7 +32,7 @@ class Regression(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=1, kind="number")})
         >>> Regression(info, 8).prepare({"text": np.array([7, 8]), "label": 0.25}, None, None)["label"]
         0.25

@@ -47,7 +47,7 @@ class ReplacedToken(Objective):
         weight: Of the second loss.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = ReplacedToken(Info({"text": Field("text", vocab=30)}), 32)
         >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(made["picks"].ids), len(made["asked"].ids)

@@ -52,7 +52,7 @@ class SpanAnswer(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> texts = {"question": Field("question", 20), "context": Field("context", 20)}
         >>> info = Info({**texts, "answer": Field("answer", 2, kind="span", space="context")})
         >>> example = {"question": np.array([7, 8]), "context": np.array([9, 10, 11]), "answer": np.array([1, 2])}

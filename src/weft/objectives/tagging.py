@@ -34,7 +34,7 @@ class Tagging(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "tags": Field("tags", vocab=3, kind="tags", space="text")})
         >>> example = {"text": np.array([7, 8, 9]), "tags": Picks("text", np.array([0, 2]), np.array([0, 2]))}
         >>> Tagging(info, 8).prepare(example, None, None)["tags"].ids.tolist()

@@ -31,7 +31,7 @@ class Weighted(Objective):
 
     Example:
         >>> from functools import partial
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> from weft.objectives import NextToken
         >>> both = Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={"lm": NextToken}, weights={"lm": 0.5})
         >>> both.weights

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data.sources import readers as reading
+from weft.data.sources import parsing
 from weft.data.sources.parsing import BOM, EMPTY_FILES, WINDOWS, Cursor, Row, Wanted, tables
 
 
@@ -60,7 +60,7 @@ def test_a_cursor_goes_on_from_any_mark(
     folder = tmp_path_factory.mktemp("f")
     names = [write(folder / str(n), content) for n, content in enumerate(files)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", block)
+        patch.setattr(parsing, "_BLOCK", block)
         expected, counts, cursor = [], Counter(), Cursor(names)
         for name in cursor.each_file():
             expected += [(name, cursor.line, line) for line, _ in cursor.lines()]

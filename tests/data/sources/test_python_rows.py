@@ -8,8 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.data import LabeledText, PlainText, TaggedText, Word
-from weft.data.sources import python_rows as rows
+from weft.data import LabeledText, PlainText, TaggedText, Word, rows
 
 LABELLED = partial(LabeledText, tokenizer=Word, hold_out=0, on_bad_row="skip")
 

@@ -36,7 +36,7 @@ from weft.data import (
     save_codec,
 )
 from weft.data.ledger import COUNTS
-from weft.data.sources import readers as reading
+from weft.data.sources import parsing
 from weft.data.sources import text_source as written
 from weft.data.sources.text_source import Written
 
@@ -293,7 +293,7 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
 ) -> None:
     monkeypatch.setattr(written, "_ROWS", 5)
     monkeypatch.setattr(written, "_NOTE", 300)
-    monkeypatch.setattr(reading, "_BLOCK", 50)
+    monkeypatch.setattr(parsing, "_BLOCK", 50)
     data = big(tmp_path)[name]
     first = data.open()
     assert (

@@ -151,7 +151,7 @@ def test_t5_has_its_sentinels_and_frame(files: dict[str, bytes], tmp_path: Path)
     assert [mine.encode(t) for t in plain] == [theirs(t, add_special_tokens=False)["input_ids"] for t in plain]
 
 
-@pytest.mark.parametrize(("extra", "spare"), [(0, 0), (7, 7), (None, 100)])
+@pytest.mark.parametrize(("extra", "sentinel_count"), [(0, 0), (7, 7), (None, 100)])
 def test_how_many_sentinels(files: dict[str, bytes], extra: int | None, sentinel_count: int, tmp_path: Path) -> None:
     mine = opened(tmp_path, files["unigram"], {"model_type": "t5"}, {"extra_ids": extra})
     assert (mine.sentinel_count, mine.vocab) == (sentinel_count, 100 + sentinel_count)

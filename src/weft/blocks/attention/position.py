@@ -35,7 +35,7 @@ class Sinusoidal(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> Sinusoidal(2, Field("text", 9))(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0, 0].tolist()
         [0.0, 1.0]
     """
@@ -74,7 +74,7 @@ class Learned(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> Learned(4, Field("text", 9), length=8)(Seq(torch.zeros(1, 3, dtype=torch.long))).data.shape
         torch.Size([1, 3, 4])
     """

@@ -36,7 +36,7 @@ class Sum(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> from weft.blocks.attention.position import Sinusoidal
         >>> Sum(4, Field("text", 9), parts=[Token, Sinusoidal])(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])

@@ -29,7 +29,7 @@ class Token(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> Token(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
@@ -60,7 +60,7 @@ class SharedToken(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> shared = SharedToken(4, Field("target", 9))
         >>> shared.share(Token(4, Field("source", 9)))
         >>> shared(Seq(torch.tensor([[3, 8]]))).data.shape

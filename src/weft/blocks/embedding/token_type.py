@@ -27,7 +27,7 @@ class TokenType(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> Mark(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """

@@ -6,8 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.systems.latent_text.evaluate import constant, copied, medoid, most_frequent, retrieved
-from weft.systems.latent_text.evaluate import samples as drawn
+from weft.systems.latent_text.evaluate import constant, copied, drawn, medoid, most_frequent, retrieved
 
 TEXTS = ["the food was good", "the food was fine", "so fine", "so fine", "the food was bad", "the staff was rude", "so cold"]
 LABELS = ["+", "+", "+", "+", "-", "-", "-"]

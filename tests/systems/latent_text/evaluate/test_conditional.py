@@ -9,8 +9,7 @@ import pytest
 
 from weft.evaluate import KneserNey, Pool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
 from weft.evaluate.subsample import evenly
-from weft.systems.latent_text.evaluate import Oracle, constant, copied, judge_generation, judge_transfer, retrieved, table
-from weft.systems.latent_text.evaluate import samples as drawn
+from weft.systems.latent_text.evaluate import Oracle, constant, copied, drawn, judge_generation, judge_transfer, retrieved, table
 
 THINGS = [f"{first}{second}" for first in ("food", "staff", "soup", "music", "room") for second in ("", "s", "y", "ling")]
 MARKS = {"+": ["good", "fine", "nice", "great"], "-": ["bad", "cold", "rude", "awful"]}

@@ -70,7 +70,7 @@ class Judge(OnPlaces):
         penalty: The weight of the penalty.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 10), "label": Field("label", 2, kind="label")}, target="source")
         >>> row = Judge(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["source"].tolist(), row["label"]
@@ -127,7 +127,7 @@ class Fool(OnPlaces):
         real_weight: The weight of places of texts that are to look made.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 10), "label": Field("label", 2, kind="label")}, target="source")
         >>> Fool(info, 8).confused(torch.zeros(1, 2), torch.tensor([1])).item()
         0.6931471824645996

@@ -33,7 +33,7 @@ class Listen(Objective):
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"target": Field("target", 10), "label": Field("label", 2, kind="label")}, target="target")
         >>> Listen(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, None, None)["text"].tolist()
         [7, 8, 2]
@@ -80,7 +80,7 @@ class Follow(Objective):
         straight_through: Whether single symbols are written, with the gradient of the soft ids.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> row = Follow(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)

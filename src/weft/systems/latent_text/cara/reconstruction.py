@@ -37,7 +37,7 @@ class Reconstruct(Objective):
         noise: sd, the deviation of the noise on z, over the updates.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 10), "target": Field("target", 10), "label": label}, target="target")
         >>> ids = np.array([7, 8])

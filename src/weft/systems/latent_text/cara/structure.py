@@ -149,7 +149,7 @@ class CARA(Transfers, Listens):
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
         >>> model = CARA(info, latent=4).eval()
@@ -215,7 +215,7 @@ class ARAE(Transfers):
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
         >>> len(ARAE(info, latent=4).writer.models)

@@ -64,7 +64,7 @@ class Attribute(FromPrior):
         temperature: That of the soft ids.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> sorted(Attribute(info, 8).prepare({}, np.random.default_rng(0), None))
@@ -125,7 +125,7 @@ class Discriminate(FromPrior):
         temperature: That of the soft ids.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"target": Field("target", 9), "label": Field("label", 2, kind="label")}, "target")
         >>> row = Discriminate(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["text"].tolist()

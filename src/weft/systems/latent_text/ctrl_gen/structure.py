@@ -36,7 +36,7 @@ class CtrlGen(TextVAE, Listens):
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
         >>> CtrlGen(info, latent=4).labelled

@@ -126,7 +126,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
         >>> LatentGAN(info, noise=8).prior(3, torch.tensor([0, 1, 1])).shape
