@@ -679,7 +679,7 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
     try:
         objective(model, objective_batch(objective, info), Clock())
     except ValueError as error:
-        refusals = ("cannot respect the mask", "token vectors have a width", "writes texts of a class, and none was given")
+        refusals = ("cannot respect the mask", "token vectors have a width", "class-conditional, but no label was given")
         if any(refusal in str(error) for refusal in refusals):
             return False
         raise

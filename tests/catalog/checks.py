@@ -318,10 +318,10 @@ def check_gradients(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         outputs = [o for o in case.call(module) if o.requires_grad]
-        # A head that is not tied leaves the embedder beside it alone; a writer that is not told z does so with what makes z.
+        # A head that is not tied leaves the embedder beside it alone; a decoder without injections leaves the encoder alone.
         alone = ("embedder.",) if case.kind is Head else ()
-        if isinstance(module, TextVAE) and not len(module.writer.injections):
-            alone = ("reader.", "pooler.", "to_posterior.")
+        if isinstance(module, TextVAE) and not len(module.decoder.injections):
+            alone = ("encoder.", "pooler.", "to_posterior.")
         named = {n: p for n, p in module.named_parameters() if not n.startswith(alone)}
         if not named:
             continue

@@ -347,7 +347,7 @@ class Versatile(Writer, Classifies):
 
 
 class Attentive(Reader):
-    """A reader whose encoder respects any mask."""
+    """An encoder whose encoder respects any mask."""
 
     def __init__(self, info: Info):
         super().__init__(info, encoder=Attends)
