@@ -374,7 +374,7 @@ def test_one_made_place_in_training():
 def test_a_convolution_over_what_was_read():
     model = cara(top_encoder=partial(CNN, layers=1, width=3), norm=LayerNorm)
     assert model.encode(Seq(torch.tensor([[7, 8, 2]]))).data.shape == (1, 3, 10)
-    assert {"encoder.layers.0.value.weight", "norm.weight"} <= set(dict(model.named_parameters()))
+    assert {"top_encoder.layers.0.value.weight", "norm.weight"} <= set(dict(model.named_parameters()))
 
 
 def test_what_the_structures_provide_and_without_a_listener():
