@@ -119,9 +119,11 @@ def combinations() -> Iterator[Combination]:
     for e, encoder in encoders.items():
         structures[f"tagger {e}"] = partial(Tagger, dim=DIM, encoder=encoder)
         structures[f"span-extractor {e}"] = partial(SpanExtractor, dim=DIM, encoder=encoder)
-        structures[f"chooser {e}"] = partial(MultipleChoiceModel, dim=DIM, encoder=encoder)
+        structures[f"multiple-choice {e}"] = partial(MultipleChoiceModel, dim=DIM, encoder=encoder)
         structures[f"text-encoder {e}"] = partial(TextEncoder, dim=DIM, encoder=encoder)
-        structures[f"text-encoder {e} + judge"] = partial(TextEncoder, dim=DIM, encoder=encoder, judge=ClassifierHead)
+        structures[f"text-encoder {e} + discriminator"] = partial(
+            TextEncoder, dim=DIM, encoder=encoder, discriminator=ClassifierHead
+        )
         structures[f"image-encoder {e}"] = partial(ImageEncoder, dim=DIM, encoder=encoder)
     objectives: dict[str, Any] = {
         "next-token": NextToken,

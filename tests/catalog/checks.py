@@ -1274,7 +1274,7 @@ def check_chooses(factory: Any) -> None:
                 same_rows(
                     list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows"
                 )
-            logits = module.chooser(torch.stack(alone))
+            logits = module.choice_head(torch.stack(alone))
             assert logits.shape == (3, 1), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
@@ -1284,7 +1284,7 @@ def check_tags(factory: Any) -> None:
     """The tagger has a logit per tag for each vector of ``encode``."""
     for case, module, info in _structures(factory, Tags):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info["text"].vocab))).data
-        logits = module.tagger(hidden.flatten(0, 1))
+        logits = module.tag_head(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].vocab), (
             f"{case.label}: logits of shape {tuple(logits.shape)}"
         )
@@ -1296,7 +1296,7 @@ def check_points(factory: Any) -> None:
     """The pointer has two logits, begin and end, for each vector of ``encode``."""
     for case, module, info in _structures(factory, ExtractsSpans):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info.given()[0].vocab))).data
-        logits = module.pointer(hidden.flatten(0, 1))
+        logits = module.span_head(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 

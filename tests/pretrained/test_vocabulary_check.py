@@ -52,7 +52,7 @@ evaluate: {{every: 0}}
 
 def checked(tmp_path: Path, folder: Path, tokenizer: str, trains: bool = True) -> None:
     """What ``check`` lets through can be trained."""
-    run = run_of(tmp_path, tokenizer, f"{{type: pretrained, from: {folder}, task: classify, pooler: mean}}")
+    run = run_of(tmp_path, tokenizer, f"{{type: pretrained, from: {folder}, task: classification, pooler: mean}}")
     check(run)
     if trains:
         run.train(tmp_path / "run", quiet=True)
