@@ -6,7 +6,7 @@ import pytest
 
 
 def test_values(read, small: str) -> None:
-    run = read(small, ["structure.dim=32", "learning.optimizer.lr=1e-4", "device=cpu", "evaluate.best=a=b"]).dump()
+    run = read(small, ["structure.dim=32", "learning.optimizer.lr=1e-4", "device=cpu", "evaluate.monitor=a=b"]).dump()
     assert run["structure"]["dim"] == 32
     assert run["learning"]["optimizer"]["lr"] == 1e-4
     assert run["device"] == "cpu"

@@ -409,7 +409,7 @@ def evaluate(
         written, warned = writing.metric_values(), writing.warnings()
     judged = trained.judge(split, files)
     judged.remarks += [f"warning: {warning}" for warning in warned]
-    about = judged.about(trained.judging().metrics)
+    about = judged.details(trained.judging().metrics)
     metric_values = {**judged.metric_values, **written}
     if not files:
         told = {"format": FORMAT, "split": judged.split, **metric_values, **about}

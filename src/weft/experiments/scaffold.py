@@ -372,7 +372,7 @@ learning:                          # how the weights move; to train the head alo
 
 evaluate:
   every: {max(1, steps // 3)}
-  rows: 1000                       # most that are looked at on the way; at the end it is all
+  max_examples: 1000               # during training; the final evaluation uses all
 {f"  metrics: [{metrics}]{chr(10)}" if metrics else ""}"""
 
 

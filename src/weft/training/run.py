@@ -27,7 +27,7 @@ from weft.data import example_of, load_codec, with_masks
 from weft.data.requests import Asked, Reading, cells_of, is_pair, read_apart
 from weft.data.text_files import class_and_file
 from weft.evaluate import Evaluation, EvaluationResult
-from weft.evaluate.evaluation import readable
+from weft.evaluate.evaluation import prediction_text
 from weft.generate.frontier import positions
 from weft.learning import read_weights
 from weft.pretrained.generation_config import GENERATION, beginning
@@ -260,7 +260,7 @@ class Run:
             kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
             for row, instance, example in zip(group, prepared, examples, strict=True):
                 prediction, share = next(found) if instance is not None else (None, [])
-                text = "" if prediction is None else readable(prediction, codec, row)
+                text = "" if prediction is None else prediction_text(prediction, codec, row)
                 number = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))
                 shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
                 yield Answer(text, shares, _kind(prediction) or kind)
@@ -280,7 +280,7 @@ class Run:
         codec, (name, dataset) = self._ready(), self.rows(split, files)
         objective = next(iter(self.objectives.values()))
         device = next(self.model.parameters()).device
-        return replace(self.judging().judge(self.model, objective, dataset, codec, device), split=name)
+        return replace(self.judging().evaluate(self.model, objective, dataset, codec, device), split=name)
 
     def rows(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """A split of the run's data, or other files of the same kind (CLASS=FILE where each class has its own); with its name."""
@@ -318,14 +318,14 @@ class Run:
             for loss, row, instance in worst:
                 try:
                     predicted = objective.predict(self.model, self._batch([instance]), self.judging().search)[0]
-                    answer = readable(predicted, codec, dataset.raw(row))
+                    answer = prediction_text(predicted, codec, dataset.raw(row))
                 except ValueError:  # a language model answers nothing
                     answer = ""
                 found.append(Error(row, loss, answer, dataset.raw(row)))
         return found
 
     def text_of(self, prediction: Any) -> str:
-        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready(), {})
+        return prediction_text([prediction] if isinstance(prediction, Hypothesis) else prediction, self._ready(), {})
 
     def _ready(self) -> Codec:
         if self.model is None or self.codec is None:
