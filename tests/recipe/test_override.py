@@ -10,7 +10,7 @@ def test_values(read, small: str) -> None:
     assert run["structure"]["dim"] == 32
     assert run["learning"]["optimizer"]["lr"] == 1e-4
     assert run["device"] == "cpu"
-    assert run["evaluate"]["best"] == "a=b"
+    assert run["evaluate"]["monitor"] == "a=b"
 
 
 def test_values_are_yaml(read, small: str) -> None:
