@@ -17,6 +17,7 @@ from weft.core.outputs import Hypothesis, MaskPrediction
 from weft.data import example_of, with_masks
 from weft.data.requests import Asked
 from weft.evaluate.evaluation import readable
+from weft.evaluate.shared_encoding import shared_encoding
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -96,7 +97,7 @@ def _forward(
         return iter(())
     batch = trained.collate(kept)
     batch = replace(batch, rows=tuple(number for number, one in enumerate(instances, first) if one is not None))
-    with torch.inference_mode(), batch.naming("the requests", 1):
+    with torch.inference_mode(), shared_encoding(trained.model), batch.naming("the requests", 1):
         outputs = trained.objective.predict(trained.model, batch, search)
         probability_BC = trained.objective.probabilities(trained.model, batch)
     probabilities = probability_BC.tolist() if probability_BC is not None else [[]] * len(kept)
