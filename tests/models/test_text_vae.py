@@ -97,7 +97,7 @@ def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none(
 def test_what_several_injections_add_is_summed_place_by_place():
     model = vae(injections=[partial(LatentPerPosition, places=3), LatentEmbedding, partial(LatentPerPosition, places=2)])
     z_BP = torch.randn(2, 4)
-    three, everywhere, two = (injection.added(z_BP) for injection in model.writer.injections)
+    three, everywhere, two = (injection.embedding_offsets(z_BP) for injection in model.writer.injections)
     wanted = everywhere + three
     wanted[:, :2] += two
     torch.testing.assert_close(model.writer._added(model.memory_from(z_BP)), wanted, **CLOSE)
@@ -266,7 +266,7 @@ def test_parts_begin_with_their_weights(tmp_path):
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)
-    source = structure(INFO.alone("target"))
+    source = structure(INFO.single_text("target"))
     save(source, structure, tmp_path / "gpt2")
     choices = {"reader": READER, "writer": partial(structure, weights=str(tmp_path / "gpt2"))}
     torch.manual_seed(4)

@@ -152,7 +152,7 @@ def test_the_begin_mark_stands_first_where_it_is_wanted() -> None:
         MultipleChoiceObjective(CHOICES, DIM, begin=True).cost(lengths)[0]
         == MultipleChoiceObjective(CHOICES, DIM).cost(lengths)[0] + 2
     )
-    image = Info({"image": Field("image", 1, kind="image", length=4), "label": LABELS["label"]}, "image")
+    image = Info({"image": Field("image", 1, kind="image", max_length=4), "label": LABELS["label"]}, "image")
     with pytest.raises(ValueError, match="begin: true needs a text with a begin mark, and 'image' has none"):
         Classification(image, DIM, begin=True)
 

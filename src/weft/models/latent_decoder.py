@@ -75,15 +75,15 @@ class LatentDecoder(nn.Module, Decodes):
         return self._memory(torch.cat([z_BP, self.labels(label_B).to(z_BP.dtype)], -1), label_B)
 
     def _memory(self, c_BP: Tensor, label_B: Tensor | None) -> Memory:
-        found = [injection.remembered(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
-        layers = [self.decoder.remember(x_BLD) for x_BLD in found if x_BLD is not None]
+        found = [injection.past_vectors(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        layers = [self.decoder.as_kv(x_BLD) for x_BLD in found if x_BLD is not None]
         past = tuple(reduce(KV.join, slots) for slots in zip(*layers, strict=True))
         return Memory(vector=c_BP, past=past, label=label_B)
 
     def _added(self, memory: Memory | None) -> Tensor | None:
         if memory is None or memory.vector is None:
             raise ValueError("this model writes from a vector, and none was given")
-        found = [injection.added(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        found = [injection.embedding_offsets(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
         there = [added_BLD for added_BLD in found if added_BLD is not None]
         return reduce(_add, there) if there else None
 

@@ -79,7 +79,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
     ):
         super().__init__(info, weights=weights)
         self.latent = latent
-        self.reader: Any = reader(info.alone("source"))
+        self.reader: Any = reader(info.single_text("source"))
         if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
             raise ValueError(
                 f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
@@ -87,11 +87,11 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
             )
         self.pooler = pooler(self.reader.dim)
         self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
-        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections or [], label_dim)
+        self.writer = LatentDecoder(info.single_text("target"), latent, writer, injections or [], label_dim)
         self.labelled = self.samples_by_label = label_dim > 0
         self.target, self.dim = info["target"], self.writer.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"reader": self.reader, "writer": self.writer.model}
 
     # ------------------------------------------------------------------------------------------------- to the latent space

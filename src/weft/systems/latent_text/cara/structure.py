@@ -69,7 +69,7 @@ class Transfers(Structure, Encodes, Writes, Latent, Contests):
         """Build all but the writer."""
         label = classes_in(info)
         self.latent, self.noise = latent, noise
-        self.reader: Any = reader(info.alone("source"))
+        self.reader: Any = reader(info.single_text("source"))
         if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
             raise ValueError(
                 f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
@@ -178,11 +178,11 @@ class CARA(Transfers, Listens):
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, reader, encoder, pooler, norm, sampler, classifier, critic)
-        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections, label_dim)
+        self.writer = LatentDecoder(info.single_text("target"), latent, writer, injections, label_dim)
         self.listener = None if listener is None else listener_of(listener, info)
         self.target, self.dim = info["target"], self.writer.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         listener = {} if self.listener is None else {"listener": self.listener}
         return {"reader": self.reader, "writer": self.writer.model, **listener}
 
@@ -241,8 +241,8 @@ class ARAE(Transfers):
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, reader, encoder, pooler, norm, sampler, classifier, critic)
-        self.writer = WriterByClass(info.alone("target"), latent, writer, injections)
+        self.writer = WriterByClass(info.single_text("target"), latent, writer, injections)
         self.target, self.dim = info["target"], self.writer.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"reader": self.reader, "writer": self.writer.models}
