@@ -74,6 +74,6 @@ def toy() -> type[Toy]:
 
 
 @pytest.fixture
-def as_kv() -> Callable[..., Memory]:
+def remember() -> Callable[..., Memory]:
     """A memory whose rows have these numbers."""
     return memory

@@ -37,7 +37,7 @@ def everything(model, number, limit, allowed, penalty, alpha):
 def test_a_wide_beam_is_exhaustive_search(toy, remember, penalty, alpha, seed):
     model = toy(vocab=5, seed=seed, special=TIGHT)
     limits = [4, 1, 3]
-    found = Beam(width=81, alpha=alpha, penalty=penalty, best=5)(model, as_kv(0, 1, 2), limits=limits)
+    found = Beam(width=81, alpha=alpha, penalty=penalty, best=5)(model, remember(0, 1, 2), limits=limits)
     for number, (limit, row) in enumerate(zip(limits, found, strict=True)):
         best = everything(model, number, limit, [3, 4], penalty, alpha)[:5]
         assert [(h.ids, h.finished) for h in row] == [(ids, finished) for _, ids, finished in best]
@@ -49,8 +49,8 @@ def test_a_wide_beam_is_exhaustive_search(toy, remember, penalty, alpha, seed):
 def test_width_one_is_greedy_search(toy, remember, penalty, alpha, seed):
     model = toy(vocab=12, seed=seed)
     limits = [9, 0, 4, 1, 30]
-    beam = Beam(width=1, alpha=alpha, penalty=penalty)(model, as_kv(*range(5)), limits=limits)
-    greedy = Greedy()(model, as_kv(*range(5)), limits=limits)
+    beam = Beam(width=1, alpha=alpha, penalty=penalty)(model, remember(*range(5)), limits=limits)
+    greedy = Greedy()(model, remember(*range(5)), limits=limits)
     for [b], [g] in zip(beam, greedy, strict=True):
         assert (b.ids, b.finished) == (g.ids, g.finished)
         assert b.steps == pytest.approx(g.steps)
@@ -78,7 +78,7 @@ def by_hand(model, number, limit, width, penalty, alpha, prune=None):
 def test_stopping_early_loses_nothing(toy, remember, penalty, alpha, width, prune):
     model, limits = toy(vocab=11, seed=width), [12, 3, 7, 1, 12]
     search = Beam(width=width, alpha=alpha, penalty=penalty, best=2, prune=prune)
-    found = search(model, as_kv(*range(5)), limits=limits)
+    found = search(model, remember(*range(5)), limits=limits)
     for number, (limit, row) in enumerate(zip(limits, found, strict=True)):
         expected = by_hand(model, number, limit, width, penalty, alpha, prune)[:2]
         assert [h.ids for h in row] == [ids for _, ids in expected]
@@ -88,7 +88,7 @@ def test_stopping_early_loses_nothing(toy, remember, penalty, alpha, width, prun
 @pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
 def test_scores_are_those_of_the_sequences(toy, remember, penalty, alpha):
     model = toy(vocab=14, seed=8)
-    found = Beam(width=6, best=6, alpha=alpha, penalty=penalty)(model, as_kv(0, 1, 2), limits=[10, 5, 10])
+    found = Beam(width=6, best=6, alpha=alpha, penalty=penalty)(model, remember(0, 1, 2), limits=[10, 5, 10])
     for number, row in enumerate(found):
         assert len(row) == 6 and len({(*h.ids, h.finished) for h in row}) == 6
         assert [h.score for h in row] == sorted((h.score for h in row), reverse=True)
@@ -102,8 +102,8 @@ def test_scores_are_those_of_the_sequences(toy, remember, penalty, alpha):
 
 def test_a_row_does_not_depend_on_its_batch(toy, remember):
     model, search = toy(vocab=14, seed=5), Beam(width=3, best=3, alpha=0.6)
-    together = search(model, as_kv(*range(5)), limits=[12, 4, 12, 0, 9])
-    assert together == [search(model, as_kv(n), limits=[limit])[0] for n, limit in enumerate([12, 4, 12, 0, 9])]
+    together = search(model, remember(*range(5)), limits=[12, 4, 12, 0, 9])
+    assert together == [search(model, remember(n), limits=[limit])[0] for n, limit in enumerate([12, 4, 12, 0, 9])]
 
 
 def test_stops_when_nothing_can_improve(toy):
@@ -137,12 +137,12 @@ def test_an_end_mark_takes_no_place_in_the_beam(toy):
 def test_pruning_drops_what_is_far_behind(toy, remember):
     model = toy(vocab=14, seed=5, spread=3.0)
     narrow, wide = Beam(width=8, prune=1e-9), Beam(width=8)
-    greedy = Greedy()(model, as_kv(*range(4)), limits=[8] * 4)
-    assert [h.ids for [h] in narrow(model, as_kv(*range(4)), limits=[8] * 4)] == [h.ids for [h] in greedy]
+    greedy = Greedy()(model, remember(*range(4)), limits=[8] * 4)
+    assert [h.ids for [h] in narrow(model, remember(*range(4)), limits=[8] * 4)] == [h.ids for [h] in greedy]
     model.read = 0
-    Beam(width=8, prune=2.0)(model, as_kv(*range(4)), limits=[8] * 4)
+    Beam(width=8, prune=2.0)(model, remember(*range(4)), limits=[8] * 4)
     some, model.read = model.read, 0
-    wide(model, as_kv(*range(4)), limits=[8] * 4)
+    wide(model, remember(*range(4)), limits=[8] * 4)
     assert some < model.read
 
 

@@ -30,7 +30,7 @@ def by_hand(model, number, prompt, limit):
 def test_takes_the_likeliest_token(toy, remember, seed):
     model = toy(vocab=12, seed=seed)
     limits = [9, 0, 4, 1, 30, 7]
-    found = Greedy()(model, as_kv(*range(6)), limits=limits)
+    found = Greedy()(model, remember(*range(6)), limits=limits)
     for number, (limit, [h]) in enumerate(zip(limits, found, strict=True)):
         ids, steps, finished = by_hand(model, number, (1,), limit)
         assert (h.ids, h.finished) == (ids, finished)
@@ -54,7 +54,7 @@ def test_prompts_of_different_lengths(toy, side):
 def test_a_row_that_is_done_costs_nothing(toy, remember):
     model = toy(vocab=12, seed=1)
     limits = [3, 10, 0, 10, 1]
-    found = Greedy()(model, as_kv(*range(5)), limits=limits)
+    found = Greedy()(model, remember(*range(5)), limits=limits)
     # Every generated token but each row's last is read once; so is the begin mark of rows with something to generate.
     assert model.read == sum(len(h.steps) for [h] in found)
 
@@ -65,10 +65,10 @@ def test_all_rows_end_at_once_and_no_rows(toy, remember):
             return np.where(np.arange(self.target.vocab) == EOS, 50, 0).astype(np.float32)
 
     for search in (Greedy(), Beam(width=3), Sample()):
-        found = search(Ends(), as_kv(0, 1, 2), limits=[5, 5, 5])
+        found = search(Ends(), remember(0, 1, 2), limits=[5, 5, 5])
         assert [[h.ids for h in row] for row in found] == [[[]]] * 3
         assert all(h.finished and len(h.steps) == 1 for row in found for h in row)
-        nothing = search(Ends(), as_kv(0, 1), limits=[0, 0])
+        nothing = search(Ends(), remember(0, 1), limits=[0, 0])
         assert [[(h.ids, h.score, h.finished) for h in row] for row in nothing] == [[([], 0.0, False)]] * 2
 
 
@@ -100,7 +100,7 @@ def test_limits_relative_to_the_input():
 
 def test_errors(toy, remember):
     with pytest.raises(ValueError, match="3 limits for the 2 rows of the memory"):
-        Greedy()(toy(), as_kv(0, 1), limits=[4, 4, 4])
+        Greedy()(toy(), remember(0, 1), limits=[4, 4, 4])
     with pytest.raises(ValueError, match="1 limits for the 2 rows of the prompt"):
         Greedy()(toy(), None, prompt=Seq(torch.ones(2, 1, dtype=torch.long)), limits=[4])
     prompt = Seq(torch.ones(3, 2, dtype=torch.long), torch.tensor([[1, 1], [0, 0], [1, 0]]).bool())

@@ -23,7 +23,7 @@ def test_a_row_does_not_depend_on_its_batch(toy, remember, search):
 
 
 def test_keys_and_seed_make_the_draws(toy, remember):
-    model, same = toy(vocab=20), as_kv(7, 7, 7)
+    model, same = toy(vocab=20), remember(7, 7, 7)
     found = Sample()(model, same, limits=[20] * 3, keys=[5, 6, 5])
     assert found[0] == found[2] != found[1]
     assert Sample(seed=1)(model, same, limits=[20] * 3, keys=[5, 6, 5])[0] != found[0]
@@ -37,7 +37,7 @@ def test_keys_and_seed_make_the_draws(toy, remember):
 
 def test_frequencies_follow_the_distribution(toy, remember):
     model, rows = toy(vocab=11, seed=4), 4000
-    found = Sample()(model, as_kv(*[0] * rows), limits=[1] * rows)
+    found = Sample()(model, remember(*[0] * rows), limits=[1] * rows)
     p = np.exp(model.logp(0, (1,)))
     p[[0, 1, 4, 5, 6]] = 0
     p /= p.sum()
@@ -59,7 +59,7 @@ def test_scores_are_the_models_own(toy, remember):
 
 def test_cutting_to_one_token_is_greedy(toy, remember):
     model = toy(vocab=20, seed=3)
-    greedy = Greedy()(model, as_kv(*range(4)), limits=[9] * 4)
+    greedy = Greedy()(model, remember(*range(4)), limits=[9] * 4)
     for search in (Sample(top_k=1), Sample(top_p=0.0), Sample(temperature=1e-4)):
         assert [h.ids for [h] in run(model, remember, range(4), search, 9)] == [h.ids for [h] in greedy]
 

@@ -117,7 +117,7 @@ def test_an_image_is_imagined_and_collated() -> None:
 
 
 def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
-    assert INFO.about() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
+    assert INFO.inputs() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
     text = Field("text", 9)
     both = Info({"image": FIELD, "text": text})
     assert both.about() == [text] == both.input_texts()
