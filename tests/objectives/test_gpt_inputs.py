@@ -200,7 +200,7 @@ def test_a_text_alone_is_predicted_as_ever() -> None:
 
 
 def test_letters_stay_with_their_words() -> None:
-    info = pairs(letters=15)
+    info = pairs(characters=15)
     row = {name: MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])}) for name in ("first", "second")}
     made = NextToken(info, DIM, whole=True).prepare(row, None, None)
     assert made["input"].ids.tolist() == [BOS, 7, 8, BETWEEN, 7, 8]

@@ -62,7 +62,7 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
-    assert model.labelled and model.samples_by_label and set(model.inner()) == {"encoder", "decoder", "listener"}
+    assert model.labelled and model.samples_by_label and set(model.substructures()) == {"encoder", "decoder", "listener"}
 
 
 def test_a_text_vae_may_be_told_the_class():
