@@ -382,8 +382,8 @@ def test_what_the_structures_provide_and_without_a_listener():
     for model in (cara(listener=None), arae()):
         assert Contests in model.provides() and Listens not in model.provides()
         assert model.labelled and model.samples_by_label
-    assert set(cara().inner()) == {"encoder", "decoder", "listener"}
-    assert len(arae().inner()["decoder"]) == K
+    assert set(cara().substructures()) == {"encoder", "decoder", "listener"}
+    assert len(arae().substructures()["decoder"]) == K
 
 
 def test_arae_writes_a_row_by_the_writer_of_its_class():

@@ -244,7 +244,7 @@ def _shifted(found: Pieces) -> Pieces:
     if [piece.name for piece in found.pieces[:3]] != ["<unk>", "<s>", "</s>"]:
         raise ValueError("does not begin with <unk>, <s>, </s>, so it is no file of an XLM-R")
     first = [Piece(name, 0.0, UNKNOWN if name == "<unk>" else CONTROL) for name in ("<s>", "<pad>", "</s>", "<unk>")]
-    return replace(found, continuations=(*first, *found.pieces[3:], Piece("<mask>", 0.0, CONTROL)))
+    return replace(found, pieces=(*first, *found.pieces[3:], Piece("<mask>", 0.0, CONTROL)))
 
 
 def _extra(names: Sequence[str], config: Mapping[str, Any]) -> list[str]:
