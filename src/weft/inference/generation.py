@@ -9,7 +9,7 @@ import torch
 
 from weft.core.batch import Instance
 from weft.core.contracts import Decodes, Search
-from weft.core.example import between
+from weft.core.example import surround
 from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
@@ -91,7 +91,7 @@ def _prompt(trained: TrainedRun, text: str, target: Field, line: int) -> Any:
     tokens = len(start) + (len(ids) if trained.start_ids is None else len(codec.encode(target.name, text)))
     if max_length is not None and tokens > max_length:
         raise ValueError(f"line {line} has {tokens} tokens, but the model has {max_length} positions; pass a shorter text")
-    return between(start, ids, [])
+    return surround(start, ids, [])
 
 
 def _start(trained: TrainedRun, rows: int) -> Seq | None:

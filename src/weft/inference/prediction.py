@@ -124,7 +124,7 @@ def _kind_of(output: Any) -> str:
 
 def _instance(objective: Objective, example: Example, number: int) -> Instance | None:
     try:
-        return objective.ask(example)
+        return objective.prepare_request(example)
     except ValueError as error:
         raise ValueError(f"request {number}: {error}") from None
 

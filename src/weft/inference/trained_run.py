@@ -169,7 +169,7 @@ class TrainedRun:
 
     def truncation_warning(self, requests: int) -> str:
         """Return the warning for a number of truncated requests."""
-        length = max(field.length for field in self.codec.info.tokenized())
+        length = max(field.max_length for field in self.codec.info.tokenized())
         return f"truncated {requests:,} request{'s' * (requests != 1)} longer than {length} tokens"
 
     @contextmanager

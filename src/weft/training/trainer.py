@@ -184,7 +184,7 @@ class Training:
         if self.processes.first:
             self.checkpoints.clean()
         for objective in self.network.objectives.values():
-            objective.begin(self.network.model, next(iter(corpus.splits.values())))
+            objective.setup(self.network.model, next(iter(corpus.splits.values())))
         loop = Loop(
             self.network,
             self.learning,
