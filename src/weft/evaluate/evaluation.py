@@ -18,6 +18,7 @@ from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
+from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
 
@@ -160,11 +161,12 @@ class Evaluation:
         predicts = any(metric.inputs in _FROM_PREDICTIONS for metric in self.metrics)
         for batch in batches:
             moved = batch.to(device)
-            with batch.naming("the rows"):
-                totals.add(objective(model, moved, Clock()))
-            if predicts:
-                for i, prediction in zip(batch.rows, objective.predict(model, moved, self.search), strict=True):
-                    totals.predictions[i] = prediction_text(prediction, codec, dataset.raw(i))
+            with shared_encoding(model):
+                with batch.naming("the rows"):
+                    totals.add(objective(model, moved, Clock()))
+                predictions = objective.predict(model, moved, self.search) if predicts else []
+            for i, prediction in zip(batch.rows, predictions, strict=True) if predicts else ():
+                totals.predictions[i] = prediction_text(prediction, codec, dataset.raw(i))
         totals.skipped = batches.skipped
         return totals
 
