@@ -28,7 +28,7 @@ def answers(*fields: Field) -> Codec:
     return Codec(Info({field.name: field for field in fields}), {})
 
 
-TOKENIZERS = {"pieces": partial(BPE, size=30), "letters": partial(Word, characters=6)}
+TOKENIZERS = {"pieces": partial(BPE, vocab_size=30), "letters": partial(Word, max_characters=6)}
 sentences = st.lists(st.tuples(st.sampled_from([*WORDS, "zzz", "\u00e4"]), st.sampled_from("OBI")), min_size=1, max_size=12)
 
 
@@ -82,7 +82,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
 
 
 def test_texts_are_cut_anywhere() -> None:
-    codec = codec_of(BPE(size=30), length=4, words=False)
+    codec = codec_of(BPE(vocab_size=30), length=4, words=False)
     (values,) = rows_of(encode(codec, [{"text": "lower lowest new x"}]))
     pieces, lost = split(codec.info, values, codec.info["text"])
     assert lost == 0 and {len(p["text"]) for p in pieces[:-1]} == {4}
@@ -91,7 +91,7 @@ def test_texts_are_cut_anywhere() -> None:
 
 
 def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
-    codec = codec_of(Word(characters=6), words=False)
+    codec = codec_of(Word(max_characters=6), words=False)
     example = example_of(codec, {"text": "  "})
     assert (
         isinstance(example["text"], MarkedIds) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
@@ -113,7 +113,7 @@ def test_words_without_tokens_have_a_place() -> None:
 
 
 def test_examples_as_training_makes_them() -> None:
-    codec = codec_of(BPE(size=30), length=5)
+    codec = codec_of(BPE(vocab_size=30), length=5)
     one = example_of(codec, {"text": "lower lowest"})
     assert len(one["text"]) == 5 and one["tags"].at.tolist()[0] == 0 and set(one["tags"].ids.tolist()) == {0}
     assert one["text"].dtype == np.int64 and one["text"].flags.writeable

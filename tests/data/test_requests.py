@@ -74,10 +74,10 @@ def trained(home: Path, data: str, structure: str, objective: str) -> Run:
 @pytest.fixture(scope="module")
 def tagger(home: Path) -> Run:
     embedder = "{type: sum, parts: [{type: char-cnn, filters: 4}]}"
-    tokenizer = "{type: word, at: spaces, characters: 8}"
+    tokenizer = "{type: word, split: whitespace, max_characters: 8}"
     return trained(
         home,
-        f"{{type: tagged-text, train: tags.conll, hold_out: 0.5, tokenizer: {tokenizer}}}",
+        f"{{type: tagged-text, train: tags.conll, validation_fraction: 0.5, tokenizer: {tokenizer}}}",
         f"{{type: tagger, dim: 8, embedder: {embedder}, encoder: {{type: transformer, layers: 1}}}}",
         "tagging",
     )
@@ -129,7 +129,7 @@ def test_a_number_is_answered_as_a_number(home):
 def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
     recipe = (
-        "data: {type: labeled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
+        "data: {type: labeled-text, train: t.tsv, validation_fraction: 0, tokenizer: word}\nobjective: classification\n"
         "structure: {type: bert, task: classify, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
         "learning: {type: gradient, steps: 1, batch: 2000}\n"
     )

@@ -25,7 +25,7 @@ from weft.training.run import read_run_text
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
 
-@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, size=300), partial(Unigram, size=60)])
+@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, vocab_size=300), partial(Unigram, vocab_size=60)])
 @pytest.mark.parametrize("name", ["<mask>", "[MASK]"])
 def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> None:
     tokenizer = make()
@@ -49,7 +49,7 @@ def test_blanks_are_tokens_of_their_own_where_they_are(make: Any) -> None:
 
 
 def test_spelled_words_have_a_spelling_for_the_mask() -> None:
-    tokenizer = Word(characters=5)
+    tokenizer = Word(max_characters=5)
     tokenizer.train(TEXTS)
     spelled = Masking(tokenizer).spell("the <mask> sat")
     assert spelled is not None and len(spelled) == 3 and [spelled[0], spelled[2]] == tokenizer.spell("the sat")
@@ -112,7 +112,7 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("\n".join(TEXTS))
     recipe = """
-data: {type: plain-text, train: t.txt, tokenizer: word, hold_out: 0}
+data: {type: plain-text, train: t.txt, tokenizer: word, validation_fraction: 0}
 structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: fill}
 objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}

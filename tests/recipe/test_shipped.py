@@ -21,9 +21,9 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     if name.startswith("translate"):
         changes.append("learning.average=1")
     if name == "pretrain-classify":
-        changes += ["data.hold_out=0.2", *(f"stages.0.{change}" for change in SMALL)]
+        changes += ["data.validation_fraction=0.2", *(f"stages.0.{change}" for change in SMALL)]
     if "\n  test:" in shipped_recipes()[name].read_text(encoding="utf-8"):
-        changes = ["preset=test", "data.hold_out=0.3"]
+        changes = ["preset=test", "data.validation_fraction=0.3"]
     run = read_run(name, changes)
     judged = run.train(tmp_path / "run", quiet=True)
     assert judged.metric_values

@@ -25,7 +25,7 @@ WORDS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "good", "bad", "fine", "poor
 PAIRS = [("good film", "fine film"), ("bad play", "poor play"), ("very good film", "very fine film"), ("not bad", "fine")]
 MOST = 12
 RECIPE = """
-data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: published, from: {0}}}, length: 10}}
+data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: pretrained, from: {0}}}, max_length: 10}}
 structure: {{type: pretrained, from: {0}, task: write}}
 objective: next-token
 learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}

@@ -102,7 +102,7 @@ def test_rows_that_are_none_are_refused(odd: Any) -> None:
 def test_a_label_that_is_missing_is_no_class(label: Any) -> None:
     file = rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
     with pytest.raises(ValueError, match=r"rows.jsonl:2: the row has no label. Mend the row, or leave out such rows"):
-        LabeledText(train=file, hold_out=0).open()
+        LabeledText(train=file, validation_fraction=0).open()
 
 
 # ------------------------------------------------------------------------------------------------------------ weft new
@@ -138,7 +138,7 @@ def test_figures_that_are_not_defined_are_null(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("text\tscore\n" + "".join(f"good film {i}\t{i / 3}\n" for i in range(20)))
     (tmp_path / "same.tsv").write_text("text\tscore\n" + "good film\t0.5\n" * 4)
     recipe = """
-data: {type: labeled-text, train: rows.tsv, valid: same.tsv, answer: number, tokenizer: {type: bpe, size: 60}}
+data: {type: labeled-text, train: rows.tsv, valid: same.tsv, label_type: number, tokenizer: {type: bpe, vocab_size: 60}}
 structure: {type: classifier, dim: 8}
 objective: regression
 learning: {type: gradient, steps: 1}

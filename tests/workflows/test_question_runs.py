@@ -66,7 +66,7 @@ def run_of(folder: Path, tokenizer: str, structure: str, steps: int = 120, rate:
 
 @pytest.fixture
 def trained(files: Path) -> tuple[Path, Run]:
-    run = run_of(files, "{type: bpe, size: 80}", "{type: span-extractor, dim: 32}")
+    run = run_of(files, "{type: bpe, vocab_size: 80}", "{type: span-extractor, dim: 32}")
     judged = run.train(files / "run", quiet=True)
     assert judged.metric_values["answer_exact_match"] > 0.9 and judged.metric_values["answer_f1"] > 0.9
     return files / "run", run
@@ -127,7 +127,7 @@ def published(tmp_path: Path) -> Path:
 def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, published: Path) -> None:
     import transformers as hf
 
-    tokenizer, structure = f"{{type: published, from: {published}}}", f"{{type: pretrained, from: {published}, task: answer}}"
+    tokenizer, structure = f"{{type: pretrained, from: {published}}}", f"{{type: pretrained, from: {published}, task: answer}}"
     run = run_of(files, tokenizer, structure, steps=200, rate=3e-3)
     judged = run.train(files / "run", quiet=True)
     assert judged.metric_values["answer_exact_match"] > 0.9
@@ -183,7 +183,7 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         (files / f"{name}.json").write_text(json.dumps(content))
     (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: answer}"
-    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
+    run = run_of(files, "{type: pretrained, from: vocab.txt}", structure, steps=160, rate=1e-2)
     with pytest.raises(ValueError, match="positions"):
         run.train(tmp_path / "whole", quiet=True)
     text = (

@@ -210,15 +210,15 @@ def _choosing(splits: dict[str, list[str]]) -> Guess | None:
     file = list_files(splits["train"][0])[0]
     counts: tuple[Literal[0, 1] | None, ...] = (None, 1)
     found: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
-    for count_from in counts:
-        rows = list(islice(MultipleChoice(train=file, count_from=count_from).rows([Cursor([file])]), _LOOK))
+    for first_index in counts:
+        rows = list(islice(MultipleChoice(train=file, first_index=first_index).rows([Cursor([file])]), _LOOK))
         empty = sum(bool(_EMPTY_CHOICE.fullmatch(row.problem or "")) for row in rows)
-        found[count_from] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
-    best = max(counts, key=lambda count_from: found[count_from][0])
+        found[first_index] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
+    best = max(counts, key=lambda first_index: found[first_index][0])
     good, there, empty = found[best]
     if not good or good + empty <= 0.95 * there:
         return None
-    options = {} if best is None else {"count_from": str(best)}
+    options = {} if best is None else {"first_index": str(best)}
     if empty:
         options["on_bad_row"] = f"skip                 # {empty} of {there} rows have an empty choice"
     return Guess("multiple-choice", splits, options, "questions with several choices")
@@ -353,7 +353,7 @@ seed: 1
 data:                              # what there is
   type: {made.source}
 {chr(10).join(_data(made, folder))}
-  tokenizer: {{type: published, from: {place}}}
+  tokenizer: {{type: pretrained, from: {place}}}
   length: {most}                      # tokens of a text; longer ones are cut or split, and counted
 
 structure:                         # how it is computed
@@ -406,7 +406,7 @@ def _data(made: Guess, folder: Path) -> list[str]:
     lines = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
     lines += [f"  {option}: {value}" for option, value in made.options.items()]
     if "valid" not in made.splits:
-        lines.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+        lines.append("  validation_fraction: 0.05                   # share of the training rows that is kept for validation")
     return lines
 
 
@@ -420,13 +420,13 @@ def _places(files: list[str], folder: Path) -> str:
 
 
 _TOKENIZERS = {
-    "plain-text": "  tokenizer: {type: bpe, size: 8000}\n  length: 128                      # longer texts become several rows",
-    "parallel-text": "  tokenizer: {type: bpe, size: 8000}",
+    "plain-text": "  tokenizer: {type: bpe, vocab_size: 8000}\n  length: 128                      # longer texts become several rows",
+    "parallel-text": "  tokenizer: {type: bpe, vocab_size: 8000}",
     "labeled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
     "multiple-choice": "  tokenizer: {type: word, lowercase: true}",
-    "question-answering": "  tokenizer: {type: bpe, size: 8000}",
-    "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
+    "question-answering": "  tokenizer: {type: bpe, vocab_size: 8000}",
+    "tagged-text": "  tokenizer: {type: word, split: whitespace, max_characters: 20}   # words, and their letters",
 }
 _LEARNING = """
 learning:                          # how the weights move

@@ -113,8 +113,8 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
     "label": (Classification, LabeledText),
-    "labels": (MultiLabel, partial(LabeledText, answer="several")),
-    "number": (Regression, partial(LabeledText, answer="number")),
+    "labels": (MultiLabel, partial(LabeledText, label_type="multiple")),
+    "number": (Regression, partial(LabeledText, label_type="number")),
 }
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 

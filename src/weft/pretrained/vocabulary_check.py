@@ -29,7 +29,7 @@ def check_ids(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> None:
     published, name = Published(model.weights), name_of_model(model.weights)
     for space in dict.fromkeys(part.space for part in model.modules() if isinstance(part, Embedder)):
         if space in tokenizers and (why := _foreign(published, tokenizers[space])):
-            beside = f"; set it to {{type: published, from: {name}}}" if published.ids is not None else ""
+            beside = f"; set it to {{type: pretrained, from: {name}}}" if published.ids is not None else ""
             raise ValueError(f"{name} does not know the ids of the tokenizer of {space!r}: {why}{beside}")
 
 

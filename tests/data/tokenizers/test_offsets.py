@@ -33,13 +33,13 @@ def trained(kind: type[Tokenizer], **options) -> Tokenizer:
     return tokenizer
 
 
-CHARACTERS, PIECES, BYTE_PIECES = trained(Character), trained(BPE, size=120), trained(ByteBPE, size=300)
-UNIGRAMS = trained(Unigram, size=120)
-LOSSLESS = [CHARACTERS, PIECES, BYTE_PIECES, UNIGRAMS, Byte(), trained(WithSentinels, of=partial(BPE, size=100), number=5)]
+CHARACTERS, PIECES, BYTE_PIECES = trained(Character), trained(BPE, vocab_size=120), trained(ByteBPE, vocab_size=300)
+UNIGRAMS = trained(Unigram, vocab_size=120)
+LOSSLESS = [CHARACTERS, PIECES, BYTE_PIECES, UNIGRAMS, Byte(), trained(WithSentinels, tokenizer=partial(BPE, vocab_size=100), count=5)]
 LOSSY = [
     trained(Word),
-    trained(WordPiece, size=150),
-    trained(WordPiece, size=150, lowercase=True, accents=False),
+    trained(WordPiece, vocab_size=150),
+    trained(WordPiece, vocab_size=150, lowercase=True, accents=False),
     *(trained(kind, lowercase=True) for kind in (Word, Character)),
     *(trained(kind, size=300, lowercase=True) for kind in (BPE, ByteBPE, Unigram)),
 ]

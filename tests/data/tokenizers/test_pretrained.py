@@ -259,7 +259,7 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
 
 
 def test_the_tokenizer_of_a_run_is_taken_as_it_is(tmp_path):
-    own = WordPiece(size=60)
+    own = WordPiece(vocab_size=60)
     own.train(["the food was very good .", "it was bad , really"] * 5)
     own.save(tmp_path / "tokenizer-text.json")
     again = Published(from_=str(tmp_path))

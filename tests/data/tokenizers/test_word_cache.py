@@ -19,13 +19,13 @@ TRAINING = [
     "<e os> \u0001 a\u00a0b \u2581x",
 ] * 3
 KINDS = {
-    "bpe": partial(BPE, size=60),
-    "lower": partial(BPE, size=60, lowercase=True),
-    "byte-bpe": partial(ByteBPE, size=280),
-    "wordpiece": partial(WordPiece, size=90, lowercase=True, accents=False),
+    "bpe": partial(BPE, vocab_size=60),
+    "lower": partial(BPE, vocab_size=60, lowercase=True),
+    "byte-bpe": partial(ByteBPE, vocab_size=280),
+    "wordpiece": partial(WordPiece, vocab_size=90, lowercase=True, accents=False),
     "word": Word,
-    "spaces": partial(Word, at="spaces"),
-    "unigram": partial(Unigram, size=60),
+    "spaces": partial(Word, split="whitespace"),
+    "unigram": partial(Unigram, vocab_size=60),
     "character": Character,
     "byte": Byte,
 }

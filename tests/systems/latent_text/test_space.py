@@ -36,7 +36,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, max_length: 12, validation_fraction: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -48,10 +48,11 @@ data:
   type: autoencoding-text
   train: texts.tsv
   label: label
-  tokenizer: {{type: bpe, size: 40}}
-  by_word: true
-  words: [1, 13]
-  hold_out: 0.2
+  tokenizer: {{type: bpe, vocab_size: 40}}
+  word_ids: true
+  min_words: 1
+  max_words: 13
+  validation_fraction: 0.2
 objective: elbo
 structure:
   type: text-vae
@@ -672,7 +673,7 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
-        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] says how other files are read, and none is given"),
+        (["evaluate", "{cls}", "data.min_words=1", "data.max_words=3"], "data.min_words=1", "data.max_words=3 says how other files are read, and none is given"),
         (
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",
