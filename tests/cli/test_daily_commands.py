@@ -9,7 +9,7 @@ import pytest
 from tests.commands import weft
 
 import weft as package
-from weft.data import rows
+from weft.data import cache_rows
 from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """
@@ -287,16 +287,16 @@ def test_rows_from_lists_frames_and_datasets_are_the_same(tmp_path):
     pairs = [("good film", 1), ("bad film", 0)]
     dicts = [{"text": text, "label": label} for text, label in pairs]
     files = [
-        rows(pairs, ("text", "label")),
-        rows(dicts),
-        rows(pandas.DataFrame(dicts)),
-        rows(datasets.Dataset.from_list(dicts)),
+        cache_rows(pairs, ("text", "label")),
+        cache_rows(dicts),
+        cache_rows(pandas.DataFrame(dicts)),
+        cache_rows(datasets.Dataset.from_list(dicts)),
     ]
     assert len(set(files)) == 1
     assert [json.loads(line) for line in Path(files[0]).read_text().splitlines()] == dicts
     with pytest.raises(ValueError, match="a row has 1 cells, but columns names 2"):
-        rows(["good"], ("text", "label"))
+        cache_rows(["good"], ("text", "label"))
     with pytest.raises(ValueError, match="not a str"):
-        rows("good")
+        cache_rows("good")
     with pytest.raises(ValueError, match="there are no rows"):
-        rows([])
+        cache_rows([])

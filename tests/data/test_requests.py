@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.fields import Field, Info
-from weft.data.requests import cells_of, read_apart
+from weft.data.requests import encoder_field, request_cells
 from weft.inspect.trace import inspect_run, look_at
 from weft.models import LanguageModel, Seq2Seq
 from weft.training.run import Run, read_run_text
@@ -32,7 +32,7 @@ TAGS = Info({"text": Field("text", 9, words=True), "tags": Field("tags", 2, kind
     ],
 )
 def test_rows_may_be_written_in_several_ways(info, asked, cells):
-    assert cells_of(info, asked) == cells
+    assert request_cells(info, asked) == cells
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 )
 def test_what_is_no_row_is_refused(info, asked, said):
     with pytest.raises(ValueError, match=said):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
 
 def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
     model = LanguageModel(PAIR, dim=8)
-    assert read_apart(model, PAIR) is None
+    assert encoder_field(model, PAIR) is None
     both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")
-    found = read_apart(Seq2Seq(both, dim=8), both)
+    found = encoder_field(Seq2Seq(both, dim=8), both)
     assert found is not None and found.name == "source"
 
 

@@ -22,7 +22,9 @@ TEXTS = ["the food was good", "so cold", "the staff was very very rude today", "
 
 def trained(folder: Path, tokenizer, length=64) -> weft.Run:
     (folder / "text.txt").write_text("\n".join(TEXTS))
-    data = partial(PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, max_length=length)
+    data = partial(
+        PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, max_length=length
+    )
     run = weft.Run(
         data=data,
         structure=partial(LanguageModel, dim=16),

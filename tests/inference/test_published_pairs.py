@@ -105,7 +105,8 @@ def test_a_converted_run_names_its_segments(folder: Path, tmp_path: Path) -> Non
     rows = [f"{first}\t{second}\t{label}\n" for (first, second), label in zip(PAIRS, "ynm", strict=True)]
     (tmp_path / "rows.tsv").write_text("first\tsecond\tlabel\n" + "".join(rows * 2))
     recipe = f"""
-data: {{type: sentence-pairs, train: rows.tsv, validation_fraction: 0, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 10}}
+data: {{type: sentence-pairs, train: rows.tsv, validation_fraction: 0, max_length: 10,
+  tokenizer: {{type: pretrained, from: {folder}}}}}
 structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 2}}

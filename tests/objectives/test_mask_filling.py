@@ -15,8 +15,8 @@ from weft.core.batch import Batch, collate
 from weft.core.contracts import Objective
 from weft.core.fields import Field, Info
 from weft.core.outputs import MaskPrediction
-from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, Word, WordPiece
-from weft.data.tokenizers.mask_tokens import Masking
+from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, Word, WordPiece
+from weft.data.tokenizers.mask_tokens import MaskAwareTokenizer
 from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
@@ -35,9 +35,12 @@ def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> 
     asked = {"the {0} sat on the mat .": [1], "{0} cat sat {0} the mat {0}": [0, 3, 6], "the cat {0} {0} the mat .": [2, 3]}
     for text, places in asked.items():
         wanted = [4 if i in places else whole[i] for i in range(7)]
-        found = Masking(tokenizer).encode(text.format(name))
+        found = MaskAwareTokenizer(tokenizer).encode(text.format(name))
         assert found == wanted
-        assert Masking(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [wanted, tokenizer.encode("the cat sat")]
+        assert MaskAwareTokenizer(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [
+            wanted,
+            tokenizer.encode("the cat sat"),
+        ]
 
 
 @pytest.mark.parametrize("make", [Character, Byte])
@@ -45,20 +48,20 @@ def test_blanks_are_tokens_of_their_own_where_they_are(make: Any) -> None:
     tokenizer = make()
     tokenizer.train(TEXTS)
     cat = tokenizer.encode("the cat")
-    assert Masking(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
+    assert MaskAwareTokenizer(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
 
 
 def test_spelled_words_have_a_spelling_for_the_mask() -> None:
     tokenizer = Word(max_characters=5)
     tokenizer.train(TEXTS)
-    spelled = Masking(tokenizer).spell("the <mask> sat")
+    spelled = MaskAwareTokenizer(tokenizer).spell("the <mask> sat")
     assert spelled is not None and len(spelled) == 3 and [spelled[0], spelled[2]] == tokenizer.spell("the sat")
 
 
 def test_a_published_tokenizer_knows_its_own_mask(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat".replace(" ", "\n"))
-    masking = Masking(Published(from_=str(file)))
+    masking = MaskAwareTokenizer(PretrainedTokenizer(from_=str(file)))
     assert masking.encode("the [MASK] sat") == masking.encode("the <mask> sat") == [5, 4, 7]
 
 

@@ -74,10 +74,12 @@ def test_its_own_tokenizer_passes_also_with_ids_that_have_spare_vectors(tmp_path
 
 @pytest.mark.parametrize("number", [1, SPARE])
 def test_ids_may_be_added_as_far_as_there_are_vectors(tmp_path: Path, folder: Path, number: int) -> None:
-    checked(tmp_path, folder, f"{{type: with-sentinels, tokenizer: {of(folder)}, number: {number}}}")
+    checked(tmp_path, folder, f"{{type: with-sentinels, tokenizer: {of(folder)}, count: {number}}}")
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "bpe", "{type: word, vocab_size: 16}", "{type: with-sentinels, tokenizer: word, count: 2}"])
+@pytest.mark.parametrize(
+    "tokenizer", ["word", "bpe", "{type: word, vocab_size: 16}", "{type: with-sentinels, tokenizer: word, count: 2}"]
+)
 def test_a_tokenizer_that_learns_is_refused(tmp_path: Path, folder: Path, tokenizer: str) -> None:
     said = (
         rf"r\.yaml:3: structure: {folder} does not know the ids of the tokenizer of 'text': [\w-]+ learns its own from the data; "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.io import read_json
-from weft.data import Published
+from weft.data import PretrainedTokenizer
 from weft.inference.convert import to_published
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
@@ -102,7 +102,7 @@ def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path)
     own = tmp_path / "run" / "classify" / "tokenizer-text.json"
     assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
     with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
-        Published(from_=str(tmp_path / "run")).encode("fine")
+        PretrainedTokenizer(from_=str(tmp_path / "run")).encode("fine")
 
 
 def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):

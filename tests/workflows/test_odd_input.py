@@ -14,8 +14,8 @@ import weft
 from weft.cli.report import _idle
 from weft.core.fields import Field, Info
 from weft.core.io import finite
-from weft.data import LabeledText, rows
-from weft.data.requests import cells_of
+from weft.data import LabeledText, cache_rows
+from weft.data.requests import request_cells
 from weft.experiments.compare import figures_of
 from weft.experiments.scaffold import guess
 from weft.inference.published import open_published
@@ -75,32 +75,32 @@ def test_only_texts_are_asked(folders: dict[str, Path], odd: Any) -> None:
 )
 def test_a_text_that_is_missing_in_a_row_is_named(info: Info, asked: Any) -> None:
     with pytest.raises(ValueError, match=r"(None|nan) \((NoneType|float)\) stands where a text should be"):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 def test_numbers_may_be_choices() -> None:
-    assert cells_of(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
+    assert request_cells(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("number", [26, 27])
 def test_a_row_has_at_most_as_many_choices_as_letters(number: int) -> None:
     asked = {"question": "q", "choices": [str(i) for i in range(number)]}
     if number == 26:
-        assert cells_of(CHOICE, asked)["choices"].count("\t") == 25
+        assert request_cells(CHOICE, asked)["choices"].count("\t") == 25
         return
     with pytest.raises(ValueError, match="there are 27 choices, but a row has at most 26: leave some out"):
-        cells_of(CHOICE, asked)
+        request_cells(CHOICE, asked)
 
 
 @pytest.mark.parametrize("odd", [None, 3])
 def test_rows_that_are_none_are_refused(odd: Any) -> None:
     with pytest.raises(ValueError, match=r"a row is (None|3), a (NoneType|int), but must be a text"):
-        rows(["good", odd])
+        cache_rows(["good", odd])
 
 
 @pytest.mark.parametrize("label", [None, math.nan])
 def test_a_label_that_is_missing_is_no_class(label: Any) -> None:
-    file = rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
+    file = cache_rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
     with pytest.raises(ValueError, match=r"rows.jsonl:2: the row has no label. Mend the row, or leave out such rows"):
         LabeledText(train=file, validation_fraction=0).open()
 

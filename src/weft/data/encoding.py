@@ -208,7 +208,7 @@ def columns_from(info: Info, rows: Sequence[Values]) -> Columns:
     }
 
 
-# -------------------------------------------------------------------------------------------------------- truncation and splitting
+# ---------------------------------------------------------------------------------------------------- truncation, splitting
 
 
 def truncate(info: Info, values: Values) -> tuple[Values, int]:

@@ -13,9 +13,10 @@ from typing import Literal
 
 from weft.core.io import list_files
 from weft.core.options import find_file, not_there
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.multiple_choice import MultipleChoice
-from weft.data.sources.parsing import Cursor, Wanted, column_names, tables
+from weft.data.sources.parsing import ColumnSpec, read_column_names, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS, QuestionAnswering
 from weft.data.sources.sentence_pairs import FIRST, SECOND
 from weft.inference.embedding import POOLING
@@ -226,8 +227,8 @@ def _choosing(splits: dict[str, list[str]]) -> Guess | None:
 
 def _table(splits: dict[str, list[str]]) -> Guess:
     file = splits["train"][0]
-    names = column_names(file)
-    wanted = {name: Wanted(name) for name in names}
+    names = read_column_names(file)
+    wanted = {name: ColumnSpec(name) for name in names}
     rows = [row.cells for row in islice(tables(Cursor([file]), wanted), _LOOK) if row.cells and not row.problem]
     if not rows:
         raise ValueError(f"{file}: no row can be read as a table")
@@ -236,7 +237,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         header = [f"column{i}" for i in range(1, len(names) + 1)]
         rows = [dict(zip(header, cells, strict=True)) for cells in (names, *(list(r.values()) for r in rows))]
         names = header
-        options["header"] = f"[{', '.join(header)}]"
+        options["column_names"] = f"[{', '.join(header)}]"
     columns = [_Column(name, [row.get(name, "").strip() for row in rows if row.get(name, "").strip()]) for name in names]
     texts = sorted((c for c in columns if (c.words >= 3 and not c.is_label) or c.name.lower() in TEXT), key=lambda c: -c.words)
     texts = [c for c in columns if c in texts[:2]]
@@ -246,7 +247,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     if number is not None and (label is None or label is number):
         label = number
     named = ", ".join(names)
-    if "header" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
+    if "column_names" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
         return Guess("question-answering", splits, options, f"a table with questions, contexts and answers (columns: {named})")
     if len(texts) == 2 and label is not None:
         options |= _named(texts[0], FIRST, "first") | _named(texts[1], SECOND, "second") | _named(label, ("label",), "label")
@@ -258,7 +259,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         options |= _named(texts[0], TEXT, "text") | _named(label, LABEL, "label")
         made = Guess("labeled-text", splits, options, f"a table with a text and an answer (columns: {named})")
         if mark := label.mark:
-            made.answer, made.options["answer"] = "several", "several"
+            made.answer, made.options["label_type"] = "several", "multiple"
             made.options |= {"separator": repr(mark)} if mark not in ("|", "\t") else {}
     else:
         raise ValueError(
@@ -271,7 +272,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
             f"skip                 # {len(rows) - len(label.cells)} of {len(rows)} rows have no {label.name}"
         )
     if label is number:
-        made.answer, made.options["answer"] = "number", "number"
+        made.answer, made.options["label_type"] = "number", "number"
     return made
 
 
@@ -354,7 +355,7 @@ data:                              # what there is
   type: {made.source}
 {chr(10).join(_data(made, folder))}
   tokenizer: {{type: pretrained, from: {place}}}
-  length: {most}                      # tokens of a text; longer ones are cut or split, and counted
+  max_length: {most}                  # tokens of a text; longer ones are cut or split, and counted
 
 structure:                         # how it is computed
   type: pretrained
@@ -420,7 +421,7 @@ def _places(files: list[str], folder: Path) -> str:
 
 
 _TOKENIZERS = {
-    "plain-text": "  tokenizer: {type: bpe, vocab_size: 8000}\n  length: 128                      # longer texts become several rows",
+    "plain-text": "  tokenizer: {type: bpe, vocab_size: 8000}\n  max_length: 128                  # longer texts are split",
     "parallel-text": "  tokenizer: {type: bpe, vocab_size: 8000}",
     "labeled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",

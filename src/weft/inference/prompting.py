@@ -14,7 +14,7 @@ from weft.core.batch import Batch, collate
 from weft.core.batch import Instance as Prepared
 from weft.core.example import CHOICE_LABELS, Targets, between
 from weft.core.seeding import key
-from weft.data.requests import read_apart
+from weft.data.requests import encoder_field
 from weft.training.run import Run
 
 HOLE = re.compile(r"\{([^{}]+)\}")
@@ -158,7 +158,7 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
     if codec is None or run.model is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
     target = codec.info[codec.info.target]
-    given = read_apart(run.model, codec.info)
+    given = encoder_field(run.model, codec.info)
     rows = [_instance(codec, prompt, answer, target, given, run.begin) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
     device = next(run.model.parameters()).device

@@ -21,8 +21,8 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
-from weft.data.requests import Reading
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.requests import RequestSpec
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.generate.frontier import positions
 from weft.learning import Gradient
 from weft.objectives import (
@@ -80,7 +80,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         objective = partial(MaskedLM, mask=0.0)
     if "source" in codec.info:
         source, file = ParallelText, "tsv"
-    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
+    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PretrainedTokenizer, from_=tokenizer.from_))
     run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
     run.model, run.codec, run.folder = model, codec, None
     if Decodes in model.provides():
@@ -90,7 +90,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     return run
 
 
-def pair_of(run: Run) -> Reading | None:
+def pair_of(run: Run) -> RequestSpec | None:
     """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
     codec, objective = run.codec, next(iter(run.objectives.values()), None)
     if codec is None or not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
@@ -98,7 +98,7 @@ def pair_of(run: Run) -> Reading | None:
     text, label = codec.info["text"], codec.info["label"]
     fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
     info = Info(fields, "first", codec.info.data)
-    return Reading(Codec(info, codec.tokenizers), type(objective)(info, run.model.dim))
+    return RequestSpec(Codec(info, codec.tokenizers), type(objective)(info, run.model.dim))
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.core.contracts import Embedder, Structure, Tokenizer
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.pretrained.folder import Published
 
 _SAME = 0.5
@@ -49,6 +49,6 @@ def _foreign(published: Published, tokenizer: Tokenizer) -> str:
         return ""
     ids = range(own)
     same = sum(
-        a == b for a, b in zip(tokenizer.tokens(ids), PublishedTokenizer(from_=str(published.path)).tokens(ids), strict=True)
+        a == b for a, b in zip(tokenizer.tokens(ids), PretrainedTokenizer(from_=str(published.path)).tokens(ids), strict=True)
     )
     return f"{what} has as many, but other tokens ({same:,} of {own:,} are the same)" if same < _SAME * own else ""

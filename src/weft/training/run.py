@@ -23,8 +23,8 @@ from weft.core.options import Natural
 from weft.core.outputs import Hypothesis, MaskPrediction
 from weft.core.registry import Build, base_of, choices, name_of
 from weft.core.seq import Seq
-from weft.data import example_of, load_codec, with_masks
-from weft.data.requests import Asked, Reading, cells_of, is_pair, read_apart
+from weft.data import encode_example, load_codec, with_mask_tokens
+from weft.data.requests import Request, RequestSpec, encoder_field, is_pair, request_cells
 from weft.data.text_files import class_and_file
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import readable
@@ -95,7 +95,7 @@ class Run:
         self.folder: Path | None = None
         self.begin: tuple[int, ...] | None = None
         """Ids that a text which is written begins with; None = the begin mark, as weft trains it."""
-        self.pair: Reading | None = None
+        self.pair: RequestSpec | None = None
         """How two texts are read where one is usual: a published classifier does not say whether it is of texts or of pairs."""
         self.cut = 0
         """How many rows that were asked are longer than those of training, so that only their first part was read."""
@@ -163,12 +163,12 @@ class Run:
         texts = (_a_text(text, number) for number, text in enumerate(texts, 1))
         searcher: Any = self.judging().search if search is None else search if isinstance(search, Search) else search()
         target = codec.info[codec.info.target]
-        given = read_apart(self.model, codec.info)
+        given = encoder_field(self.model, codec.info)
         field = target if given is None else given
         if given is None:
             examples = (self._prompt(text, target, line) for line, text in enumerate(texts, 1))
         else:
-            examples = (given.frame.around([example_of(codec, {field.name: text}, self._cut)[field.name]]) for text in texts)
+            examples = (given.frame.around([encode_example(codec, {field.name: text}, self._cut)[field.name]]) for text in texts)
         for first, group in _groups(examples, batch):
             limits, keys = [searcher.limit(len(row)) for row in group], list(range(first, first + len(group)))
             rows = self._batch([Instance({field.name: row}) for row in group])
@@ -199,7 +199,7 @@ class Run:
     def _prompt(self, text: str, target: Field, line: int) -> Any:
         """What a language model goes on from: the text behind what it begins with; of an empty one, the begin mark."""
         codec, most = self._ready(), positions(self.model)
-        ids = example_of(codec, {target.name: text}, self._cut)[target.name]
+        ids = encode_example(codec, {target.name: text}, self._cut)[target.name]
         begin = () if self.begin == () and len(ids) else self.begin or (target.special.bos,)
         if -1 in begin:
             raise ValueError(f"line {line} is empty, and this model's tokenizer has no id that begins a text")
@@ -217,7 +217,7 @@ class Run:
     def _batch(self, instances: Sequence[Instance]) -> Batch:
         return collate(instances, range(len(instances))).to(next(self.model.parameters()).device)
 
-    def predict(self, texts: Iterable[Asked], batch: int = 64) -> list[str]:
+    def predict(self, texts: Iterable[Request], batch: int = 64) -> list[str]:
         """The answer to each text as the data writes it: a class, tags, a number, an excerpt; of a run that was trained by
         ``masked-lm``, the best token at each <mask> of the text, with tabs between them. Rows of several texts are tuples,
         or dicts by field, with a list where a field has several: ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An
@@ -225,7 +225,7 @@ class Run:
         with self._saying_what_is_cut():
             return [answer.text for answer in self.predict_all(texts, batch)]
 
-    def predict_all(self, texts: Iterable[Asked], batch: int = 64) -> Iterator[Answer]:
+    def predict_all(self, texts: Iterable[Request], batch: int = 64) -> Iterator[Answer]:
         """The answers as they are found, with the probability of each class where there are classes."""
         codec, objective = self._ready(), next(iter(self.objectives.values()))
         search = self.judging().search
@@ -238,10 +238,10 @@ class Run:
                 f"{self.name} does not say the class of a text, it writes texts: "
                 "weft.systems.latent_text.space.open_latent(RUN) does that"
             )
-        done, masked = 0, with_masks(codec) if objective.fills else None
+        done, masked = 0, with_mask_tokens(codec) if objective.fills else None
         for group in _batched((self.cells(text) for text in texts), batch):
             readings = [self.reading(row) for row in group]
-            examples = [example_of(masked or read.codec, row, self._cut) for read, row in zip(readings, group, strict=True)]
+            examples = [encode_example(masked or read.codec, row, self._cut) for read, row in zip(readings, group, strict=True)]
             prepared = [
                 _ask(read.objective, example, number) if _has_words(codec.info, row) else None
                 for number, (read, row, example) in enumerate(zip(readings, group, examples, strict=True), done + 1)
@@ -265,15 +265,15 @@ class Run:
                 shares = dict(zip(labels[:number], share[:number], strict=True)) if share else {}
                 yield Answer(text, shares, _kind(prediction) or kind)
 
-    def reading(self, asked: Asked) -> Reading:
+    def reading(self, asked: Request) -> RequestSpec:
         """How a row is read: as those of training; by a published classifier, as one text or as a pair."""
         if self.pair is not None and is_pair(asked):
             return self.pair
-        return Reading(self._ready(), next(iter(self.objectives.values())))
+        return RequestSpec(self._ready(), next(iter(self.objectives.values())))
 
-    def cells(self, asked: Asked) -> dict[str, str]:
+    def cells(self, asked: Request) -> dict[str, str]:
         """The cells of a row that is asked. Raises ValueError where texts are missing or too many."""
-        return cells_of(self.reading(asked).codec.info, asked)
+        return request_cells(self.reading(asked).codec.info, asked)
 
     def judge(self, split: str | None = None, files: Sequence[str | Path] = ()) -> EvaluationResult:
         """Evaluate on a split of the run's data (by default test, or valid without one), or on other files of the same kind."""

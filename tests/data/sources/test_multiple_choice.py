@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from weft.data import Character, MultipleChoice, Word, WordPiece, example_of
-from weft.data.sources.parsing import Cursor
+from weft.data import Character, MultipleChoice, Word, WordPiece, encode_example
+from weft.data.sources.cursor import Cursor
 from weft.experiments.scaffold import guess, recipe_for
 
 COMMONSENSE: dict[str, Any] = {
@@ -110,7 +110,7 @@ def test_what_the_network_gets(tmp_path: Path) -> None:
         assert [corpus.codec.decode("choices", part.tolist()) for part in rows[row]["choices"].parts] == texts
         assert rows.raw(row)["choices"] == "\t".join(texts)
         assert {name: lengths[row] for name, lengths in rows.lengths.items()} == info.lengths(rows[row])
-        again = example_of(corpus.codec, rows.raw(row))
+        again = encode_example(corpus.codec, rows.raw(row))
         assert [p.tolist() for p in again["choices"].parts] == [p.tolist() for p in rows[row]["choices"].parts]
     assert [rows[row]["label"] for row in (0, 1)] == [1, 1]
     assert corpus.ledger["train"]["rows decoded differently"] == 0
@@ -134,7 +134,9 @@ def test_tabs_in_a_text_do_not_part_it(tmp_path: Path) -> None:
 def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
     row = {"question": "a b c d e", "choices": ["a b c d", "e", "a b c"], "answer": 0}
     for tokenizer in (Word, letters):
-        corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", row), tokenizer=tokenizer, max_length=3, validation_fraction=0).open()
+        corpus = MultipleChoice(
+            train=written(tmp_path / "a.jsonl", row), tokenizer=tokenizer, max_length=3, validation_fraction=0
+        ).open()
         example = corpus.splits["train"][0]
         parts = [getattr(part, "ids", part).tolist() for part in example["choices"].parts]
         texts = [corpus.codec.decode("choices", part) for part in parts]
@@ -142,7 +144,7 @@ def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
         assert corpus.ledger["train"]["tokens lost"] == 2 + 1 and corpus.ledger["train"]["truncated rows"] == 1
         if tokenizer is letters:
             spelled = [part.marks["letters"] for part in example["choices"].parts]
-            alone = example_of(corpus.codec, {"question": "a", "choices": "a b c\te"})["choices"].parts
+            alone = encode_example(corpus.codec, {"question": "a", "choices": "a b c\te"})["choices"].parts
             assert [s.tolist() for s in spelled[:2]] == [part.marks["letters"].tolist() for part in alone]
             assert spelled[2].tolist() == spelled[0].tolist()
     file = written(tmp_path / "b.jsonl", {**row, "question": "a"})
@@ -157,7 +159,10 @@ def letters() -> Word:
 def test_without_the_question_the_same_rows_are_held_out(tmp_path: Path) -> None:
     rows = [{"question": f"number {n}?", "choices": [f"{n}", f"{n + 1}"], "answer": "A"} for n in range(40)]
     file = written(tmp_path / "a.jsonl", *rows)
-    both = [MultipleChoice(train=file, tokenizer=Word, validation_fraction=0.2, given=given).open() for given in ("question", "nothing")]
+    both = [
+        MultipleChoice(train=file, tokenizer=Word, validation_fraction=0.2, given=given).open()
+        for given in ("question", "nothing")
+    ]
     for split in ("train", "valid"):
         one, two = (corpus.splits[split] for corpus in both)
         assert [one.raw(n)["question"] for n in range(len(one))] == [two.raw(n)["question"] for n in range(len(two))]

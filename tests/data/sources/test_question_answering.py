@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from weft.core.contracts import Corpus
-from weft.data import BPE, Byte, Published, QuestionAnswering, Word, WordPiece, example_of, load_codec, save_codec
-from weft.data.sources import text_source as written_module
-from weft.data.sources.parsing import Cursor
+from weft.data import BPE, Byte, PretrainedTokenizer, QuestionAnswering, Word, WordPiece, encode_example, load_codec, save_codec
+from weft.data.prepared import DatasetWriter
+from weft.data.sources import split_preparation
+from weft.data.sources.cursor import Cursor
 
 CONTEXT = "The Denver Broncos won Super-Bowl 50, in 2016. The café was closed."
 WORDS = partial(Word, lowercase=True)
@@ -52,7 +53,9 @@ def answers(corpus: Corpus, split: str = "train") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("tokenizer", [WORDS, partial(BPE, vocab_size=90), partial(WordPiece, vocab_size=200, accents=False), Byte])
+@pytest.mark.parametrize(
+    "tokenizer", [WORDS, partial(BPE, vocab_size=90), partial(WordPiece, vocab_size=200, strip_accents=True), Byte]
+)
 def test_squads_questions_become_tokens_of_the_context(nested: str, tokenizer: Any) -> None:
     corpus = QuestionAnswering(train=nested, tokenizer=tokenizer, validation_fraction=0).open()
     assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]
@@ -113,7 +116,9 @@ def test_a_long_context_is_cut_and_an_answer_beyond_is_none(nested: str) -> None
     assert corpus.ledger["train"]["answers cut off"] == 2 and corpus.ledger["train"]["truncated rows"] == 5
     assert corpus.splits["train"].raw(1)["answer"] == "2016"  # what is right stays right
     assert all(len(corpus.splits["train"][row]["context"]) <= 5 for row in range(5))
-    edge = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=2).open()  # the answer is token 1 and 2
+    edge = QuestionAnswering(
+        train=nested, tokenizer=WORDS, validation_fraction=0, max_length=2
+    ).open()  # the answer is token 1 and 2
     assert answers(edge)[0] == ""
     with pytest.raises(ValueError, match=r"train.json:\d+: context has 15 tokens, but length is 5"):
         QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5, on_overflow="error").open()
@@ -185,7 +190,9 @@ def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
     text = "a \u200b b"  # BERT's normaliser removes it
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "\u200b")]))))
     with pytest.raises(ValueError, match=r"the answer '\\u200b' at character 2 has no token of its own"):
-        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, vocab_size=100), validation_fraction=0).open()
+        QuestionAnswering(
+            train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, vocab_size=100), validation_fraction=0
+        ).open()
 
 
 def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
@@ -201,11 +208,11 @@ def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
 
 
 def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_module, "_ROWS", 1)
-    monkeypatch.setattr(written_module, "_NOTE", 0)
+    monkeypatch.setattr(split_preparation, "PROGRESS_ROWS", 1)
+    monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 0)
     data = QuestionAnswering(train=[nested, nested], tokenizer=WORDS, validation_fraction=0)
     codec = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0).open().codec
-    add, calls = QuestionAnswering._add, []
+    add, calls = DatasetWriter.add, []
 
     def killed(self: Any, *rest: Any) -> None:
         calls.append(1)
@@ -213,7 +220,7 @@ def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
         add(self, *rest)
 
-    monkeypatch.setattr(QuestionAnswering, "_add", killed)
+    monkeypatch.setattr(DatasetWriter, "add", killed)
     with pytest.raises(KeyboardInterrupt):
         data.open(codec)
     rows = data.open(codec).splits["train"]
@@ -227,7 +234,7 @@ def test_the_kind_is_kept_with_a_run_and_a_row_without_answer_has_none(nested: s
     save_codec(codec, tmp_path / "run")
     again = load_codec(data, tmp_path / "run")
     assert again.info == codec.info and again.info["answer"].kind == "span" and again.info["answer"].vocab == 2
-    example = example_of(again, {"question": "Who won?", "context": "The Broncos."})
+    example = encode_example(again, {"question": "Who won?", "context": "The Broncos."})
     assert example["answer"].tolist() == [] and len(example["context"]) == 3
 
 
@@ -242,12 +249,18 @@ def test_long_contexts_keep_large_places(tmp_path: Path) -> None:
     """Places beyond 65,535 are not cut to two bytes."""
     text = "x" * 70_000 + " end"
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "end")]))))
-    rows = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=Byte, validation_fraction=0, max_length=80_000).open().splits["train"]
+    rows = (
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=Byte, validation_fraction=0, max_length=80_000)
+        .open()
+        .splits["train"]
+    )
     assert rows[0]["answer"].tolist() == [70_001, 70_003]
 
 
 def test_published_tokenizers_find_answers(nested: str, tmp_path: Path) -> None:
     words = "[PAD] [UNK] [CLS] [SEP] [MASK] the denver bronco ##s won super - bowl 50 , in 2016 . cafe was closed paris"
     (tmp_path / "vocab.txt").write_text(words.replace(" ", "\n") + "\n")
-    corpus = QuestionAnswering(train=nested, tokenizer=partial(Published, from_=str(tmp_path / "vocab.txt")), validation_fraction=0).open()
+    corpus = QuestionAnswering(
+        train=nested, tokenizer=partial(PretrainedTokenizer, from_=str(tmp_path / "vocab.txt")), validation_fraction=0
+    ).open()
     assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]

@@ -201,7 +201,7 @@ def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path)
     assert (ledger["empty rows"], ledger["truncated rows"], ledger["tokens lost"]) == (2, 1, 3)
     with pytest.raises(ValueError, match=r"s:3: source has 6 tokens, but length is 4"):
         data(on_overflow="error").open()
-    assert len(data(on_overflow="error", length=6).open().splits["train"]) == 2
+    assert len(data(on_overflow="error", max_length=6).open().splits["train"]) == 2
     nothing = write(tmp_path / "n", "\n\n\nx\n")
     with pytest.raises(ValueError, match=r"n, .*t: no row has any text"):
         ParallelText(train=(nothing, target)).open()
@@ -240,7 +240,9 @@ def test_the_same_table_in_three_formats(tmp_path: Path) -> None:
 
 def test_several_labels_a_row(tmp_path: Path) -> None:
     lines = ["text\tlabels", "x\tred| blue", "y\t", "z\tgreen", "w\tred|red"]
-    data = LabeledText(train=write(tmp_path / "f.tsv", "\n".join(lines)), label_type="multiple", tokenizer=Character, validation_fraction=0)
+    data = LabeledText(
+        train=write(tmp_path / "f.tsv", "\n".join(lines)), label_type="multiple", tokenizer=Character, validation_fraction=0
+    )
     assert data.declare()["label"].kind == "labels"
     corpus = data.open()
     assert corpus.codec.info["label"].labels == ("blue", "green", "red")
@@ -377,7 +379,11 @@ def test_sentences_that_are_wrong(tmp_path: Path, conll: str) -> None:
     assert texts(corpus) == ["a b", "e"] and corpus.ledger["train"]["malformed rows"] == 1
     with pytest.raises(ValueError, match=r"c\.conll:3: line 3: 4 columns, but word is column 0 and tag 4"):
         TaggedText(train=conll, tag_column=4).open()
-    assert texts(TaggedText(train=conll, tag_column=1, word_column=1, scheme=None, validation_fraction=0).open()) == ["NNP VBZ JJ", "NNP NNP NNP", "CD"]
+    assert texts(TaggedText(train=conll, tag_column=1, word_column=1, scheme=None, validation_fraction=0).open()) == [
+        "NNP VBZ JJ",
+        "NNP NNP NNP",
+        "CD",
+    ]
 
 
 def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path) -> None:
@@ -392,7 +398,9 @@ def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path
         assert [corpus.codec.info["tags"].labels[i] for i in example["tags"].ids] == row["tags"].split() and len(
             example["text"]
         ) <= 10
-    short = TaggedText(train=file, tokenizer=partial(BPE, vocab_size=20), max_length=10, validation_fraction=0, on_overflow="truncate").open()
+    short = TaggedText(
+        train=file, tokenizer=partial(BPE, vocab_size=20), max_length=10, validation_fraction=0, on_overflow="truncate"
+    ).open()
     first = raws(short)[0]
     assert len(first["text"].split()) == len(first["tags"].split()) == len(short.splits["train"][0]["tags"].at) < len(words)
     assert short.ledger["train"]["tokens lost"] > 0
@@ -415,7 +423,13 @@ def test_sentence_pairs(tmp_path: Path) -> None:
     assert list(corpus.codec.info.fields) == ["first", "second", "label"] and corpus.splits["train"][0]["label"] == 1
     bare = write(tmp_path / "g.tsv", "0.5\tu\tv\n1\tc\td\n")
     given = SentencePairs(
-        train=bare, column_names=("score", "one", "two"), first="one", second="two", label_type="number", tokenizer=Character, validation_fraction=0
+        train=bare,
+        column_names=("score", "one", "two"),
+        first="one",
+        second="two",
+        label_type="number",
+        tokenizer=Character,
+        validation_fraction=0,
     )
     corpus = given.open()
     assert [corpus.splits["train"][row]["label"] for row in range(2)] == [0.5, 1.0]

@@ -12,8 +12,8 @@ from tokenizers import normalizers, pre_tokenizers
 
 from weft.core.fields import Special
 from weft.data import Unigram, Word, WordPiece
-from weft.data.tokenizers.unigram import learn
-from weft.data.tokenizers.unigram_lattice import Segmentations
+from weft.data.tokenizers.unigram import train_unigram
+from weft.data.tokenizers.unigram_lattice import SegmentationLattice
 
 TEXTS = [
     "The lower dogs (slower than most) don't lower; they're 12.50 €!",
@@ -30,7 +30,7 @@ def trained(kind, texts=TEXTS, **options):
     return tokenizer
 
 
-PIECES, PLAIN = trained(WordPiece, vocab_size=140), trained(WordPiece, vocab_size=140, lowercase=True, accents=False)
+PIECES, PLAIN = trained(WordPiece, vocab_size=140), trained(WordPiece, vocab_size=140, lowercase=True, strip_accents=True)
 UNIGRAMS = trained(Unigram, vocab_size=110)
 
 # ---------------------------------------------------------------------------------------------------------- wordpiece
@@ -78,17 +78,17 @@ def test_normalisation_is_a_choice(tmp_path: Path) -> None:
     assert PLAIN.decode(PLAIN.encode("LÖWER É")) == "lower e"
     assert PIECES.decode(PIECES.encode("é")) == "é"
     for options in (
-        {"clean": False},
-        {"ideographs": False},
-        {"accents": False},
+        {"clean_text": False},
+        {"handle_chinese_chars": False},
+        {"strip_accents": True},
         {"lowercase": True},
-        {"lowercase": True, "accents": False, "clean": False, "ideographs": False},
+        {"lowercase": True, "strip_accents": True, "clean_text": False, "handle_chinese_chars": False},
     ):
         tokenizer = trained(WordPiece, vocab_size=140, **options)
         tokenizer.save(tmp_path / "t.json")
         other = WordPiece()
         other.load(tmp_path / "t.json")
-        names = ("lowercase", "accents", "clean", "ideographs")
+        names = ("lowercase", "strip_accents", "clean_text", "handle_chinese_chars")
         assert all(getattr(other, n) == getattr(tokenizer, n) == options.get(n, n != "lowercase") for n in names)
         assert other.encode("Ä\0é 漢字") == tokenizer.encode("Ä\0é 漢字")
     chinese, joined = (
@@ -172,7 +172,7 @@ def test_sums_over_cuts_are_those_written_out(words: dict[str, int], longer: lis
         for way, share in zip(ways, shares, strict=True):
             for piece in way:
                 expected[piece] += share * count
-    ways = Segmentations(list(words), pieces, 4)
+    ways = SegmentationLattice(list(words), pieces, 4)
     np.testing.assert_allclose(ways.expected(scores, np.array(list(words.values()), float)), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(ways.best(scores), best, rtol=1e-9)
     ways.keep(np.array([0, 1, 2, *[-1] * len(longer)]))
@@ -182,12 +182,14 @@ def test_sums_over_cuts_are_those_written_out(words: dict[str, int], longer: lis
 
 def test_what_is_learned_explains_the_words() -> None:
     words = Counter({"▁lower": 20, "▁slower": 20, "▁low": 20, "▁slow": 20, "▁er": 1})
-    pieces = dict(learn(words, sorted(set("▁lowers")), 11))
+    pieces = dict(train_unigram(words, sorted(set("▁lowers")), 11))
     assert len(pieces) == 11 and {"▁low", "▁slow", "▁lower", "▁slower"} < set(pieces)
-    assert len(learn(words, sorted(set("▁lowers")), 500)) < 60
-    assert [p for p, _ in learn(words, ["▁", "l"], 2)] == ["▁", "l"]
+    assert len(train_unigram(words, sorted(set("▁lowers")), 500)) < 60
+    assert [p for p, _ in train_unigram(words, ["▁", "l"], 2)] == ["▁", "l"]
     long = "abcdefgh" * 40
-    assert trained(Unigram, [long, long], vocab_size=40).decode(trained(Unigram, [long, long], vocab_size=40).encode(long)) == long
+    assert (
+        trained(Unigram, [long, long], vocab_size=40).decode(trained(Unigram, [long, long], vocab_size=40).encode(long)) == long
+    )
 
 
 # ------------------------------------------------------------------------------------------------- words with characters

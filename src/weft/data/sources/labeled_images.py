@@ -99,9 +99,7 @@ class LabeledImages(Data):
         for name in wanted:
             rows = self._rows(name)
             if not rows:
-                raise ValueError(
-                    f"{self.paths[name] or self.paths['train']}: no row left for {name}; set valid, or another validation_fraction"
-                )
+                raise ValueError(f"{self.paths[name] or self.paths['train']}: no row left for {name}; change validation_fraction")
             splits[name] = ImageDataset(rows, codec.info["image"], codec.info["label"])
             ledger[name] = {"rows": len(rows), **Counter(f"class {row['label']}" for row in rows)}
         return Corpus(codec, splits, ledger)
