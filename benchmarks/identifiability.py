@@ -85,8 +85,8 @@ class Dishes(Data):
     """
 
     def declare(self) -> Info:
-        texts = {name: Field(name, len(SYMBOLS), length=8) for name in ("source", "target")}
-        label = Field("label", 2, kind="label", length=1, space="label", labels=LABELS)
+        texts = {name: Field(name, len(SYMBOLS), max_length=8) for name in ("source", "target")}
+        label = Field("label", 2, kind="label", max_length=1, space="label", labels=LABELS)
         return Info({**texts, "label": label}, target="target", data="dishes")
 
     def open(

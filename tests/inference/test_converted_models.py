@@ -40,7 +40,7 @@ def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: st
 
 def ids_of(run: weft.Run, texts: list[str]) -> list[list[int]]:
     codec: Any = run.codec
-    field = codec.info.given()[0]
+    field = codec.info.input_texts()[0]
     return [[*field.frame.first, *codec.encode(field.name, text).tolist(), *field.frame.last] for text in texts]
 
 

@@ -81,7 +81,7 @@ def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_pa
 
 
 def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Path, folder: Path) -> None:
-    assert PretrainedTokenizer(from_=str(folder)).start == 2
+    assert PretrainedTokenizer(from_=str(folder)).decoder_start == 2
     (tmp_path / "lines.txt").write_text("very good film\nnot bad play\n" * 10)
     text = RECIPE.format(folder, 1).replace("parallel-text, train: rows.tsv, valid: rows.tsv", "plain-text, train: lines.txt")
     text = text.replace("objective: next-token", "objective: {type: denoising, noise: chain}").split("evaluate")[0]

@@ -120,7 +120,8 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
     with pytest.raises(ValueError, match="take the objective choice"):
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
-        ValueError, match="the objective 'choice' needs a structure that Chooses, but the structure 'classifier' has"
+        ValueError,
+        match="the objective 'multiple-choice' needs a structure that ScoresChoices, but the structure 'classifier' has",
     ):
         read_run_text(RECIPE.replace("type: multiple-choice", "type: classifier"), "r.yaml", files).train(
             files / "run", quiet=True

@@ -110,7 +110,7 @@ def search_for(
 def said_lost(space: LatentSpace) -> None:
     """Say how many texts were read in part only, and how many have words that were read as unknown."""
     if space.cut:
-        most = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.length} tokens"
+        most = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.max_length} tokens"
         say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {most}, the rest was left out")
     if space.unknown:
         texts = f"{space.unknown:,} of {space.read:,} text{'s' * (space.read > 1)} {'has' if space.unknown == 1 else 'have'}"

@@ -38,10 +38,10 @@ def columns_of(field: Field) -> dict[str, str]:
     """Return the columns of a field and their type: ``ragged``, ``int`` or ``float``."""
     if field.kind == "text":
         words = {f"{field.name}/words": "ragged"} if field.words else {}
-        return {field.name: "ragged"} | words | ({f"{field.name}/letters": "ragged"} if field.letters else {})
+        return {field.name: "ragged"} | words | ({f"{field.name}/letters": "ragged"} if field.characters else {})
     if field.kind == "texts":
         sizes = {f"{field.name}/sizes": "ragged"}
-        return {field.name: "ragged"} | sizes | ({f"{field.name}/letters": "ragged"} if field.letters else {})
+        return {field.name: "ragged"} | sizes | ({f"{field.name}/letters": "ragged"} if field.characters else {})
     return {field.name: {"label": "int", "number": "float"}.get(field.kind, "ragged")}
 
 
@@ -79,7 +79,7 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], caches: Mapping[str,
             columns |= _encode_words(field, tokenizer, list(map(split_words, texts)))
         else:
             columns[field.name] = caches[field.space](texts) if caches else RaggedArray.of(tokenizer.encode_batch(texts))
-        if field.letters:
+        if field.characters:
             characters = [_character_ids(field, tokenizer, split_words(text) if field.words else [text]) for text in texts]
             columns[f"{field.name}/letters"] = RaggedArray.of(characters)
     return columns
@@ -97,7 +97,7 @@ def _encode_lists(field: Field, tokenizer: Tokenizer, cells: list[str], caches: 
         field.name: RaggedArray(ids.flat, total),
         f"{field.name}/sizes": RaggedArray(ids.sizes.astype(np.uint32), counts),
     }
-    if field.letters:
+    if field.characters:
         encoded[f"{field.name}/letters"] = RaggedArray.of([_character_ids(field, tokenizer, parts) for parts in texts])
     return encoded
 
@@ -219,7 +219,7 @@ def truncate(info: Info, values: Values) -> tuple[Values, int]:
             truncated, removed = _truncate_each(values, field)
             values, lost = values | truncated, lost + removed
             continue
-        size, limit = len(values[field.name]), field.length
+        size, limit = len(values[field.name]), field.max_length
         if field.max_words and len(starts := values[f"{field.name}/words"]) > field.max_words:
             limit = min(limit, int(starts[field.max_words]))
         if size > limit:
@@ -236,13 +236,13 @@ def longest(values: Values, field: Field) -> int:
 def _truncate_each(values: Values, field: Field) -> tuple[Values, int]:
     """Truncate each of several texts."""
     sizes = np.asarray(values[f"{field.name}/sizes"], np.int64)
-    kept = np.minimum(sizes, field.length)
+    kept = np.minimum(sizes, field.max_length)
     if (kept == sizes).all():
         return {}, 0
     start = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_kept = np.arange(len(start)) - start < field.length
+    is_kept = np.arange(len(start)) - start < field.max_length
     truncated: Values = {field.name: values[field.name][is_kept], f"{field.name}/sizes": kept.astype(np.uint32)}
-    if field.letters:
+    if field.characters:
         characters = np.asarray(values[f"{field.name}/letters"])
         token = np.cumsum(characters == 0) - (characters == 0)
         truncated[f"{field.name}/letters"] = characters[is_kept[token]]
@@ -254,7 +254,7 @@ def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
 
     Pretokenized texts are split between words; only the end of a word that is itself too long is removed.
     """
-    size, length = len(values[field.name]), field.length
+    size, length = len(values[field.name]), field.max_length
     starts = np.asarray(values[f"{field.name}/words"], np.int64) if field.words else np.arange(size)
     starts = np.append(starts, size)
     pieces: list[Values] = []
@@ -283,7 +283,7 @@ def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Valu
         piece[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
         for other in tags_of(info, field):
             piece[other] = values[other][first:last]
-    if field.letters:
+    if field.characters:
         characters = values[f"{field.name}/letters"]
         ends = np.concatenate([[0], np.flatnonzero(characters == 0) + 1])
         piece[f"{field.name}/letters"] = characters[ends[start] : ends[min(stop, len(ends) - 1)]]
@@ -318,7 +318,7 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[field.name]
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: objectives may modify their example
-            marks = {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
+            marks = {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))} if field.characters else {}
             if info.marks_words(field):
                 marks["word"] = word_indices(values[f"{field.name}/words"], len(ids))
             example[field.name] = MarkedIds(ids, marks) if marks else ids
@@ -340,7 +340,9 @@ def _sequences(field: Field, values: Mapping[str, Any]) -> Sequences:
     """The texts of a row as separate sequences."""
     ids = np.array(values[field.name], np.int64)
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
-    joined = MarkedIds(ids, {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
+    joined = (
+        MarkedIds(ids, {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))}) if field.characters else ids
+    )
     return Sequences(tuple(joined[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 
 

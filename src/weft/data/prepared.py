@@ -35,7 +35,7 @@ def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
     for field in info.fields.values():
         for name, kind in columns_of(field).items():
             is_offset = name.endswith(("/words", "/sizes")) or field.kind == "span"
-            values = _MAX_OFFSETS if is_offset else max(field.vocab, field.letters)
+            values = _MAX_OFFSETS if is_offset else max(field.vocab, field.characters)
             integer = np.dtype("<u2") if values <= 1 << 16 else np.dtype("<u4")
             found[name] = (name.replace("/", "."), kind, _FLOAT if kind == "float" else integer)
     return found

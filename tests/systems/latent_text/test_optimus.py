@@ -200,7 +200,7 @@ def test_what_is_standardised_by_is_of_texts_from_the_first_to_the_last():
             return {"source": np.array([7 + row // 2]), "target": np.array([7]), "label": row // 5}
 
     model, objective = gan(), LatentCritic(INFO, 8, rows=5, noise="none")
-    objective.begin(model, Rows())
+    objective.setup(model, Rows())
     read = collate([objective.prepare(Rows()[row], np.random.default_rng(0), None) for row in range(0, 10, 2)])
     with torch.no_grad():
         torch.testing.assert_close(model.standard.mean, model.eval().posterior(read["source"]).mean_BP.mean(0))
@@ -248,7 +248,7 @@ def test_refused():
         with pytest.raises(ValueError, match="needs a field 'label'"):
             build(nameless)
     with pytest.raises(ValueError, match=r"answers none: .* put an objective elbo first"):
-        LatentGenerator(INFO, 8).ask({"source": np.array([7])})
+        LatentGenerator(INFO, 8).prepare_request({"source": np.array([7])})
 
 
 # ------------------------------------------------------------------------------------------------------- as a stage

@@ -37,7 +37,7 @@ class PlainText(TextSource):
 
     Example:
         >>> data = PlainText(train="plays.txt", max_length=128)
-        >>> data.declare()["text"].length
+        >>> data.declare()["text"].max_length
         128
     """
 

@@ -101,7 +101,7 @@ class _BatchEncoder:
                 self._check_decoding(row)
         raws: list[Any] = [row.cells for row in rows]
         self._count_spans(columns)
-        if any(_token_counts(columns, field).max(initial=0) > field.length for field in info.tokenized()):
+        if any(_token_counts(columns, field).max(initial=0) > field.max_length for field in info.tokenized()):
             fitted = [
                 piece
                 for row, values in zip(rows, rows_of(columns), strict=True)
@@ -164,12 +164,12 @@ def fit_row(
         on_overflow: ``error``, ``truncate`` or ``split``.
     """
     info = codec.info
-    field = next((f for f in info.tokenized() if longest(values, f) > f.length), None)
+    field = next((f for f in info.tokenized() if longest(values, f) > f.max_length), None)
     if field is None:
         return [(values, dict(row.cells))]
     if on_overflow == "error":
         raise ValueError(
-            f"{row.where}: {field.name} has {longest(values, field)} tokens, more than max_length {field.length}; raise "
+            f"{row.where}: {field.name} has {longest(values, field)} tokens, more than max_length {field.max_length}; raise "
             "max_length, shorten the row, or set on_overflow: truncate"
         )
     if on_overflow == "split":

@@ -122,7 +122,7 @@ class TextSource(Data):
 
     def declare(self) -> Info:
         tokenizers = self.tokenizers()
-        sizes = {space: tokenizer.bound() for space, tokenizer in tokenizers.items()}
+        sizes = {space: tokenizer.max_vocab() for space, tokenizer in tokenizers.items()}
         labels = {name: list(target.labels or ()) for name, target in self.target_fields().items()}
         return self._info(tokenizers, sizes, labels)
 
@@ -166,22 +166,22 @@ class TextSource(Data):
                 name,
                 sizes[space],
                 kind="texts" if name in self.list_fields else "text",
-                length=self.max_length,
+                max_length=self.max_length,
                 space=space,
                 special=tokenizer.special,
                 words=name in self.pretokenized,
                 max_words=self.max_words if name in self.pretokenized else 0,
-                letters=tokenizer.letters,
+                characters=tokenizer.character_vocab,
                 frame=tokenizer.frame,
-                pieces=pack_pieces(tokenizer.continues()),
+                continuations=pack_pieces(tokenizer.continues()),
                 sentence_ends=tuple(tokenizer.sentence_ends()),
                 sentinel_count=tokenizer.sentinel_count,
-                start=tokenizer.start,
+                decoder_start=tokenizer.decoder_start,
             )
         for name, target in self.target_fields().items():
             classes = tuple(labels[name])
             size = 1 if target.kind == "number" else max(2, len(classes))
-            fields[name] = Field(name, size, kind=target.kind, length=1, space=target.over or name, labels=classes)
+            fields[name] = Field(name, size, kind=target.kind, max_length=1, space=target.over or name, labels=classes)
         return Info(fields, target=self.generated_field, data=name_of(type(self)), hints=self.hints)
 
     # -------------------------------------------------------------------------------------------------------- cached steps

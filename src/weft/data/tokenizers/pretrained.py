@@ -202,11 +202,11 @@ class PretrainedTokenizer(VocabularyTokenizer):
         self._special, self._frame, self._start = Special(), Frame(), -1
         self._skipped: frozenset[int] = frozenset()
 
-    def described(self) -> Any:
+    def spec(self) -> Any:
         """Identity by options: whether texts are lower-cased may be known only after loading."""
         return ["pretrained", {"from_": str(self.from_), "lowercase": self._lowercase}]
 
-    def bound(self) -> int:
+    def max_vocab(self) -> int:
         return self.vocab
 
     def train(self, texts: Iterable[str]) -> None:
@@ -221,7 +221,7 @@ class PretrainedTokenizer(VocabularyTokenizer):
         return self._frame if self.inner else Frame()
 
     @property
-    def start(self) -> int:
+    def decoder_start(self) -> int:
         """``decoder_start_token_id`` of the generation_config.json or config.json beside it; -1 if not set."""
         return self._start if self._start < self.vocab else -1
 

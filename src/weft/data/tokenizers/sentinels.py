@@ -33,8 +33,8 @@ class WithSentinels(Tokenizer):
         super().__init__()
         self.tokenizer, self.inner, self.count = tokenizer, tokenizer(), count
 
-    def bound(self) -> int:
-        return self.inner.bound() + self.count
+    def max_vocab(self) -> int:
+        return self.inner.max_vocab() + self.count
 
     def train(self, texts: Iterable[str]) -> None:
         self.inner.train(texts)
@@ -56,12 +56,12 @@ class WithSentinels(Tokenizer):
         return self.inner.frame
 
     @property
-    def start(self) -> int:
-        return self.inner.start
+    def decoder_start(self) -> int:
+        return self.inner.decoder_start
 
     @property
-    def letters(self) -> int:
-        return self.inner.letters
+    def character_vocab(self) -> int:
+        return self.inner.character_vocab
 
     def continues(self) -> list[bool]:
         return self.inner.continues()

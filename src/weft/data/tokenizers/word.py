@@ -106,7 +106,7 @@ class Word(VocabularyTokenizer):
             self._characters = characters
 
     @property
-    def letters(self) -> int:
+    def character_vocab(self) -> int:
         """Number of ids of characters, including the special ones; 0 without character ids."""
         if not self.max_characters:
             return 0
