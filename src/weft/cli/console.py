@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
     from weft.systems.latent_text.space import LatentSpace
-    from weft.training.run import Run
 
 Imports = Annotated[
     list[str] | None, typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts.")
@@ -49,7 +49,7 @@ def import_plugins(modules: list[str] | None) -> list[str]:
     return found
 
 
-def needs(run: Run, protocol: str, otherwise: str) -> None:
+def needs(run: TrainedRun, protocol: str, otherwise: str) -> None:
     if protocol not in [p.__name__ for p in run.model.provides()]:
         raise ValueError(otherwise)
 
