@@ -546,7 +546,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
             run = read_run(place.recipe, own, files=False)
     except RecipeError as error:
         if plugins := place.plugins():
-            raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(plugins)}") from None
+            raise ValueError(f"{error}\nthis run was trained with plug-ins: add --import {' --import '.join(plugins)}") from None
         raise
     if not place.model.is_file():
         raise ValueError(f"{place.path} has no final weights yet: finish it with weft train {place.path} --resume")
