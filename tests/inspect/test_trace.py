@@ -47,9 +47,9 @@ def run_of(name: str, search: str = "{type: greedy, length: 6}") -> Run:
     structure = MODELS[name]
     tokens = Character()
     tokens.train([LETTERS])
-    text = Field("text", tokens.vocab, space="characters", length=2000)
+    text = Field("text", tokens.vocab, space="characters", max_length=2000)
     label = Field("label", 3, kind="label", labels=("good", "<b>bad</b>", "odd"))
-    pair = {n: Field(n, tokens.vocab, space="characters", length=2000) for n in ("source", "target")}
+    pair = {n: Field(n, tokens.vocab, space="characters", max_length=2000) for n in ("source", "target")}
     info = Info(pair, "target") if "seq2seq" in structure else Info({"text": text, "label": label}, "text")
     parts = {"data": "dates", "structure": structure, "objective": "next-token", "learning": "{type: gradient, steps: 1}"}
     recipe = "".join(f"{key}: {value}\n" for key, value in {**parts, "evaluate": f"{{search: {search}}}"}.items())

@@ -67,11 +67,11 @@ INFO = Info({"text": Field("text", 30, sentinel_count=3)})
 
 def filler() -> Any:
     torch.manual_seed(0)
-    return bert(dim=16, layers=1, heads=2, hidden=16, length=32, task="fill")(INFO).eval()
+    return bert(dim=16, layers=1, heads=2, hidden=16, length=32, task="masked-lm")(INFO).eval()
 
 
 def asked(objective: Objective, *texts: Any) -> Batch:
-    instances = [objective.ask({"text": np.array(text)}) for text in texts]
+    instances = [objective.prepare_request({"text": np.array(text)}) for text in texts]
     return collate([instance for instance in instances if instance is not None])
 
 
@@ -84,7 +84,7 @@ def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
         assert isinstance(one, MaskPrediction) and one.of == "text"
         with torch.no_grad():
             logits_TV = model.head(model.encode(asked(objective, text)["text"]).data[0])
-        logits_TV[:, INFO["text"].reserved()] = -torch.inf
+        logits_TV[:, INFO["text"].reserved_ids()] = -torch.inf
         assert list(one.ids) == logits_TV.argmax(-1)[np.flatnonzero(text == 4)].tolist()
 
 
@@ -100,7 +100,7 @@ def test_the_first_part_of_several_is_asked() -> None:
 def test_what_cannot_be_filled_is_refused() -> None:
     objective, example = MaskedLM(INFO, 16), {"text": np.arange(8, 20)}
     with pytest.raises(ValueError, match=r"there is no mask in it: write <mask> or \[MASK\]"):
-        objective.ask(example)
+        objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
     with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
@@ -113,7 +113,7 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Path("t.txt").write_text("\n".join(TEXTS))
     recipe = """
 data: {type: plain-text, train: t.txt, tokenizer: word, hold_out: 0}
-structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: fill}
+structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
 """

@@ -26,7 +26,7 @@ PAIRS = [("good film", "fine film"), ("bad play", "poor play"), ("very good film
 MOST = 12
 RECIPE = """
 data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: published, from: {0}}}, length: 10}}
-structure: {{type: pretrained, from: {0}, task: write}}
+structure: {{type: pretrained, from: {0}, task: generation}}
 objective: next-token
 learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [exact-match]}}
@@ -81,7 +81,7 @@ def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_pa
 
 
 def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Path, folder: Path) -> None:
-    assert Published(from_=str(folder)).start == 2
+    assert Published(from_=str(folder)).decoder_start == 2
     (tmp_path / "lines.txt").write_text("very good film\nnot bad play\n" * 10)
     text = RECIPE.format(folder, 1).replace("parallel-text, train: rows.tsv, valid: rows.tsv", "plain-text, train: lines.txt")
     text = text.replace("objective: next-token", "objective: {type: denoising, noise: chain}").split("evaluate")[0]

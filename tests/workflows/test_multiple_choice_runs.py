@@ -120,7 +120,8 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
     with pytest.raises(ValueError, match="take the objective choice"):
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
-        ValueError, match="the objective 'choice' needs a structure that Chooses, but the structure 'classifier' has"
+        ValueError,
+        match="the objective 'multiple-choice' needs a structure that ScoresChoices, but the structure 'classifier' has",
     ):
         read_run_text(RECIPE.replace("type: multiple-choice", "type: classifier"), "r.yaml", files).train(
             files / "run", quiet=True
@@ -146,12 +147,15 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
         RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
-        .replace("structure: {type: multiple-choice, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}")
+        .replace(
+            "structure: {type: multiple-choice, dim: 32}",
+            f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
+        )
         .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )
     run = read_run_text(text, "r.yaml", files)
     judged = run.train(files / "run")
-    assert "new: chooser.out.weight, chooser.out.bias; not used: " in capsys.readouterr().err
+    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

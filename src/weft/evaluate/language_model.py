@@ -12,7 +12,7 @@ import torch
 
 from weft.core.batch import Clock, Instance, collate
 from weft.core.contracts import ModelsLanguage
-from weft.core.example import Targets, between, ids_of
+from weft.core.example import Targets, ids_of, surround
 from weft.data import example_of
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
@@ -103,13 +103,13 @@ def _instance(run: Run, text: str, row: int) -> Instance:
     if -1 in (*begin, field.special.eos):
         raise ValueError("this model's tokenizer has no id that begins a text or none that ends it, so no text has a probability")
     places, whole = positions(run.model), len(run.codec.encode(field.name, text))
-    most = field.length if places is None else min(field.length, places - len(begin))
+    most = field.max_length if places is None else min(field.max_length, places - len(begin))
     if whole > most:  # cut, the rest would look likelier than it is
         raise ValueError(f"text {row} has {whole} tokens, but the model reads {most} at most: leave it out, or cut it")
     text_T = example_of(run.codec, {field.name: text})[field.name]
     at = np.arange(whole + 1) + len(begin) - 1
     return Instance(
-        {"input": between(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
+        {"input": surround(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
 
 

@@ -110,7 +110,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
-            length = length_told(published.path, positions(run.model) or run.codec.info.given()[0].length)
+            length = length_told(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)
             _write_pooling("mean", run.model.dim, length, new)  # published encoders are averaged
     return out
 
@@ -208,7 +208,7 @@ def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
     special = field.special
     found: dict[str, Any] = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
     if name_of(structure) == "seq2seq":
-        found["decoder_start_token_id"], *forced = field.opening()
+        found["decoder_start_token_id"], *forced = field.decoder_prefix()
         found |= {"forced_bos_token_id": forced[0]} if len(forced) == 1 else {}
     if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
         found["decoder_start_token_id"] = special.eos

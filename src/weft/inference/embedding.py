@@ -54,7 +54,7 @@ class Vectors:
 
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """N x D vectors, in the order of the texts. The longest are computed first, in batches with little padding."""
-        field = self.codec.info.given()[0]
+        field = self.codec.info.input_texts()[0]
         room = max(0, self.length - len(field.frame.first) - len(field.frame.last))
         encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lower else text for text in texts])
         self.cut += sum(len(ids) > room for ids in encoded)
@@ -97,16 +97,16 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
         run = load(name, device)
         if not hasattr(run.model, "encode"):
             raise ValueError(f"{name} encodes nothing that a vector could be made of")
-        field = run.codec.info.given()[0] if run.codec else None
+        field = run.codec.info.input_texts()[0] if run.codec else None
         assert run.codec is not None and field is not None
         own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
         pooler = own or Mean(run.model.dim)
-        length = min(field.length + 8, positions(run.model) or field.length + 8)
+        length = min(field.max_length + 8, positions(run.model) or field.max_length + 8)
         return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
     run = open_published(name, task="encode", device=device)
     assert run.codec is not None
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    length = positions(run.model) or run.codec.info["text"].length
+    length = positions(run.model) or run.codec.info["text"].max_length
     return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 

@@ -12,7 +12,7 @@ import torch
 
 from weft.core.batch import Batch, collate
 from weft.core.batch import Instance as Prepared
-from weft.core.example import CHOICE_LABELS, Targets, between
+from weft.core.example import CHOICE_LABELS, Targets, surround
 from weft.core.seeding import key
 from weft.data.requests import read_apart
 from weft.training.run import Run
@@ -181,12 +181,12 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
 
 
 def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, begin: tuple[int, ...] | None) -> Prepared:
-    mark = ((target.special.bos,) if given is None else target.opening()) if begin is None else begin
+    mark = ((target.special.bos,) if given is None else target.decoder_prefix()) if begin is None else begin
     if given is not None:
         source = given.frame.around([codec.encode(given.name, prompt)])
         ids = codec.encode(target.name, answer.strip())
         picks = Targets("input", np.arange(len(ids)) + len(_known(mark)) - 1, ids)
-        return Prepared({given.name: source, "input": between(mark, ids[:-1], []), "picks": picks})
+        return Prepared({given.name: source, "input": surround(mark, ids[:-1], []), "picks": picks})
     before = codec.encode(target.name, prompt)
     whole = codec.encode(target.name, prompt + answer)
     # where prompt and answer are cut differently together, what is common at the beginning is the prompt
@@ -194,7 +194,7 @@ def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, beg
     if not mark and not same:  # nothing stands before the answer, so the begin mark does
         mark = (target.special.bos,)
     picks = Targets("input", np.arange(same, len(whole)) + len(_known(mark)) - 1, whole[same:])
-    return Prepared({"input": between(mark, whole[:-1], []), "picks": picks})
+    return Prepared({"input": surround(mark, whole[:-1], []), "picks": picks})
 
 
 def _known(mark: tuple[int, ...]) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
     if objective is SpanAnswer:  # contexts of any length, in windows
         objective = partial(SpanAnswer, window=positions(model))
-        fields = {**codec.info.fields, "context": replace(codec.info["context"], length=ANY_LENGTH)}
+        fields = {**codec.info.fields, "context": replace(codec.info["context"], max_length=ANY_LENGTH)}
         codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
@@ -127,7 +127,7 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     told = {
         "frame": tokenizer.frame,
         "sentinel_count": tokenizer.sentinel_count,
-        "start": tokenizer.start,
+        "decoder_start": tokenizer.decoder_start,
         "words": "tags" in info,
     }
     fields = {
@@ -137,7 +137,7 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     if most is not None and ModelsLanguage not in does:
         # what stands around a text has positions too
         room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
-        fields = {name: replace(f, length=min(f.length, room)) if f.kind == "text" else f for name, f in fields.items()}
+        fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
     if Decodes in does:
-        fields[info.target] = replace(fields[info.target], special=writes, ends=ends_of(config, target))
+        fields[info.target] = replace(fields[info.target], special=writes, extra_eos=ends_of(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

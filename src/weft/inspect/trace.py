@@ -171,7 +171,7 @@ def _written(
     alone = given.name == target.name
     prompt = ids_of(example_of(codec, {given.name: text})[given.name]).tolist() if alone else []
     # Where nothing stands before a text, as GPT-2's tokenizer has it, an empty one still begins with the begin mark.
-    first = () if begin == () and prompt else begin or ((target.special.bos,) if alone else target.opening())
+    first = () if begin == () and prompt else begin or ((target.special.bos,) if alone else target.decoder_prefix())
     start, ids, finished, notes = [*first, *prompt], known.ids, known.finished, []
     if (room := MOST_TOKENS - len(start)) < len(ids):
         notes.append(f"Only the first {room} of {len(ids)} written tokens are shown.")
@@ -180,7 +180,7 @@ def _written(
     said = [*start[1:], *ids, *([target.special.eos if known.end is None else known.end] if finished else [])]
     read = [*start, *ids][: len(said)]
     written, seen = _tokens(codec, target, said), _tokens(codec, target, read)
-    if first and read and read[0] in (target.special.bos, target.start):
+    if first and read and read[0] in (target.special.bos, target.decoder_start):
         seen[0] = BEGIN  # GPT-2's is its end mark too
     if finished and written:
         written[-1] = END  # whichever it was of several
@@ -249,7 +249,7 @@ def _read_fields(model: Any, codec: Codec) -> list[Field]:
     """The fields that a text for this model belongs to."""
     if Decodes in model.provides():
         return [read_apart(model, codec.info) or model.target]
-    return codec.info.given()
+    return codec.info.input_texts()
 
 
 def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:

@@ -128,8 +128,8 @@ class SpanAnswer(Objective):
             found.append(MarkedIds(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
         return found
 
-    def ask(self, example: Example) -> Instance | None:
-        if (asked := super().ask(example)) is None:
+    def prepare_request(self, example: Example) -> Instance | None:
+        if (asked := super().prepare_request(example)) is None:
             around = len(self.given(example)) - len(example[self.answer.space])
             raise ValueError(
                 f"the question and what stands around it have {around} tokens, so that nothing of the context has room in a "
@@ -237,7 +237,7 @@ class Scores:
         hidden = model.encode(text)
         inside_BT = place_BT > 0
         open_BT = inside_BT | (torch.arange(hidden.width, device=place_BT.device) == 0)
-        score_BT2 = model.pointer(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
+        score_BT2 = model.span_head(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
         score_BT2 = score_BT2.masked_fill(~open_BT[..., None], -torch.inf)
         return cls(score_BT2[..., 0], score_BT2[..., 1], inside_BT)
 

@@ -16,7 +16,7 @@ import torch
 
 from weft.core.batch import Batch, Clock, Instance, collate
 from weft.core.contracts import Codec, Data, Dataset, Decodes, Latent, Learning, Objective, Search, Structure
-from weft.core.example import Example, Sequences, between
+from weft.core.example import Example, Sequences, surround
 from weft.core.fields import Field, Info
 from weft.core.io import read_json
 from weft.core.options import Natural
@@ -193,7 +193,7 @@ class Run:
 
     def said_cut(self, rows: int) -> str:
         """What is to be said of rows that were read in part."""
-        length = max(f.length for f in self._ready().info.tokenized())
+        length = max(f.max_length for f in self._ready().info.tokenized())
         return f"of {rows:,} rows that are longer than {length} tokens, only the first part was read"
 
     def _prompt(self, text: str, target: Field, line: int) -> Any:
@@ -207,7 +207,7 @@ class Run:
         tokens = len(begin) + (len(ids) if self.begin is None else len(codec.encode(target.name, text)))
         if most is not None and tokens > most:
             raise ValueError(f"line {line} has {tokens} tokens, but the model has {most} positions: give a shorter text")
-        return between(begin, ids, [])
+        return surround(begin, ids, [])
 
     def _begun(self, rows: int) -> Seq | None:
         if self.begin is None:
@@ -370,7 +370,7 @@ def _kind(prediction: Any) -> str:
 
 def _ask(objective: Objective, example: Example, number: int) -> Instance | None:
     try:
-        return objective.ask(example)
+        return objective.prepare_request(example)
     except ValueError as error:
         raise ValueError(f"row {number} of those asked: {error}") from None
 

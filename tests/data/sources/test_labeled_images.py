@@ -56,12 +56,12 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
 def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", length=4))
+    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", length=4))
+    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
     assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
-    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", length=2)).shape == (3, 2, 2)
+    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
 
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from weft.training.run import load, read_run
 LABEL = Field("label", 2, kind="label", space="label", labels=("bad", "good"))
 INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target", 17, space="t"), "label": LABEL}, target="target")
 SMALL = partial(MLP, hidden=[8, 8], activation=LeakyReLU)
-VAE = partial(TextVAE, latent=3, reader=partial(TextEncoder, dim=8, head=None), writer=partial(LanguageModel, dim=8))
+VAE = partial(TextVAE, latent=3, encoder=partial(TextEncoder, dim=8, head=None), decoder=partial(LanguageModel, dim=8))
 CRITICS = {
     "concatenated": partial(ConcatDiscriminator, label_dim=4, transform=SMALL),
     "projection": partial(ProjectionDiscriminator, hidden=8, transform=SMALL),
@@ -153,9 +153,9 @@ def test_each_objective_reaches_its_own_network():
 
 
 def test_real_texts_are_read_as_in_evaluation():
-    reader = partial(TextEncoder, dim=8, head=None)
+    encoder = partial(TextEncoder, dim=8, head=None)
     dropping = partial(Transformer, layers=1, layer=partial(TransformerLayer, residual=partial(PreNorm, dropout=0.5)))
-    model = gan(model=partial(VAE, reader=partial(reader, encoder=dropping))).train()
+    model = gan(model=partial(VAE, encoder=partial(encoder, encoder=dropping))).train()
     x = batch_of(LatentCritic(INFO, 8))["source"]
     assert torch.equal(model.real(x, None), model.real(x, None)) and model.model.training
     assert not torch.equal(model.posterior(x).mean_BP, model.posterior(x).mean_BP)
@@ -200,7 +200,7 @@ def test_what_is_standardised_by_is_of_texts_from_the_first_to_the_last():
             return {"source": np.array([7 + row // 2]), "target": np.array([7]), "label": row // 5}
 
     model, objective = gan(), LatentCritic(INFO, 8, rows=5, noise="none")
-    objective.begin(model, Rows())
+    objective.setup(model, Rows())
     read = collate([objective.prepare(Rows()[row], np.random.default_rng(0), None) for row in range(0, 10, 2)])
     with torch.no_grad():
         torch.testing.assert_close(model.standard.mean, model.eval().posterior(read["source"]).mean_BP.mean(0))
@@ -248,7 +248,7 @@ def test_refused():
         with pytest.raises(ValueError, match="needs a field 'label'"):
             build(nameless)
     with pytest.raises(ValueError, match=r"answers none: .* put an objective elbo first"):
-        LatentGenerator(INFO, 8).ask({"source": np.array([7])})
+        LatentGenerator(INFO, 8).prepare_request({"source": np.array([7])})
 
 
 # ------------------------------------------------------------------------------------------------------- as a stage
@@ -258,8 +258,8 @@ data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, 
 structure:
   type: text-vae
   latent: 3
-  reader: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
-  writer: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
+  encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
+  decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: elbo
 learning: {type: gradient, steps: 2, batch: 200}
 stages:

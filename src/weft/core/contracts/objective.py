@@ -120,6 +120,8 @@ class Objective(nn.Module):
     """True where masks may stand in a text that is asked about, to be filled."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
+    higher_is_better: Mapping[str, bool | None] = {}
+    """The direction of every value of ``metric_values``, by name; None: neither is better. (A loss term has its own.)"""
 
     def __init__(self, info: Info, dim: int):
         super().__init__()
@@ -139,7 +141,7 @@ class Objective(nn.Module):
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         raise TypeError(f"{type(self).__name__} has no forward")
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         """Once per stage, before the first update."""
 
     def collect(self, model: Any, batch: Batch) -> Batch:
@@ -153,7 +155,7 @@ class Objective(nn.Module):
         """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
         return {}
 
-    def ask(self, example: Example) -> Instance | None:
+    def prepare_request(self, example: Example) -> Instance | None:
         """What is asked of a row without its answer, for ``predict``; None = nothing can be."""
         return self.prepare(example, np.random.default_rng(0), None)
 

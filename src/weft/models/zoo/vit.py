@@ -76,7 +76,7 @@ def vit(
     heads: Heads | None = None,
     hidden: Width | None = None,
     dropout: Dropout = 0.0,
-    task: Literal["encode", "classify"] = "classify",
+    task: Literal["encode", "classification"] = "classification",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -108,7 +108,7 @@ def vit(
 
 
 def _seer(task: str, parts: Mapping[str, Any], pooler: Build[Pooler]) -> Build[Structure]:
-    if task == "classify":
+    if task == "classification":
         return partial(Classifier, **parts, pooler=pooler, head=partial(ClassifierHead))
     if task != "encode":
         raise ValueError(f"a vit cannot {task}: it can encode or classify")
@@ -181,7 +181,7 @@ def _field(config: Config) -> Field:
     side = config["image_size"]
     if type(side) is not int or side < 1:
         raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number from 1")
-    return Field("image", config["num_channels"], kind="image", length=side, space="image")
+    return Field("image", config["num_channels"], kind="image", max_length=side, space="image")
 
 
 def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ layout(
         read=_read,
         write=_write,
         rules=_rules,
-        tasks={"ViTModel": "encode", "ViTForImageClassification": "classify"},
+        tasks={"ViTModel": "encode", "ViTForImageClassification": "classification"},
         defaults={
             "hidden_act": "gelu",
             "hidden_dropout_prob": 0.0,
