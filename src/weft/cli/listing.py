@@ -15,7 +15,7 @@ from weft.recipe import Part, nearest
 from weft.recipe.describe import allowed
 from weft.recipe.part import part, walk
 from weft.recipe.serialize import dump, to_yaml
-from weft.training.run import shipped_recipes
+from weft.training.recipes import shipped_recipes
 
 MAX_SUMMARY = 240
 """Maximum length of a recipe's summary, in characters."""

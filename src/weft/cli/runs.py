@@ -15,13 +15,14 @@ import typer
 from weft.cli.console import FAILURE, INTERRUPTED, message
 
 if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
     from weft.training.run import Run
 
 
 def read_recipe(recipe: str, overrides: list[str] | None) -> Run:
     """Read a run from a recipe. If the recipe of a run folder is invalid, the message names plug-ins that were not imported."""
     from weft.recipe import RecipeError
-    from weft.training.run import find_recipe, read_run
+    from weft.training.recipes import find_recipe, read_run
     from weft.training.run_folder import RunFolder
 
     path = find_recipe(recipe)
@@ -33,10 +34,11 @@ def read_recipe(recipe: str, overrides: list[str] | None) -> Run:
         raise
 
 
-def load_for_files(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
+def load_for_files(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, list[str]]:
     """Load a run and split the arguments into overrides, which change how data is read, and data files. Returns run and files."""
     from weft.core.registry import choices
-    from weft.training.run import Run, load
+    from weft.inference.load import load
+    from weft.training.run import Run
 
     arguments = arguments or []
     overrides = [a for a in arguments if "=" in a and not Path(a).exists() and re.split(r"[.=]", a)[0] in choices(Run)]
@@ -47,7 +49,7 @@ def load_for_files(run: Path, arguments: list[str] | None) -> tuple[Run, list[st
     return trained, files
 
 
-def capabilities(run: Run) -> set[str]:
+def capabilities(run: TrainedRun) -> set[str]:
     """The names of the protocols that the model of a run provides."""
     return {protocol.__name__ for protocol in run.model.provides()}
 

@@ -11,7 +11,7 @@ from weft.cli.options import Json, RunFolderArgument, command
 from weft.cli.runs import load_for_files
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 Split = Annotated[str | None, typer.Option(help="Split of the data (default: test; valid if there is no test split).")]
 Files = Annotated[
@@ -60,9 +60,9 @@ def evaluate(
 
     trained, data_files = load_for_files(run, files)
     generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
-    result = trained.judge(split, data_files)
+    result = trained.evaluate(split, data_files)
     result.remarks += [f"warning: {warning}" for warning in warnings]
-    about = result.about(trained.judging().metrics)
+    about = result.about(trained.evaluation().metrics)
     metric_values = {**result.metric_values, **generated}
     if not data_files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _evaluate_generation(
-    trained: Run, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
+    trained: TrainedRun, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
 ) -> tuple[dict[str, float], list[str]]:
     """Metrics of generated and rewritten texts by an external classifier, and warnings about them."""
     from weft.systems.latent_text.transfer import is_oracle, judge_run, open_fluency, open_oracle

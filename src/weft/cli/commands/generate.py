@@ -13,7 +13,7 @@ from weft.cli.options import InputLines, Json, RunFolderArgument, SearchOptions,
 from weft.cli.runs import capabilities
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 SAMPLES = 10
 """Default number of class-conditional samples."""
@@ -36,7 +36,7 @@ def generate(
     A language model continues each line. With --label, sample texts of a class.
     """
     from weft.core.registry import options
-    from weft.training.run import load
+    from weft.inference.load import load
 
     if samples is not None and label is None:
         raise ValueError(f"--samples {samples} is the number of class-conditional samples; add --label CLASS")
@@ -44,24 +44,24 @@ def generate(
         raise ValueError(f"--label samples texts and does not read {file}; to rewrite its lines use weft transfer --to {label}")
     trained = load(run)
     _check_generator(trained, run, label)
-    factory = search.build(options(trained.evaluate)["search"], n_best)
+    factory = search.build(options(trained.run.evaluate)["search"], n_best)
     if label is None:
         found = (({"input": line}, hypotheses) for line, hypotheses in _continuations(trained, file, factory))
     else:
         found = (({"label": label}, h) for h in _samples(trained, samples or SAMPLES, label, search.seed, factory))
     for details, hypotheses in found:
-        answers = [{"text": trained.text_of(h), "score": h.score} for h in hypotheses[:n_best]]
+        answers = [{"text": trained.decode(h), "score": h.score} for h in hypotheses[:n_best]]
         if as_json:
             print_json_line({**details, "answers": answers})
         elif n_best == 1:
             print(answers[0]["text"], flush=True)
         else:
             print("\n".join(f"{a['score']:.4f}\t{a['text']}" for a in answers), flush=True)
-    if trained.cut:
-        message(trained.said_cut(trained.cut))
+    if trained.truncated:
+        message(trained.truncation_warning(trained.truncated))
 
 
-def _check_generator(trained: Run, run: Path, label: str | None) -> None:
+def _check_generator(trained: TrainedRun, run: Path, label: str | None) -> None:
     """Raise ValueError for a model that does not generate text, or not as requested."""
     provided = capabilities(trained)
     if "Decodes" not in provided:
@@ -69,17 +69,17 @@ def _check_generator(trained: Run, run: Path, label: str | None) -> None:
     if label is not None and "Latent" not in provided:
         raise ValueError(f"{run} is not class-conditional; omit --label")
     if label is None and getattr(trained.model, "labelled", False):
-        labels = ", ".join(trained.codec.info["label"].labels) if trained.codec else ""
+        labels = ", ".join(trained.codec.info["label"].labels)
         sample, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
         raise ValueError(f"{run} is class-conditional ({labels}); sample texts with {sample}, or rewrite lines with {rewrite}")
 
 
-def _continuations(trained: Run, file: Path | None, search: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+def _continuations(trained: TrainedRun, file: Path | None, search: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Each input line with its hypotheses."""
-    return stream(read_lines(file), lambda lines: trained.search_all(lines, search, batch_size()))
+    return stream(read_lines(file), lambda lines: trained.hypotheses(lines, search, batch_size()))
 
 
-def _samples(trained: Run, number: int, label: str, seed: int, search: Callable[..., Any]) -> Iterator[Any]:
+def _samples(trained: TrainedRun, number: int, label: str, seed: int, search: Callable[..., Any]) -> Iterator[Any]:
     """Hypotheses decoded from latent codes sampled for a class."""
     from weft.systems.latent_text.space import LatentSpace
 
@@ -98,13 +98,13 @@ def transfer(
 ) -> None:
     """Style transfer: rewrite each input line to have another class, in order."""
     from weft.core.registry import options
+    from weft.inference.load import load
     from weft.systems.latent_text.space import LatentSpace
-    from weft.training.run import load
 
     trained = load(run)
     space = LatentSpace(trained)
     space.check_transfer(to)
-    factory = search.build(options(trained.evaluate)["search"])
+    factory = search.build(options(trained.run.evaluate)["search"])
     for line, text in stream(read_lines(file), lambda lines: space.rewrite(lines, None, to, factory, batch_size())):
         print_text(text, {"input": line, "label": to}, as_json)
     warn_lost_input(space)

@@ -20,7 +20,7 @@ def inspect(
     top_k: Annotated[int, typer.Option(help="Most probable tokens to show at each step.", min=1, max=100)] = 5,
 ) -> None:
     """Visualize the forward pass of a trained run: tokens, attention weights by layer and head, token and class probabilities."""
+    from weft.inference.load import load
     from weft.inspect.trace import inspect_run
-    from weft.training.run import load
 
     print(inspect_run(load(run), texts, out, top=top_k))

@@ -32,7 +32,7 @@ def _open(context: typer.Context, options: SearchOptions) -> tuple[LatentSpace, 
     from weft.systems.latent_text.space import open_latent
 
     space = open_latent(context.obj)
-    return space, options.build(options_of(space.run.evaluate)["search"])
+    return space, options.build(options_of(space.run.run.evaluate)["search"])
 
 
 def _rewrite_lines(

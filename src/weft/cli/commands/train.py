@@ -27,7 +27,7 @@ def train(
     from weft.cli.check_report import warnings_of
     from weft.training.display import Display, Terminal
     from weft.training.dry_run import check, enough_memory
-    from weft.training.run import find_recipe
+    from weft.training.recipes import find_recipe
     from weft.training.run_folder import newest_folder, next_folder
     from weft.training.trainer import train as train_run
 
