@@ -20,7 +20,7 @@ from weft.data.tokenizers.mask_tokens import Masking
 from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
@@ -118,11 +118,11 @@ objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
 """
     run = read_run_text(recipe, "r.yaml", tmp_path)
-    run.train("run", quiet=True)
-    answers = run.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
+    trained = run.train("run", quiet=True)
+    answers = trained.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
     assert answers == ["sat\t.", "sat"]
-    with pytest.raises(ValueError, match="row 2 of those asked: there is no mask in it"):
-        run.predict(["the <mask>", "the cat"])
+    with pytest.raises(ValueError, match="request 2: there is no mask in it"):
+        trained.predict(["the <mask>", "the cat"])
     Path("asked.txt").write_text("the dog <mask> on the rug [MASK]\n")
     assert weft("predict", "run", "asked.txt").out == "sat | .\n"
     assert '"answer": ["sat", "."]' in weft("predict", "run", "asked.txt", "--json").out

@@ -166,8 +166,8 @@ def test_a_published_reader_answers_from_anywhere_in_a_long_context(
     wanted = [theirs(folder, *row, stride) for row in rows]
     assert any(score > 0 for _, score in wanted)
     assert run.predict(rows) == [text if score > 0 else "" for text, score in wanted]
-    assert run.cut == 0
+    assert run.truncated == 0
     objective: Any = run.objectives[""]
-    asked = [objective.prepare_request(example_of(run.reading(row).codec, run.cells(row))) for row in rows]
+    asked = [objective.prepare_request(example_of(run.request_format(row).codec, run.cells(row))) for row in rows]
     scores = [passage.score for passage in objective.predict(run.model, collate(asked), Greedy())]
     assert scores == pytest.approx([score for _, score in wanted], abs=1e-3)

@@ -21,7 +21,7 @@ from weft.core.seq import Seq
 from weft.models import ImageEncoder, vit
 from weft.models.zoo.family import LAYOUTS
 from weft.pretrained import load, save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 BODY = {
     "hidden_size": 24,

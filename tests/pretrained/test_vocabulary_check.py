@@ -17,7 +17,7 @@ from weft.models import bert, gpt2
 from weft.pretrained import save
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very"]
 SPARE = 4

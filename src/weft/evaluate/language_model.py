@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from weft.generate.frontier import positions
 from weft.objectives.next_token import NextToken
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 _TOKENS = 8000
 
@@ -51,7 +51,7 @@ class Perplexity:
         return _exp(self.nll / self.words)
 
 
-def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
+def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexity:
     """The perplexity of texts under a language model: a trained run (``weft.load(folder)``) or a ``KneserNey``.
 
     The model must not have seen the texts. An empty text costs its end.
@@ -75,7 +75,7 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
         unknown = sum(word not in known for text in split for word in text)
         return Perplexity(words * math.log(model.perplexity(split)), words, words, unknown)
     instances = [_instance(model, text, row) for row, text in enumerate(texts)]
-    codec: Any = model.codec
+    codec = model.codec
     field = codec.info[codec.info.target]
     objective = NextToken(codec.info, model.model.dim).eval()
     device = next(model.model.parameters()).device
@@ -92,14 +92,12 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
     return Perplexity(nll, tokens, words, unknown)
 
 
-def _instance(run: Run, text: str, row: int) -> Instance:
-    if run.model is None or run.codec is None:
-        raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
+def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     if ModelsLanguage not in run.model.provides():
         has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
     field = run.codec.info[run.codec.info.target]
-    begin = run.begin or (field.special.bos,)
+    begin = run.start_ids or (field.special.bos,)
     if -1 in (*begin, field.special.eos):
         raise ValueError("this model's tokenizer has no id that begins a text or none that ends it, so no text has a probability")
     places, whole = positions(run.model), len(run.codec.encode(field.name, text))

@@ -14,6 +14,7 @@ from weft.core.contracts import (
     Decodes,
     ExtractsSpans,
     ModelsLanguage,
+    Objective,
     PredictsMasked,
     ScoresChoices,
     Tags,
@@ -24,6 +25,7 @@ from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, Ques
 from weft.data.requests import Reading
 from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
 from weft.generate.frontier import positions
+from weft.inference.trained_run import TrainedRun
 from weft.learning import Gradient
 from weft.objectives import (
     Classification,
@@ -50,7 +52,7 @@ def is_published(place: str | Path) -> bool:
     return (Path(place) / "config.json").is_file() and not (Path(place) / "recipe.yaml").is_file()
 
 
-def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> Run:
+def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> TrainedRun:
     """A published model with its tokenizer, as a run.
 
     Args:
@@ -82,23 +84,24 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         source, file = ParallelText, "tsv"
     data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
     run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
-    run.model, run.codec, run.folder = model, codec, None
+    run.name = Path(str(name)).name
+    objectives: dict[str, Objective] = {"": objective(codec.info, model.dim)} if objective is not None else {}
+    trained = TrainedRun(run, model, codec, objectives)
     if Decodes in model.provides():
-        run.begin = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
-    run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
-    run.name, run.pair = Path(str(name)).name, pair_of(run)
-    return run
+        trained.start_ids = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
+    trained.pair_format = pair_of(trained)
+    return trained
 
 
-def pair_of(run: Run) -> Reading | None:
+def pair_of(trained: TrainedRun) -> Reading | None:
     """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
-    codec, objective = run.codec, next(iter(run.objectives.values()), None)
-    if codec is None or not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
+    codec, objective = trained.codec, next(iter(trained.objectives.values()), None)
+    if not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
         return None
     text, label = codec.info["text"], codec.info["label"]
     fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
     info = Info(fields, "first", codec.info.data)
-    return Reading(Codec(info, codec.tokenizers), type(objective)(info, run.model.dim))
+    return Reading(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [

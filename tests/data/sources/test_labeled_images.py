@@ -134,11 +134,11 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
         evaluate=EVALUATION,
     )
     assert check(run)[0].batch == (8, 64)
-    run.train(tmp_path / "run", quiet=True)
-    judged = run.judge("valid")
+    trained = run.train(tmp_path / "run", quiet=True)
+    judged = trained.evaluate("valid")
     assert judged.metric_values["accuracy"] == 1.0
     assert (tmp_path / "run/confusion.png").is_file()
-    assert run.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
+    assert trained.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
     again = load(tmp_path / "run")
     assert again.predict([{"image": str(tmp_path / "images/2.png")}]) == ["blue"]
     with pytest.raises(ValueError, match=r"nowhere.png: cannot be read as an image"):

@@ -31,7 +31,7 @@ from weft.pretrained.weights import begin
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import ARAE, CARA, Contests, Follow, Fool, Judge, Listen, Listens, Reconstruct
 from weft.training.dry_run import check
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 VOCAB, K = 14, 3
 LABELS = ("bad", "fair", "good")
