@@ -106,7 +106,7 @@ def test_what_cannot_be_filled_is_refused() -> None:
         objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
-    with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
+    with pytest.raises(ValueError, match="has no predictions to compare with references"):
         objective.predict(filler(), collate([hidden]), Greedy())
     assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
 
