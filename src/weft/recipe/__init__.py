@@ -1,7 +1,7 @@
 """YAML <-> constructors: read, check, write, schema."""
 
 from weft.recipe.override import override
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 from weft.recipe.part import Part
 from weft.recipe.preset import change
 from weft.recipe.reference import once, resolve
@@ -14,7 +14,7 @@ __all__ = [
     "Node",
     "Part",
     "Problem",
-    "Reader",
+    "RecipeParser",
     "RecipeError",
     "change",
     "dump",

@@ -75,6 +75,6 @@ def _open(node: Node, steps: list[str]) -> None:
 def _index(node: Node, step: str, above: list[str]) -> int:
     if not (step.isascii() and step.isdigit() and int(step) < len(node.value)):
         there = f"0 to {len(node.value) - 1}" if len(node.value) > 1 else "0" if node.value else "none"
-        text = f"{step!r} is no place in this list (there is: {there})"
+        text = f"{step!r} is not an index of this list (indices: {there})"
         raise RecipeError([Problem(COMMAND_LINE, ".".join([*above, step]), text)])
     return int(step)

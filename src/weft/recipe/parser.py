@@ -29,7 +29,7 @@ _MISSING = inspect.Parameter.empty
 
 
 @dataclass
-class Reader:
+class RecipeParser:
     """Reads nodes against annotations and collects every problem.
 
     Args:
@@ -42,7 +42,7 @@ class Reader:
     files: bool = True
     problems: list[Problem] = field(default_factory=list)
 
-    def say(self, where: str, path: str, text: str) -> None:
+    def report(self, where: str, path: str, text: str) -> None:
         self.problems.append(Problem(where, path, text))
 
     def root(self, factory: Callable[..., Any], node: Node) -> Part:
@@ -68,7 +68,7 @@ class Reader:
         title = kind.__name__
         if isinstance(node.value, list) and "list" in forms:
             if not node.value:
-                self.say(node.where, path, f"an empty list; at least one {title} is needed")
+                self.report(node.where, path, f"an empty list; at least one {title} is needed")
             return [self.part(kind, item, join(path, i)) for i, item in enumerate(node.value)]
         if isinstance(node.value, dict) and "dict" in forms and ("one" not in forms or "type" not in node.value):
             return self.named(kind, node, path, alone="one" in forms)
@@ -79,20 +79,20 @@ class Reader:
         hint = (
             f": write [{node.value}]" if "list" in forms and isinstance(node.value, str) and node.value in CATALOG[kind] else ""
         )
-        return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}{hint}")
+        return self.report(node.place(), path, f"must be {wanted}, not {_show(node)}{hint}")
 
     def named(self, kind: type, node: Node, path: str, alone: bool) -> dict[str, Any]:
         """Several parts by name. ``alone``: a single part may stand there too, so it may be one whose ``type`` is missing."""
         title = kind.__name__
         if not node.value:
-            self.say(node.place(), path, f"an empty mapping; at least one {title} is needed")
+            self.report(node.place(), path, f"an empty mapping; at least one {title} is needed")
         found: dict[str, Any] = {}
         for name, item in node.value.items():
             if alone and nearest(name, ["type"]):
-                self.say(item.where, join(path, name), f"{name!r} is too close to a type; did you mean 'type'?")
+                self.report(item.where, join(path, name), f"{name!r} is too close to a type; did you mean 'type'?")
             elif alone and not isinstance(item.value, str | dict) and item.value is not BROKEN:
                 text = f"without a type, these are several {title}s by name: {name!r} must be one, not {_show(item)}"
-                self.say(item.place(), join(path, name), text)
+                self.report(item.place(), join(path, name), text)
             else:
                 found[name] = self.part(kind, item, join(path, name))
         return found
@@ -113,7 +113,7 @@ class Reader:
             return None
         members = [m for m in alternatives(annotation) if m is not type(None)]
         if all(get_origin(m) is Literal for m in members) and type(node.value) not in map(type, literals(annotation)):
-            return self.say(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
+            return self.report(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
         return value
 
     def folders(self, node: Node) -> list[str]:
@@ -147,7 +147,7 @@ class Reader:
             value = {"type": Node(value, node.where)}
         if not isinstance(value, dict):
             wanted = f"{with_article(kind)}, a name or {{type: name, ...}}{' or null' if or_null else ''}"
-            return self.say(node.where, path, f"must be {wanted}, not {_show(node)}")
+            return self.report(node.where, path, f"must be {wanted}, not {_show(node)}")
         if "type" in value:
             name = value["type"]
             if name.value is BROKEN:
@@ -155,15 +155,15 @@ class Reader:
             factory = known.get(name.value) if isinstance(name.value, str) else None
             if factory is None:
                 place = join(path, "type") if isinstance(node.value, dict) else path
-                return self.say(name.where, place, _no_such(kind, name))
+                return self.report(name.where, place, _no_such(kind, name))
         elif odd := next((k for k in value if nearest(k, ["type"]) and k not in _options_of(default)), None):
-            return self.say(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
+            return self.report(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
         elif base_of(default) is not None:
             factory = default
         elif len(known) == 1:
             factory = next(iter(known.values()))
         else:
-            return self.say(node.place(), path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
+            return self.report(node.place(), path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
         before = len(self.problems)
         given = self.options(factory, _title(factory), Node(value, node.where), path, wiring(kind))
         if len(self.problems) > before:
@@ -175,7 +175,7 @@ class Reader:
             try:
                 tree = tree()
             except ValueError as error:
-                return self.say(node.where, path, str(error))
+                return self.report(node.where, path, str(error))
         result = part(tree, node.where, path)
         return self.graft(result, value["with"], path) if "with" in value else result
 
@@ -191,20 +191,20 @@ class Reader:
                 continue
             sub = join(path, name)
             if name in wires:
-                self.say(inner.place(), sub, f"{name!r} is given by the part above, not by the recipe")
+                self.report(inner.place(), sub, f"{name!r} is set by the enclosing part, not by the recipe")
             elif name not in known:
                 words = [*known, "with"] if path and isinstance(inner.value, dict) else known
                 hint = nearest(name, words)
                 meant += hint
                 hint = hint or _deeper(name, factory) or _beside(name, base)
                 listed = f"options: {', '.join(known)}" if known else "it has none"
-                self.say(inner.place(), sub, f"{title} has no option {name!r}{hint} ({listed})")
+                self.report(inner.place(), sub, f"{title} has no option {name!r}{hint} ({listed})")
             else:
                 given[known[name].name] = self.read(known[name].annotation, inner, sub, already.get(name))
         for name, parameter in known.items():
             absent = name not in node.value and parameter.name not in given
             if parameter.default is _MISSING and absent and repr(name) not in meant:
-                self.say(node.where, path, f"{title} needs {name!r}")
+                self.report(node.where, path, f"{title} needs {name!r}")
         return given
 
     # ------------------------------------------------------------------------------------------------------- grafts
@@ -214,14 +214,14 @@ class Reader:
         if grafts.value is BROKEN:
             return None
         if not isinstance(grafts.value, dict):
-            return self.say(grafts.where, join(path, "with"), f"must be a mapping of paths to new parts, not {_show(grafts)}")
+            return self.report(grafts.where, join(path, "with"), f"must be a mapping of paths to new parts, not {_show(grafts)}")
         for glob, node in grafts.value.items():
             inner = f"{path}.with.{glob}"
             paths = [p for p, _ in walk(tree)]
             hits = [p for p in paths if fnmatch.fnmatchcase(p, glob)]
             if not hits:
                 some = ", ".join(sorted(paths, key=lambda p: p.count("."))[:8])
-                self.say(node.place(), inner, f"matches nothing{nearest(glob, paths)} (there is: {some}, ...)")
+                self.report(node.place(), inner, f"matches nothing{nearest(glob, paths)} (available: {some}, ...)")
             before = len(self.problems)
             for hit in hits:
                 if len(self.problems) == before and hit in [p for p, _ in walk(tree)]:  # an earlier hit may have replaced it
@@ -346,5 +346,5 @@ def _title(factory: Any) -> str:
 
 def _show(node: Node) -> str:
     if node.value is None:
-        return "nothing"
+        return "null"
     return shorten(json.dumps(node.plain(), ensure_ascii=False, default=str))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
+from weft.recipe.tree import BROKEN, MAX_DEPTH, MAX_NODES, Node, Problem, RecipeError, join, shorten
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
@@ -35,10 +35,10 @@ class _Resolver:
     def walk(self, node: Node, path: str, seen: tuple[str, ...], depth: int) -> Node:
         """A copy of a node; ``seen`` are the references that led here."""
         self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise self.lost(node, path, f"more than {MOST_NODES:,} values once references are written out")
-        if depth > MOST_DEPTH:
-            raise self.lost(node, path, f"nested more than {MOST_DEPTH} levels deep once references are written out")
+        if self.nodes > MAX_NODES:
+            raise self.lost(node, path, f"more than {MAX_NODES:,} values once references are written out")
+        if depth > MAX_DEPTH:
+            raise self.lost(node, path, f"nested more than {MAX_DEPTH} levels deep once references are written out")
         if isinstance(node.value, dict):
             return replace(node, value={k: self.walk(v, join(path, k), seen, depth + 1) for k, v in node.value.items()})
         if isinstance(node.value, list):
@@ -64,8 +64,8 @@ class _Resolver:
             raise self.lost(node, path, f"{node.value} names nothing; write for instance ${{structure.dim}}")
         if target in seen:
             raise self.lost(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
-        if len(seen) > MOST_DEPTH:
-            raise self.lost(node, path, f"a chain of more than {MOST_DEPTH} references")
+        if len(seen) > MAX_DEPTH:
+            raise self.lost(node, path, f"a chain of more than {MAX_DEPTH} references")
         found, steps = self.root, target.split(".")
         for i, step in enumerate(steps):
             above = ".".join(steps[:i])
@@ -85,7 +85,7 @@ class _Resolver:
                 if not above and close and step in self.options and close[0] not in self.options:
                     return target, Node(BROKEN, node.where)
                 hint = f"; did you mean {join(above, close[0])!r}?" if close else ""
-                raise self.lost(node, path, f"{shorten(node.value)}: nothing is written at {target!r} in this recipe{hint}")
+                raise self.lost(node, path, f"{shorten(node.value)}: the recipe has no value at {target!r}{hint}")
         return target, found
 
     def lost(self, node: Node, path: str, text: str) -> RecipeError:
@@ -107,7 +107,7 @@ def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem
 def _originals(path: str, copies: Mapping[str, str]) -> Iterator[str]:
     """Where else that stands which is read at a path: what is copied there, what is copied to that place, and so on."""
     seen = {path}
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         steps = path.split(".")
         heads = (".".join(steps[:n]) for n in range(len(steps), 0, -1))
         copy = next((head for head in heads if head in copies), None)

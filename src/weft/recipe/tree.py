@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 COMMAND_LINE = "command line"
-MOST_NODES = 50_000
-MOST_DEPTH = 60
-MOST_PROBLEMS = 100
+MAX_NODES = 50_000
+MAX_DEPTH = 60
+MAX_PROBLEMS = 100
 LONG_TEXT = 100
 
 
@@ -32,7 +32,7 @@ class RecipeError(ValueError):
     def __init__(self, problems: Iterable[Problem]):
         self.problems = sorted(dict.fromkeys(problems), key=lambda p: _line_of(p.where))
         first: dict[str, Problem] = {}
-        lines = [str(_again(first.setdefault(p.text, p), p)) for p in self.problems[:MOST_PROBLEMS]]
+        lines = [str(_again(first.setdefault(p.text, p), p)) for p in self.problems[:MAX_PROBLEMS]]
         if more := len(self.problems) - len(lines):
             lines.append(f"and {more:,} more")
         super().__init__("\n".join(lines))
