@@ -120,7 +120,7 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         ("structure", "structure: an override is path=value, as in learning.steps=100"),
         ("=3", "=3: an override is path=value, as in learning.steps=100"),
         ("structure..dim=3", "structure..dim=3: an override is path=value, as in learning.steps=100"),
-        ("structure.dim.x=3", "structure.dim: nothing can be set below the plain value 16"),
+        ("structure.dim.x=3", "structure.dim: cannot set an option below the scalar 16"),
         ("device=@x", "device: not valid YAML: a value cannot start with @; put it in quotes"),
         ("data={type: dates", "data: not valid YAML: the { that opens here is not closed"),
         ("device='x", "device: not valid YAML: the quote that opens here is not closed"),

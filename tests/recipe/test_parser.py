@@ -17,7 +17,7 @@ from weft.core.fields import Field, Info
 from weft.core.options import Count, File, Layers, Share, Width
 from weft.core.registry import CATALOG, block, choices, unregister
 from weft.models import Seq2Seq
-from weft.recipe import Node, Part, RecipeParser, RecipeError
+from weft.recipe import Node, Part, RecipeError, RecipeParser
 from weft.recipe.describe import allowed
 
 INFO = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
@@ -57,7 +57,7 @@ def test_objectives_by_name(read, small: str) -> None:
 @pytest.mark.parametrize(
     ("written", "messages"),
     [
-        ("{tpye: next-token}", ["objective.tpye: 'tpye' is too close to a type; did you mean 'type'?"]),
+        ("{tpye: next-token}", ["objective.tpye: 'tpye' is too similar to 'type'; did you mean 'type'?"]),
         (
             "{label_smoothing: 0.1}",
             [

@@ -1,4 +1,4 @@
-"""``${a.b}``: a copy of what the recipe writes at ``a.b``."""
+"""References: ``${a.b}`` copies the value at path ``a.b`` of the recipe."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
 def resolve(root: Node, options: Iterable[str] = ()) -> Node:
-    """The tree with every ``${a.b}`` replaced by a copy of what stands there; what cannot be is noted in ``problems``.
+    """Replace every ``${a.b}`` by a copy of the value at that path; unresolved references are recorded in ``problems``.
 
     Args:
         root: The tree.
-        options: What may stand at its top: where one is misspelt, that is said of it, and not of those that refer to it.
+        options: The top-level keys: a misspelled key is reported itself, not every reference to it.
     """
     try:
         return _Resolver(root, frozenset(options)).walk(root, "", (), 0)
@@ -33,7 +33,7 @@ class _Resolver:
     nodes: int = 0
 
     def walk(self, node: Node, path: str, seen: tuple[str, ...], depth: int) -> Node:
-        """A copy of a node; ``seen`` are the references that led here."""
+        """Copy a node; ``seen`` is the chain of references that led to it."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise self.lost(node, path, f"more than {MAX_NODES:,} values once references are written out")
@@ -54,7 +54,7 @@ class _Resolver:
         return _moved(self.walk(found, target, (*seen, target), depth), node.where)
 
     def find(self, node: Node, path: str, seen: tuple[str, ...]) -> tuple[str, Node]:
-        """Where a reference leads, and what is there."""
+        """Return the path that a reference names, and the node at it."""
         match = _REFERENCE.fullmatch(node.value)
         if not match:
             text = f"{shorten(node.value)!r}: a reference stands alone, as in ${{structure.dim}}; nothing computes"
@@ -92,11 +92,11 @@ class _Resolver:
         return RecipeError([Problem(node.where, shorten(path, 200), text)])
 
 
-def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem]:
-    """The problems without those of a copy where the original has one too: there it is to be mended.
+def deduplicate(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem]:
+    """Drop the problems of a copied value that the original has too.
 
     >>> twice = [Problem("r.yaml:1", "a.x", "too large"), Problem("r.yaml:2", "b.x", "too large")]
-    >>> [str(problem) for problem in once(twice, {"b": "a"})]
+    >>> [str(problem) for problem in deduplicate(twice, {"b": "a"})]
     ['r.yaml:1: a.x: too large']
     """
     found = list(problems)
@@ -105,7 +105,7 @@ def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem
 
 
 def _originals(path: str, copies: Mapping[str, str]) -> Iterator[str]:
-    """Where else that stands which is read at a path: what is copied there, what is copied to that place, and so on."""
+    """Yield the paths that a value was copied from, following chains of references."""
     seen = {path}
     for _ in range(MAX_DEPTH):
         steps = path.split(".")
@@ -125,7 +125,7 @@ def _refers(value: Any) -> bool:
 
 
 def _moved(node: Node, where: str) -> Node:
-    """A copy stands where the reference does."""
+    """Give a copied node the location of the reference."""
     if isinstance(node.value, dict):
         return Node({k: _moved(v, where) for k, v in node.value.items()}, where)
     if isinstance(node.value, list):

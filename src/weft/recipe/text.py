@@ -1,4 +1,4 @@
-"""YAML text -> a tree of nodes. Nothing is executed, and every mistake of form is noted."""
+"""Parse YAML text into a tree of nodes. No code is executed; every syntax error is recorded with its line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def read_file(file: Path, shown: str | None = None) -> str:
-    """The text of a recipe file, or a RecipeError that says why not."""
+    """Read the text of a recipe file. Raises RecipeError."""
     shown = shown or str(file)
     try:
         if file.is_dir():
@@ -44,7 +44,7 @@ def read_file(file: Path, shown: str | None = None) -> str:
 
 
 def parse(text: str, file: str) -> Node:
-    """The tree of a recipe's text, its mistakes of form noted in ``problems``. Raises RecipeError where it is no YAML at all."""
+    """Parse the text of a recipe; recoverable errors are recorded in ``problems``. Raises RecipeError for invalid YAML."""
     found = _compose(text, file)
     if found is None:
         raise RecipeError([Problem(f"{file}:1", "", "the recipe is empty")])
@@ -57,7 +57,7 @@ def parse(text: str, file: str) -> Node:
 
 
 def parse_value(text: str, path: str) -> Node:
-    """One value from the command line, to stand at a path. Raises RecipeError."""
+    """Parse one value from the command line, for a path. Raises RecipeError."""
     try:
         found = _compose(text.strip(), COMMAND_LINE)
     except RecipeError as error:
@@ -116,7 +116,7 @@ def _line_at(text: str, position: int) -> int:
 
 
 def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
-    """What is wrong with the YAML, at the line where the mistake was made rather than the one where it was noticed."""
+    """Describe a YAML error at the line that causes it rather than the line where the parser noticed it."""
     lines = _BREAK.split(text)
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
