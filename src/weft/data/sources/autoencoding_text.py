@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.io import list_files
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import Values, encode, longest, rows_of
 from weft.data.holdout import share_for_all
@@ -86,7 +86,7 @@ class AutoencodingText(Written):
         on_overflow: Literal["leave-out", "truncate", "error"] = "leave-out",
         repeats: Literal["keep", "drop"] = "drop",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         if words[0] > words[1]:
             raise ValueError(f"words is the fewest and the most, but {words[0]} is more than {words[1]}: turn them round")

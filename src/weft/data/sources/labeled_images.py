@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import block, name_of
 from weft.core.seeding import key
 from weft.data.sources.image import read_image
@@ -62,7 +62,7 @@ class LabeledImages(Data):
         labels: tuple[str, ...] | None = None,
         side: Count = 224,
         channels: Literal[1, 3] = 3,
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         super().__init__()
         if labels is not None and (len(labels) < 2 or len(set(labels)) < len(labels)):

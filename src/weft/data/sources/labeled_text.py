@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import Cursor, Row, Wanted, tables
 from weft.data.sources.text_source import Answer, BadRows, Written
@@ -65,7 +65,7 @@ class LabeledText(Written):
         length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         if labels is not None and (len(labels) < 2 or len(set(labels)) < len(labels)):
             raise ValueError(f"labels must be at least two different names, not {list(labels)}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from weft.core.contracts import Tokenizer
 from weft.core.example import CHOICE_LABELS
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import Cursor, Row, cell_of, records
 from weft.data.sources.text_source import Answer, BadRows, Overflow, Written
@@ -80,7 +80,7 @@ class MultipleChoice(Written):
         length: Count = 128,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         if not separator:
             raise ValueError("separator must not be empty: it stands between the choices of a row")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import Cursor, Row, Wanted, tables
 from weft.data.sources.text_source import BadRows, Overflow, Written
@@ -59,7 +59,7 @@ class ParallelText(Written):
         length: Count = 256,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         for name, place in (("train", train), ("valid", valid), ("test", test)):
             if not (place is None or isinstance(place, str) or len(place) == 2):

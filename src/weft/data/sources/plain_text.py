@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, Place, Share
+from weft.core.options import Count, FileOrFolder, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import Cursor, Row, Wanted, is_json_lines, table
 from weft.data.sources.text_source import BadRows, Written
 from weft.data.tokenizers.bpe import BPE
 
-Places = Place | list[Place]
+Places = FileOrFolder | list[FileOrFolder]
 
 
 @block("plain-text")
@@ -51,7 +51,7 @@ class PlainText(Written):
         length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.unit = unit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import START
 from weft.data.sources.parsing import Cursor, Row, Wanted, half_character, table
@@ -72,7 +72,7 @@ class QuestionAnswering(Written):
         length: Count = 400,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.header = None if header is None else tuple(header)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import Cursor, Row, Wanted, tables
 from weft.data.sources.text_source import Answer, BadRows, Overflow, Written
@@ -66,7 +66,7 @@ class SentencePairs(Written):
         length: Count = 256,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.header = None if header is None else tuple(header)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Natural, Share
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.sources.parsing import COMMENTS, Cursor, Row, Wanted, is_json_lines, table
 from weft.data.sources.text_source import Answer, BadRows, Written
@@ -66,7 +66,7 @@ class TaggedText(Written):
         length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        hold_out: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
         self.word, self.tag, self.scheme = word, tag, scheme
