@@ -412,7 +412,7 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
     assert found("mine.txt", "command line") == (here / "mine.txt").resolve()
     assert found("both.txt", "command line") == (recipes / "both.txt").resolve()
     places = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     assert found("none.txt", "command line") == [f"norm.file: there is no file {places[0]}, nor {places[1]}{unset}"]
     assert found("mine.txt", "r.yaml:1") == [f"norm.file: there is no file {(recipes / 'mine.txt').resolve()}{unset}"]
 
@@ -420,7 +420,7 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
 @pytest.mark.usefixtures("odd_norm")
 def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
     place = tmp_path.resolve()

@@ -110,7 +110,7 @@ class Batch:
 
     @contextmanager
     def naming(self, of: str, first: int = 0) -> Iterator[None]:
-        """A ValueError inside names the row with most tokens in a sequence: a text may be too long for a network."""
+        """Add the longest row to the message of a ValueError raised inside: a text may be too long for a network."""
         try:
             yield
         except ValueError as error:
@@ -124,7 +124,7 @@ class Batch:
             ) from None
 
     def _lengths(self) -> Iterator[Tensor]:
-        """B: the tokens of each row, of every field that has some; of several sequences, those of the longest."""
+        """B: tokens per row of every tokenized field; for several sequences, those of the longest."""
         for value in self.fields.values():
             if isinstance(value, Seq) and value.data.ndim == 2:
                 yield value.lengths()

@@ -73,9 +73,8 @@ def find_file(name: str | Path, *folders: str | Path) -> Path:
 
 def not_there(name: str | Path, *folders: str | Path) -> str:
     """The message for a file that is in none of these folders."""
-    unset = f" ({WEFT_DATA}, a second folder to search, is not set)" * (
-        not Path(name).is_absolute() and WEFT_DATA not in os.environ
-    )
+    hint = not Path(name).is_absolute() and WEFT_DATA not in os.environ
+    unset = f" ({WEFT_DATA}, a second folder to search, is not set)" if hint else ""
     return f"there is no file {', nor '.join(map(str, _candidates(name, *folders)))}{unset}"
 
 

@@ -121,7 +121,7 @@ def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
     text = Field("text", 9)
     both = Info({"image": FIELD, "text": text})
     assert both.about() == [text] == both.input_texts()
-    with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* gives: image, label"):
+    with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* has: image, label"):
         INFO.input_texts()
     with pytest.raises(ValueError, match="needs texts of one id space"):
         MaskedLM(INFO, 8)
