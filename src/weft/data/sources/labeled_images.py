@@ -64,7 +64,7 @@ class LabeledImages(Data):
         labels: tuple[str, ...] | None = None,
         size: Count = 224,
         channels: Literal[1, 3] = 3,
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__()
         check_labels(labels)

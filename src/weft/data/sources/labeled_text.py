@@ -70,7 +70,7 @@ class LabeledText(TextSource):
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         check_labels(labels)
         if labels is not None and label_type == "number":

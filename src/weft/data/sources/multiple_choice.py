@@ -83,7 +83,7 @@ class MultipleChoice(TextSource):
         max_length: Count = 128,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")

@@ -13,7 +13,7 @@ from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, tabl
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
-Paths = Place | list[Place]
+Paths = FileOrFolder | list[FileOrFolder]
 
 
 @block("plain-text")
@@ -52,7 +52,7 @@ class PlainText(TextSource):
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.unit = unit
