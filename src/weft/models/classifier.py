@@ -10,7 +10,7 @@ from weft.blocks import LSTM, ClassifierHead, Mean, Sum
 from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -41,12 +41,12 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self.dim = dim

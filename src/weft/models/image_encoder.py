@@ -10,7 +10,7 @@ from weft.blocks import Patch, Transformer
 from weft.core.contracts import Embedder, Encoder, Encodes, EncodesImages, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -42,11 +42,11 @@ class ImageEncoder(Structure, Encodes, EncodesImages):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Patch,
         encoder: Build[Encoder] = partial(Transformer, position=None),
         pooler: Build[Pooler] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         if not info.images():

@@ -10,7 +10,7 @@ from weft.blocks import LSTM, ClassifierHead, Max, Sum
 from weft.core.contracts import CHOICE, Embedder, Encoder, Encodes, Head, Pooler, ScoresChoices, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -43,12 +43,12 @@ class MultipleChoiceModel(Structure, Encodes, ScoresChoices):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Max,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         field = info["choices"]

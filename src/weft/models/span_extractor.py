@@ -8,7 +8,7 @@ from weft.blocks import LSTM, ClassifierHead, Sum
 from weft.core.contracts import Embedder, Encoder, Encodes, ExtractsSpans, Head, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -41,11 +41,11 @@ class SpanExtractor(Structure, ExtractsSpans, Encodes):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         answer = info["answer"]

@@ -8,7 +8,7 @@ from weft.blocks import LSTM, ClassifierHead, Sum
 from weft.core.contracts import Embedder, Embeds, Encoder, Encodes, Head, LinearChain, Structure, Tags
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -42,12 +42,12 @@ class Tagger(Structure, Tags, Encodes, Embeds):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
         chain: Build[LinearChain] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         tags = info["tags"]

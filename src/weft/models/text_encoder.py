@@ -20,7 +20,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Field, Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -55,14 +55,14 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = Transformer,
         head: Build[Head] | None = Tied,
         pooler: Build[Pooler] | None = None,
         segment_head: Build[Head] | None = None,
         discriminator: Build[Head] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         field = info.input_texts()[0]

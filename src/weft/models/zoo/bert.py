@@ -27,7 +27,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Head, Pooler, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.zoo.family import CLS, Config, Layout, Task, activation_name, at, class_rules, layout, out_of, reader
 from weft.models.zoo.tensor_names import Rule, rules
@@ -127,15 +127,15 @@ def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None, h
 def bert(
     *,
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """BERT: a Transformer that reads in both directions.
 
@@ -168,15 +168,15 @@ def bert(
 def roberta(
     *,
     size: Literal["base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """RoBERTa: BERT without segments and next sentence, trained longer.
 
@@ -208,17 +208,17 @@ def roberta(
 def albert(
     *,
     size: Literal["base", "large", "xlarge", "xxlarge"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
-    embedding_dim: Width = 128,
+    hidden: Dim | None = None,
+    embedding_dim: Dim = 128,
     groups: Layers = 1,
     length: Count = 512,
     dropout: Dropout = 0.0,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ALBERT: BERT with narrow token vectors and one layer that is gone through many times.
 
@@ -253,16 +253,16 @@ def albert(
 def electra(
     *,
     size: Literal["small", "base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
-    embedding_dim: Width | None = None,
+    hidden: Dim | None = None,
+    embedding_dim: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "replaced-token",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ELECTRA: BERT's body, trained to tell which tokens were replaced.
 

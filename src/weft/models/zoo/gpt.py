@@ -24,7 +24,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.language_model import LanguageModel
 from weft.models.zoo.family import Config, Layout, activation_name, at, layout
@@ -115,13 +115,13 @@ def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None) -
 @composition("gpt")
 def gpt(
     *,
-    dim: Width = 768,
+    dim: Dim = 768,
     layers: Layers = 12,
     heads: Heads = 12,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """GPT: a Transformer that writes, with post-norm.
 
@@ -148,13 +148,13 @@ def gpt(
 def gpt2(
     *,
     size: Literal["small", "medium", "large", "xl"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """GPT-2: a Transformer that writes, with pre-norm.
 
@@ -182,7 +182,7 @@ def gpt2(
 def gpt3(
     *,
     size: Literal["small", "medium", "large", "xl", "2.7b", "6.7b", "13b", "175b"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 2048,

@@ -25,7 +25,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Head, Structure
-from weft.core.options import Dropout, Heads, Layers, Place, Width
+from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.zoo.family import Config, Layout, activation_name, at, layout
@@ -120,12 +120,12 @@ def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None, h
 def t5(
     *,
     size: Literal["small", "base", "large", "3b", "11b"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.1,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """T5: a Transformer from text to text, with distances instead of positions.
 
@@ -153,12 +153,12 @@ def t5(
 def t5_v1_1(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """T5 v1.1: T5 with gated feed-forward maps and a head of its own, pre-trained without dropout. mT5 is the same.
 
@@ -184,12 +184,12 @@ def t5_v1_1(
 def mt5(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """mT5: T5 v1.1 for a hundred languages, with a vocabulary of 250,000 pieces.
 
@@ -215,12 +215,12 @@ def mt5(
 def byt5(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ByT5: T5 v1.1 on bytes, with an encoder three times as deep as its decoder.
 
