@@ -154,7 +154,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     )
     run = read_run_text(text, "r.yaml", files)
     judged = run.train(files / "run")
-    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
+    assert "newly initialized: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

@@ -10,8 +10,8 @@ from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import TextVAE
+from weft.models.zoo import bert_family as _bert_family  # noqa: F401  (registers the family)
 from weft.models.zoo.bart import bart
-from weft.models.zoo import bert_family as _bert_family  # registers the family
 from weft.models.zoo.bert import albert, bert, electra, roberta
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
 from weft.models.zoo.t5 import byt5, mt5, t5, t5_v1_1

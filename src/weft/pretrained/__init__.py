@@ -3,7 +3,7 @@
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
 from weft.pretrained.model import PretrainedModel, load
-from weft.pretrained.save import save
+from weft.pretrained.saving import save
 from weft.pretrained.weights import pretrained
 
 __all__ = ["LoadReport", "PretrainedModel", "PublishedModel", "load", "pretrained", "save"]

@@ -172,12 +172,12 @@ class PublishedModel:
         found = replace(found, unknown=[*found.unknown, *duplicates])
         embeddings, size = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
         if embeddings is not None and size is not None and len(embeddings) != size:
-            raise ValueError(f"{self.path}: vocab_size is {size} in config.json, but the file has {len(embeddings)} token embeddings")
+            raise ValueError(
+                f"{self.path}: config.json: vocab_size is {size}, but the file has {len(embeddings)} token embeddings"
+            )
         return found
 
-    def load_into(
-        self, model: nn.Module, structure: Build[Structure], found: Translated, *, strict: bool = False
-    ) -> LoadReport:
+    def load_into(self, model: nn.Module, structure: Build[Structure], found: Translated, *, strict: bool = False) -> LoadReport:
         """Load its weights, translated for a structure, into a model built from that structure; see ``load_tensors``."""
         ours = model.state_dict()
         zero = [name for name in self._zero(found) if name in ours]
@@ -204,8 +204,8 @@ class PublishedModel:
             return None
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
-        """Build the structure. If the file has all of its tensors, they are built on the meta device: ``load_into`` replaces them,
-        so that nothing is initialized at random or held in memory twice."""
+        """Build the structure; on the meta device if the file has all of its tensors, which ``load_into`` then assigns: nothing is
+        initialized at random or held in memory twice."""
         with torch.device("meta"), SkipInit():
             model = structure(info)
         ours = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
@@ -216,8 +216,8 @@ class PublishedModel:
         return [ours for ours, companion in self.family.zero if companion in found.tensors]
 
     def _merge_biases(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-        """Merge the two names of the masked-LM bias. If they hold different tensors, transformers uses ``decoder.bias``; the names of
-        the others are returned."""
+        """Merge the two names of the masked-LM bias. Where the tensors differ, transformers uses ``decoder.bias``; the other names are
+        returned."""
         aliases = {
             name: name.removesuffix("decoder.bias") + "bias"
             for name in tensors
@@ -228,8 +228,8 @@ class PublishedModel:
         return kept | {bias: tensors[name] for name, bias in aliases.items()}, different
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
-        """The tensors with the token embeddings once, under their own name. Files have them under any of the names tied to it, older
-        files under several; those must be equal."""
+        """The tensors with the token embeddings once, under their main name. Files have them under any tied name, older files under
+        several, which must be equal."""
         main = their_name("embedder.parts.0.weight", self.family.rules(structure))
         tied = is_tied(options(structure).get("head")) or (main not in tensors and self.config.get("tie_word_embeddings", True))
         patterns = [*self.family.copies, *(self.family.tied if tied else ())]
@@ -278,7 +278,7 @@ def _open(path: Path) -> Any:
 
 
 def _read(name: str, path: Path) -> Tensor:
-    """Read one tensor. The file is opened for each, because the pages of a memory-mapped file stay in memory until it is closed."""
+    """Read one tensor. The file is opened for each one: the pages of a memory-mapped file stay in memory until it is closed."""
     with _open(path) as file:
         try:
             tensor = file.get_tensor(name)

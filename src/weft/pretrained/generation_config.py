@@ -59,7 +59,7 @@ def decoder_prefix(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[i
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:
-    """Raise ValueError for a RoBERTa whose tokenizer has another padding id than its config: RoBERTa derives position ids from it."""
+    """Raise ValueError for a RoBERTa whose tokenizer and config have different padding ids: it derives position ids from them."""
     found = config.get("pad_token_id")
     if config.get("model_type") != "roberta" or found == special.pad or "pad" not in names[special.pad].lower():
         return

@@ -16,7 +16,7 @@ from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
-from weft.pretrained.save import FILE_KEYS, copy_companion_files, label_config, write_folder
+from weft.pretrained.saving import FILE_KEYS, copy_companion_files, label_config, write_folder
 
 
 @dataclass
@@ -45,7 +45,7 @@ class PretrainedModel:
             raise ValueError(f"{path} is an image model: it has no tokenizer")
         tokenizer = PublishedTokenizer(from_=str(path))
         if tokenizer.vocab > texts[0].vocab:
-            raise ValueError(f"{path}: the tokenizer has {tokenizer.vocab} ids, but vocab_size is {texts[0].vocab} in config.json")
+            raise ValueError(f"{path}: the tokenizer has {tokenizer.vocab} ids, but config.json has vocab_size {texts[0].vocab}")
         return tokenizer
 
     def save(self, folder: str | Path) -> Path:

@@ -30,7 +30,7 @@ from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import readable
 from weft.generate.frontier import positions
 from weft.learning import read_weights
-from weft.pretrained.generation_config import GENERATION, beginning
+from weft.pretrained.generation_config import GENERATION_CONFIG, decoder_prefix
 from weft.recipe import (
     Node,
     Problem,
@@ -559,7 +559,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     run.model, run.codec, run.objectives, run.folder = network.model, codec, network.objectives, place.path
     if place.origin.is_file() and Decodes in run.model.provides():  # not trained by weft: it begins as it did
         was = read_json(place.origin)
-        run.begin = beginning(run.model, codec.info, {**was["config"], **was.get("files", {}).get(GENERATION, {})})
+        run.begin = decoder_prefix(run.model, codec.info, {**was["config"], **was.get("files", {}).get(GENERATION_CONFIG, {})})
     if place.origin.is_file():
         from weft.inference.published import pair_of
 
