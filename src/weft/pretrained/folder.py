@@ -204,8 +204,8 @@ class PublishedModel:
             return None
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
-        """Build the structure; on the meta device if the file has all of its tensors, which ``load_into`` then assigns: nothing is
-        initialized at random or held in memory twice."""
+        """Build the structure; on the meta device if the file has all of its tensors, which ``load_into`` assigns. So nothing
+        is initialized at random or held in memory twice."""
         with torch.device("meta"), SkipInit():
             model = structure(info)
         ours = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
@@ -216,8 +216,8 @@ class PublishedModel:
         return [ours for ours, companion in self.family.zero if companion in found.tensors]
 
     def _merge_biases(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-        """Merge the two names of the masked-LM bias. Where the tensors differ, transformers uses ``decoder.bias``; the other names are
-        returned."""
+        """Merge the two names of the masked-LM bias. Where the tensors differ, transformers uses ``decoder.bias``; the names of
+        the others are returned."""
         aliases = {
             name: name.removesuffix("decoder.bias") + "bias"
             for name in tensors
@@ -228,8 +228,8 @@ class PublishedModel:
         return kept | {bias: tensors[name] for name, bias in aliases.items()}, different
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
-        """The tensors with the token embeddings once, under their main name. Files have them under any tied name, older files under
-        several, which must be equal."""
+        """The tensors with the token embeddings once, under their main name. Files have them under any tied name, older files
+        under several, which must be equal."""
         main = their_name("embedder.parts.0.weight", self.family.rules(structure))
         tied = is_tied(options(structure).get("head")) or (main not in tensors and self.config.get("tie_word_embeddings", True))
         patterns = [*self.family.copies, *(self.family.tied if tied else ())]

@@ -1,4 +1,4 @@
-"""Contracts of a whole structure: the protocols it provides and ``Structure`` itself."""
+"""Contracts of models: ``Structure``, and the protocols that a structure provides and an objective needs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ T = TypeVar("T")
 
 
 PROTOCOLS: list[type] = []
-"""What a structure can do, and an objective can need; research systems bring their own."""
+"""The registered protocols; research systems add their own."""
 
 
 def protocol(cls: type[T]) -> type[T]:
-    """Declare something that structures can do: those that inherit from it provide it."""
+    """Register a protocol: the structures that inherit from it provide it."""
     PROTOCOLS.append(cls)
     return cls
 
 
 @protocol
 class Encodes:
-    """Can turn a sequence of ids into hidden states."""
+    """Encodes a sequence of ids (or patches) into hidden states."""
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         raise TypeError(f"{type(self).__name__} has no encode")
@@ -40,14 +40,14 @@ class Encodes:
 
 @protocol
 class Embeds:
-    """Has one embedder of the tokens that it encodes, which others may read and be tied to."""
+    """Has one ``embedder`` of the tokens that it encodes, which other modules may use or be tied to."""
 
     embedder: Embedder
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """State of a structure that decodes: the decoder's, and how many real tokens each row has seen."""
+    """Decoding state of a structure: the decoder's state, and the number of real tokens decoded so far in each row."""
 
     inner: Any
     seen_B: Tensor
@@ -58,9 +58,9 @@ class Decoding:
 
 @protocol
 class Decodes:
-    """Can predict the next token of ``target``, with or without something to look at.
+    """Predicts the next token of the field ``target``, with or without an encoder's memory.
 
-    A structure gives ``target`` (the field that is generated), ``decoder``, ``head``, ``embed`` and ``memory``; the rest is here.
+    A structure defines ``target``, ``decoder``, ``head``, ``embed`` and ``memory``; the other methods are derived from them.
     """
 
     target: Field
@@ -68,11 +68,11 @@ class Decodes:
     head: Head
 
     def memory(self, batch: Batch) -> Memory | None:
-        """What the decoder looks at, from the batch's other fields."""
+        """The decoder's memory (what it attends to or starts from), computed from the other fields of the batch."""
         return None
 
     def embed(self, x: Seq) -> Seq:
-        """Vectors of the target's ids."""
+        """Embeddings of the target ids."""
         raise TypeError(f"{type(self).__name__} has no embed")
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
@@ -90,7 +90,7 @@ class Decodes:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Where in a latent space texts lie: q(z|x) = N(mean, exp(logvar)), or the mean alone where a text is one point. P wide."""
+    """Posterior over latent codes: q(z|x) = N(mean, diag(exp(logvar))), or a point at the mean without ``logvar``."""
 
     mean_BP: Tensor
     logvar_BP: Tensor | None = None
@@ -98,48 +98,48 @@ class Posterior:
 
 @protocol
 class Latent:
-    """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
+    """Has a latent space between the encoded field ``source`` and the field ``target`` that ``Decodes`` generates.
 
-    Reading, ``posterior``, gives a place in it; ``memory_from`` makes of a place, and of the class that the text is to have, what
-    the decoder is given; ``prior`` draws places as nobody has read them.
+    ``posterior`` encodes texts to latent codes; ``memory_from`` turns latent codes, and class labels where the model is
+    class-conditional, into the decoder's memory; ``prior`` samples latent codes.
     """
 
     latent: int
-    """P, its width."""
+    """P, the dimension of the latent space."""
     labelled: bool = False
-    """Whether ``memory_from`` heeds the class: then a text can be rewritten to be of another one."""
+    """Whether ``memory_from`` is conditioned on the class, as style transfer needs."""
     samples_by_label: bool = False
-    """Whether ``prior`` or ``memory_from`` heeds the class: then texts of a class can be drawn."""
+    """Whether ``prior`` or ``memory_from`` is conditioned on the class, as class-conditional generation needs."""
 
     def posterior(self, x: Seq) -> Posterior:
         raise TypeError(f"{type(self).__name__} has no posterior")
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        raise TypeError(f"{type(self).__name__} has no write_from")
+        raise TypeError(f"{type(self).__name__} has no memory_from")
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
-        """rows x P, from the global generator."""
+        """rows x P latent codes, sampled with the global random generator."""
         raise TypeError(f"{type(self).__name__} has no prior")
 
 
 @protocol
 class Variational:
-    """Reads a text to a distribution over its latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
+    """Has a Gaussian ``posterior`` with variances and the prior N(0, I)."""
 
 
 @protocol
 class ModelsLanguage:
-    """Decodes from the beginning of a text alone: there is nothing else to look at."""
+    """Decoder-only: predicts the next token from the previous ones alone, without a memory."""
 
 
 @protocol
 class Reconstructs:
-    """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
+    """Generates a sequence of the same vocabulary as the encoded one (``source`` of a batch), as denoising needs."""
 
 
 @protocol
 class Classifies:
-    """Can say the class of a sequence: ``classifier(features(x))`` are the logits."""
+    """Classifies sequences: ``classifier(features(x))`` are the logits."""
 
     classifier: Head
 
@@ -150,9 +150,9 @@ class Classifies:
 
 @protocol
 class Tags:
-    """Can say a class for each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
+    """Classifies tokens: ``tag_head`` of the hidden states of the words' tokens are the logits.
 
-    With a ``chain``, they are scores of which it makes the probability of all tags together.
+    With a ``chain``, the logits are the emission scores of a linear chain over all tags.
     """
 
     tag_head: Head
@@ -164,7 +164,7 @@ class Tags:
 
 @protocol
 class ExtractsSpans:
-    """Can say where in a text an answer stands: ``span_head`` of hidden states from ``encode`` are two logits, begin and end."""
+    """Extracts spans: ``span_head(encode(x))`` are two logits per token, start and end."""
 
     span_head: Head
 
@@ -174,7 +174,7 @@ class ExtractsSpans:
 
 @protocol
 class PredictsMasked:
-    """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
+    """Predicts masked tokens: ``head`` of the hidden states at masked positions are the logits."""
 
     head: Head | None
 
@@ -184,7 +184,7 @@ class PredictsMasked:
 
 @protocol
 class ClassifiesPairs:
-    """Can say how the two segments of a text belong together: ``segment_head(features(x))`` are the logits."""
+    """Classifies the relation of two segments: ``segment_head(features(x))`` are the logits."""
 
     segment_head: Head | None
 
@@ -195,18 +195,18 @@ class ClassifiesPairs:
 
 @protocol
 class DetectsReplaced:
-    """Can say of each token whether it was put in another's place: ``discriminator(encode(x))`` is one logit for each token."""
+    """Detects replaced tokens: ``discriminator(encode(x))`` is one logit per token."""
 
     discriminator: Head | None
 
 
 REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
-"""What the head of a structure that judges says."""
+"""Output field of the replaced-token head."""
 
 
 @protocol
 class ScoresChoices:
-    """Can say which of several sequences is right: ``choice_head(features(x))`` is one logit for each sequence."""
+    """Scores choices: ``choice_head(features(x))`` is one logit per sequence."""
 
     choice_head: Head
 
@@ -216,13 +216,13 @@ class ScoresChoices:
 
 
 CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
-"""What the head of a structure that chooses says."""
+"""Output field of the multiple-choice head."""
 
 
 @protocol
 class EncodesImages:
-    """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
-    left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
+    """Encodes a subset of the patches of an image: ``embedder`` embeds all patches in row-major order, after at most one class
+    token, and ``encoder`` accepts any subset of them."""
 
     embedder: Embedder
     encoder: Encoder
@@ -230,9 +230,9 @@ class EncodesImages:
 
 @slot
 class Structure(nn.Module):
-    """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
+    """A model: an ``nn.Module`` built from the fields of the data (``info``). ``dim`` is its hidden size.
 
-    ``weights`` is the folder of a published model or of a run that it begins with; who builds it takes them from there.
+    ``weights`` is the folder of a published model or of a run to initialize it from; the caller loads them.
     """
 
     dim: int
@@ -242,9 +242,9 @@ class Structure(nn.Module):
         self.weights = weights
 
     def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        """Structures that are parts of this one, by the choice that each is built of; several may be built of one choice."""
+        """Inner structures by the option that builds them; one option may build several."""
         return {}
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure."""
+        """The protocols that this structure provides."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
