@@ -49,5 +49,5 @@ class Classifier(EncoderModel, Embeds, Classifies):
         head: Build[Head] = ClassifierHead,
         weights: Place | None = None,
     ):
-        super().__init__(info, info.about()[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
+        super().__init__(info, info.inputs()[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.classifier = head(dim, info["label"], None)

@@ -66,9 +66,9 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         # A single text can only be reconstructed; reconstruction needs source and target ids of the same vocabulary.
         self.not_provided = Decodes if denoising else None if same_vocabulary else Reconstructs
         shared = target_embedder is None and same_vocabulary
-        max_length = max(source.length, target.length) if shared else source.length
+        max_length = max(source.max_length, target.max_length) if shared else source.max_length
         self.dim, self.target = dim, target
-        self.embedder = embedder(dim, replace(source, length=max_length))
+        self.embedder = embedder(dim, replace(source, max_length=max_length))
         self.target_embedder = None if shared else (target_embedder or embedder)(dim, target)
         if self.target_embedder is not None and same_vocabulary:
             self.target_embedder.share(self.embedder)

@@ -48,5 +48,5 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         weights: Place | None = None,
     ):
         answer = field_of_kind(info, "answer", "span", "question-answering")
-        super().__init__(info, info.given()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
+        super().__init__(info, info.input_texts()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.span_head = head(dim, answer, None)

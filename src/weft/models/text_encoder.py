@@ -66,7 +66,7 @@ class TextEncoder(EncoderModel, Embeds, PredictsMasked, ClassifiesPairs, Detects
         discriminator: Build[Head] | None = None,
         weights: Place | None = None,
     ):
-        field = info.given()[0]
+        field = info.input_texts()[0]
         super().__init__(info, field, dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.head = None if head is None else head(dim, field, self.embedder)
         self.pooler = None if pooler is None else pooler(dim)  # after the head: the order in which parameters are initialized

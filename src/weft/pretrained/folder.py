@@ -152,7 +152,7 @@ class PublishedModel:
             return Info({"source": replace(field, name="source"), "target": replace(field, name="target")}, "target")
         if name == "span-extractor":
             texts = {name: replace(field, name=name) for name in ("question", "context")}
-            return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
+            return Info({**texts, "answer": Field("answer", 2, "span", max_length=1, space="context")}, "context")
         if task == "multiple-choice":
             choices = {"question": replace(field, name="question"), "choices": replace(field, name="choices", kind="texts")}
             label = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)

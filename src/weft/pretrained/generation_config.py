@@ -44,8 +44,8 @@ def eos_ids(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
     return tuple(found) if len(found) > 1 else ()
 
 
-def decoder_prefix(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The ids that every generated text starts with; None = BOS, or what ``Field.opening`` returns.
+def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The ids that every generated text starts with; None = BOS, or what ``Field.decoder_prefix`` returns.
 
     A decoder-only model starts as its tokenizer does: GPT-2's adds nothing. An encoder-decoder may have a forced first token
     (``forced_bos_token_id``).
@@ -55,7 +55,7 @@ def decoder_prefix(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[i
         return None if target.frame == Frame() else target.frame.first
     forced = first_valid_id(config.get("forced_bos_token_id"), target)
     prefix = (target.special.bos,) if forced is None else (target.special.bos, forced)
-    return None if prefix == target.opening() else prefix
+    return None if prefix == target.decoder_prefix() else prefix
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:

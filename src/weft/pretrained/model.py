@@ -90,7 +90,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
         if published.family.with_positions is None:
             raise ValueError(f"{published.path} is a text model: side applies to image models only; remove it")
         structure = published.family.with_positions(structure, Interpolated)
-        resized = {name: replace(f, length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        resized = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
         info = replace(info, fields=resized)
     found = published.our_tensors(structure)
     model = published.build(structure, info, found)

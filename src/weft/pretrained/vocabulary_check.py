@@ -41,7 +41,7 @@ def _difference(published: PublishedModel, tokenizer: Tokenizer) -> str:
     except ValueError:  # not trained yet
         if size is not None:
             return f"{name} is trained on the data"
-        bound = tokenizer.bound()
+        bound = tokenizer.max_vocab()
         return f"{name} has at most {bound:,} ids, the model {embeddings:,}" if bound < embeddings else ""
     if found > embeddings or found < (embeddings if size is None else size):
         expected = f"{embeddings:,}" if size in (None, embeddings) else f"{size:,} (padded to {embeddings:,})"

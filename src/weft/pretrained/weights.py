@@ -51,7 +51,7 @@ def initialize_weights(model: Structure, structure: Build[Structure]) -> dict[st
 
 def structures_with_weights(model: Structure, structure: Build[Structure]) -> Iterator[tuple[Structure, Build[Structure]]]:
     """The structures that name weights, each with its factory; inner structures come first."""
-    for name, parts in model.inner().items():
+    for name, parts in model.substructures().items():
         for part in [parts] if isinstance(parts, Structure) else parts:
             yield from structures_with_weights(part, options(_resolved(structure))[name])
     if model.weights is not None:

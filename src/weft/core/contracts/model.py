@@ -241,7 +241,7 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         """Inner structures by the option that builds them; one option may build several."""
         return {}
 

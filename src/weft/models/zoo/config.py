@@ -127,4 +127,4 @@ def activation_name(factory: Any) -> str:
 def text_field(config: ModelConfig) -> Field:
     """The input field of a text model, as far as config.json determines it."""
     length = next((config[k] for k in ("max_position_embeddings", "n_positions") if config.get(k)), 512)
-    return Field("text", config["vocab_size"], length=length)
+    return Field("text", config["vocab_size"], max_length=length)

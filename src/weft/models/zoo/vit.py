@@ -182,7 +182,7 @@ def _image_field(config: ModelConfig) -> Field:
     side = config["image_size"]
     if type(side) is not int or side < 1:
         raise ValueError(f"config.json: image_size is {side!r}, but only square images are supported: one integer from 1")
-    return Field("image", config["num_channels"], kind="image", length=side, space="image")
+    return Field("image", config["num_channels"], kind="image", max_length=side, space="image")
 
 
 def _data_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
