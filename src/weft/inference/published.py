@@ -88,9 +88,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     objectives: dict[str, Objective] = {"": objective(codec.info, model.dim)} if objective is not None else {}
     trained = TrainedRun(run, model, codec, objectives)
     if Decodes in model.provides():
-        trained.start_ids = decoder_prefix(
-            model, codec.info, merge_generation_config(loaded.published.config, loaded.published.path)
-        )
+        trained.start_ids = start_ids(model, codec.info, merge_generation_config(loaded.published.config, loaded.published.path))
     trained.pair_format = pair_of(trained)
     return trained
 
