@@ -37,7 +37,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
-        "data.length=12",
+        "data.max_length=12",
         "structure.pooler={type: position-concat, places: 13}",
         "structure.injections=[{type: latent-per-position, places: 13}]",
     ),

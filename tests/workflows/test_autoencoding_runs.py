@@ -22,7 +22,8 @@ data:
   valid: VALID
   tokenizer: {type: word, lowercase: true}
   target_tokenizer: TARGET
-  words: [1, 8]
+  min_words: 1
+  max_words: 8
 structure: {type: seq2seq, dim: 16}
 objective: next-token
 learning: {type: gradient, steps: 5, batch: 200}
@@ -39,7 +40,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
+def recipe(classes: bool, target: str = "{type: character, vocab_size: 60}") -> str:
     train, valid = "[good.txt, bad.txt]", "[good-valid.txt, bad-valid.txt]"
     if classes:
         train, valid = "{good: good.txt, bad: [bad.txt]}", "{bad: bad-valid.txt, good: good-valid.txt}"
@@ -47,7 +48,7 @@ def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
 
 
 @pytest.mark.parametrize("classes", [True, False])
-@pytest.mark.parametrize("target", ["{type: character, size: 60}", "null"])
+@pytest.mark.parametrize("target", ["{type: character, vocab_size: 60}", "null"])
 def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: str) -> None:
     run = read_run_text(recipe(classes, target), "r.yaml", home)
     trained = run.train(home / "run", quiet=True)

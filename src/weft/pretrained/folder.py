@@ -20,7 +20,7 @@ from weft.core.fields import Field, Info
 from weft.core.hub import find_model
 from weft.core.io import read_json
 from weft.core.registry import Build, name_of, options
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.config import ModelConfig
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
@@ -199,7 +199,7 @@ class PublishedModel:
     def tokenizer_size(self) -> int | None:
         """Number of token ids of its tokenizer; None where the folder has none."""
         try:
-            return PublishedTokenizer(from_=str(self.path)).vocab
+            return PretrainedTokenizer(from_=str(self.path)).vocab
         except ValueError:
             return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.fields import Field, Frame, Info, Special
 from weft.core.io import read_json
-from weft.data.requests import read_apart
+from weft.data.requests import encoder_field
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -51,7 +51,7 @@ def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
     (``forced_bos_token_id``).
     """
     target = info[info.target]
-    if read_apart(model, info) is None:
+    if encoder_field(model, info) is None:
         return None if target.frame == Frame() else target.frame.first
     forced = first_valid_id(config.get("forced_bos_token_id"), target)
     prefix = (target.special.bos,) if forced is None else (target.special.bos, forced)

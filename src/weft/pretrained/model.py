@@ -12,7 +12,7 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
 from weft.core.io import check_free, read_json, whole_folder, write_json
 from weft.core.registry import Build
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
@@ -43,7 +43,7 @@ class PretrainedModel:
         path, texts = self.published.path, self.info.tokenized()
         if not texts:
             raise ValueError(f"{path} is an image model: it has no tokenizer")
-        tokenizer = PublishedTokenizer(from_=str(path))
+        tokenizer = PretrainedTokenizer(from_=str(path))
         if tokenizer.vocab > texts[0].vocab:
             raise ValueError(f"{path}: the tokenizer has {tokenizer.vocab} ids, but config.json has vocab_size {texts[0].vocab}")
         return tokenizer

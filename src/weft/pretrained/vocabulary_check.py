@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.core.contracts import Embedder, Structure, Tokenizer
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.pretrained.folder import PublishedModel
 
 _MIN_EQUAL = 0.5
@@ -29,7 +29,7 @@ def check_vocabulary(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> N
     published, name = PublishedModel(model.weights), name_of_model(model.weights)
     for space in dict.fromkeys(part.space for part in model.modules() if isinstance(part, Embedder)):
         if space in tokenizers and (why := _difference(published, tokenizers[space])):
-            advice = f"; set it to {{type: published, from: {name}}}" if published.tokenizer_size is not None else ""
+            advice = f"; set it to {{type: pretrained, from: {name}}}" if published.tokenizer_size is not None else ""
             raise ValueError(f"{name} has other token ids than the tokenizer of {space!r}: {why}{advice}")
 
 
@@ -49,6 +49,6 @@ def _difference(published: PublishedModel, tokenizer: Tokenizer) -> str:
     if size is None:
         return ""
     ids = range(size)
-    own = PublishedTokenizer(from_=str(published.path)).tokens(ids)
+    own = PretrainedTokenizer(from_=str(published.path)).tokens(ids)
     same = sum(a == b for a, b in zip(tokenizer.tokens(ids), own, strict=True))
     return f"only {same:,} of the {size:,} tokens of {name} are the model's" if same < _MIN_EQUAL * size else ""

@@ -318,7 +318,7 @@ class Training:
         about = {name: value for name, value in about.items() if value}
         write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
-        padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
+        padding = {f.name: f.padding.ratio for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
         progress = self.loop.progress
@@ -347,7 +347,7 @@ class Training:
         row = {"stage": self.plan.index, **row}
         self.write_log(row)
         self.meter.look()
-        padding = self.feeds[-1].padding.share if self.feeds else 0.0
+        padding = self.feeds[-1].padding.ratio if self.feeds else 0.0
         self.display.update(row, padding)
 
     def write_log(self, row: dict[str, Any]) -> None:

@@ -255,7 +255,8 @@ def test_refused():
 # ------------------------------------------------------------------------------------------------------- as a stage
 
 RECIPE = """
-data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3, tokenizer: {type: word, size: 40}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, validation_fraction: 0.3,
+  tokenizer: {type: word, vocab_size: 40}}
 structure:
   type: text-vae
   latent: 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -21,33 +22,34 @@ T = TypeVar("T")
 
 
 PROTOCOLS: list[type] = []
-"""The registered protocols; research systems add their own."""
+"""Capabilities that a structure provides and an objective needs; research systems add their own."""
 
 
 def protocol(cls: type[T]) -> type[T]:
-    """Register a protocol: the structures that inherit from it provide it."""
+    """Declare a capability of structures: those that inherit from the class provide it."""
     PROTOCOLS.append(cls)
     return cls
 
 
 @protocol
-class Encodes:
-    """Encodes a sequence of ids (or patches) into hidden states."""
+class Encodes(ABC):
+    """Encodes a sequence of ids into hidden states."""
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
 class Embeds:
-    """Has one ``embedder`` of the tokens that it encodes, which other modules may use or be tied to."""
+    """Has one token embedder for its input, which objectives may read and tie heads to."""
 
     embedder: Embedder
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """Decoding state of a structure: the decoder's state, and the number of real tokens decoded so far in each row."""
+    """Decoding state of a structure: the state of the decoder, and the number of real tokens seen in each row."""
 
     inner: Any
     seen_B: Tensor
@@ -57,10 +59,11 @@ class Decoding:
 
 
 @protocol
-class Decodes:
-    """Predicts the next token of the field ``target``, with or without an encoder's memory.
+class Decodes(ABC):
+    """Predicts the next token of ``target``, with or without a memory to attend to.
 
-    A structure defines ``target``, ``decoder``, ``head``, ``embed`` and ``memory``; the other methods are derived from them.
+    A structure provides ``target`` (the field that is generated), ``decoder``, ``head``, ``embed`` and ``memory``; the rest is
+    implemented here.
     """
 
     target: Field
@@ -68,11 +71,11 @@ class Decodes:
     head: Head
 
     def memory(self, batch: Batch) -> Memory | None:
-        """The decoder's memory (what it attends to or starts from), computed from the other fields of the batch."""
+        """What the decoder attends to, computed from the other fields of the batch; None without a memory."""
         return None
 
     def embed(self, x: Seq) -> Seq:
-        """Embeddings of the target ids."""
+        """Embeddings of the target's ids. Structures that override ``decode``, ``start`` and ``step`` need none."""
         raise TypeError(f"{type(self).__name__} has no embed")
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
@@ -90,139 +93,144 @@ class Decodes:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior over latent codes: q(z|x) = N(mean, diag(exp(logvar))), or a point at the mean without ``logvar``."""
+    """Approximate posterior q(z|x) = N(mean, exp(logvar)) over a latent space of P dimensions; without logvar, a point."""
 
     mean_BP: Tensor
     logvar_BP: Tensor | None = None
 
 
 @protocol
-class Latent:
-    """Has a latent space between the encoded field ``source`` and the field ``target`` that ``Decodes`` generates.
+class Latent(ABC):
+    """Has a latent space between its input (field ``source``) and the text it decodes (field ``target``).
 
-    ``posterior`` encodes texts to latent codes; ``memory_from`` turns latent codes, and class labels where the model is
-    class-conditional, into the decoder's memory; ``prior`` samples latent codes.
+    ``posterior`` encodes a text to a latent code z; ``memory_from`` turns z, and optionally a class, into what the decoder is
+    conditioned on; ``prior`` samples latent codes.
     """
 
     latent: int
-    """P, the dimension of the latent space."""
+    """P, the number of latent dimensions."""
     labelled: bool = False
-    """Whether ``memory_from`` is conditioned on the class, as style transfer needs."""
+    """Whether ``memory_from`` conditions on the class, so that style transfer to another class is possible."""
     samples_by_label: bool = False
-    """Whether ``prior`` or ``memory_from`` is conditioned on the class, as class-conditional generation needs."""
+    """Whether ``prior`` or ``memory_from`` conditions on the class, so that texts of a class can be sampled."""
 
+    @abstractmethod
     def posterior(self, x: Seq) -> Posterior:
-        raise TypeError(f"{type(self).__name__} has no posterior")
+        """q(z|x) of each row."""
 
+    @abstractmethod
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        raise TypeError(f"{type(self).__name__} has no memory_from")
+        """What the decoder is conditioned on, given latent codes and classes."""
 
+    @abstractmethod
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
-        """rows x P latent codes, sampled with the global random generator."""
-        raise TypeError(f"{type(self).__name__} has no prior")
+        """rows x P latent codes, sampled with the global generator."""
 
 
 @protocol
 class Variational:
-    """Has a Gaussian ``posterior`` with variances and the prior N(0, I)."""
+    """Encodes a text to a distribution over the latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
 
 
 @protocol
 class ModelsLanguage:
-    """Decoder-only: predicts the next token from the previous ones alone, without a memory."""
+    """Decodes from the prefix of a text alone, without a memory."""
 
 
 @protocol
 class Reconstructs:
-    """Generates a sequence of the same vocabulary as the encoded one (``source`` of a batch), as denoising needs."""
+    """Encodes a sequence (``source`` of a batch) and decodes another over the same ids, as ``Decodes`` does."""
 
 
 @protocol
-class Classifies:
-    """Classifies sequences: ``classifier(features(x))`` are the logits."""
+class Classifies(ABC):
+    """Classifies a sequence: ``classifier(features(x))`` are the logits."""
 
     classifier: Head
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """B x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 @protocol
-class Tags:
-    """Classifies tokens: ``tag_head`` of the hidden states of the words' tokens are the logits.
+class Tags(ABC):
+    """Classifies each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
 
-    With a ``chain``, the logits are the emission scores of a linear chain over all tags.
+    With a ``chain``, they are the emission scores of a linear-chain model over the whole tag sequence.
     """
 
     tag_head: Head
     chain: LinearChain | None
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class ExtractsSpans:
-    """Extracts spans: ``span_head(encode(x))`` are two logits per token, start and end."""
+class ExtractsSpans(ABC):
+    """Extracts an answer span from a text: ``span_head`` of hidden states from ``encode`` are two logits, start and end."""
 
     span_head: Head
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class PredictsMasked:
-    """Predicts masked tokens: ``head`` of the hidden states at masked positions are the logits."""
+class PredictsMasked(ABC):
+    """Predicts the tokens at masked positions: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
     head: Head | None
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class ClassifiesPairs:
-    """Classifies the relation of two segments: ``segment_head(features(x))`` are the logits."""
+class ClassifiesPairs(ABC):
+    """Classifies the relation of two segments (next sentence, sentence order): ``segment_head(features(x))`` are the logits."""
 
     segment_head: Head | None
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """B x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 @protocol
 class DetectsReplaced:
-    """Detects replaced tokens: ``discriminator(encode(x))`` is one logit per token."""
+    """Detects replaced tokens (ELECTRA): ``discriminator(encode(x))`` is one logit per token."""
 
     discriminator: Head | None
 
 
 REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
-"""Output field of the replaced-token head."""
+"""The field that a replaced-token discriminator predicts."""
 
 
 @protocol
-class ScoresChoices:
-    """Scores choices: ``choice_head(features(x))`` is one logit per sequence."""
+class ScoresChoices(ABC):
+    """Scores the choices of a question: ``choice_head(features(x))`` is one logit per sequence."""
 
     choice_head: Head
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """N x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
-"""Output field of the multiple-choice head."""
+"""The field that a multiple-choice head predicts."""
 
 
 @protocol
 class EncodesImages:
-    """Encodes a subset of the patches of an image: ``embedder`` embeds all patches in row-major order, after at most one class
-    token, and ``encoder`` accepts any subset of them."""
+    """Encodes any subset of the patches of an image: ``embedder`` returns a vector per patch, in row-major order after an
+    optional class token, and ``encoder`` takes the vectors that it is passed."""
 
     embedder: Embedder
     encoder: Encoder
@@ -230,9 +238,9 @@ class EncodesImages:
 
 @slot
 class Structure(nn.Module):
-    """A model: an ``nn.Module`` built from the fields of the data (``info``). ``dim`` is its hidden size.
+    """A whole network: a plain module built from the declaration of the data (``info``). ``dim`` is its hidden size.
 
-    ``weights`` is the folder of a published model or of a run to initialize it from; the caller loads them.
+    ``weights`` is the folder of a published model or of a run to initialize from; the caller that builds it loads them.
     """
 
     dim: int
@@ -242,7 +250,7 @@ class Structure(nn.Module):
         self.weights = weights
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        """Inner structures by the option that builds them; one option may build several."""
+        """Structures inside this one, by the option that builds each; one option may build several."""
         return {}
 
     def provides(self) -> tuple[type, ...]:

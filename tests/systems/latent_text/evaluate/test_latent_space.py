@@ -31,8 +31,8 @@ from weft.training.recipes import read_run
 
 WORDS = ["good", "bad", "food", "staff", "was", "the", "very", "a", "place", "slow", "fine"]
 RECIPE = """
-data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3,
-       tokenizer: {type: character, size: 60}, target_tokenizer: {type: word, size: 60}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, validation_fraction: 0.3,
+       tokenizer: {type: character, vocab_size: 60}, target_tokenizer: {type: word, vocab_size: 60}}
 structure:
   type: text-vae
   latent: 3
@@ -260,7 +260,7 @@ def test_greedy_reconstruction_is_learnt(tmp_path):
     run = recipe(
         tmp_path,
         steps=90,
-        **{"hold_out: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
+        **{"validation_fraction: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
     )
     judged = run.train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["bleu"] > 90 and judged.metric_values["reconstruction"] < 2
