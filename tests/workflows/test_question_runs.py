@@ -54,7 +54,7 @@ data: {type: question-answering, train: train.json, valid: valid.json, tokenizer
 structure: STRUCTURE
 objective: {type: span, longest: 4}
 learning: {type: gradient, steps: STEPS, batch: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
-evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], best: answer_f1}
+evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], monitor: answer_f1}
 """
 
 

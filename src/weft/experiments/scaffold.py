@@ -373,7 +373,7 @@ learning:                          # how the weights move; to train the head alo
 
 evaluate:
   every: {max(1, steps // 3)}
-  rows: 1000                       # most that are looked at on the way; at the end it is all
+  max_examples: 1000               # during training; the final evaluation uses all
 {f"  metrics: [{metrics}]{chr(10)}" if metrics else ""}"""
 
 
@@ -477,7 +477,7 @@ _BODIES = {
         "{type: next-token, label_smoothing: 0.1}",
         "1.0e-3",
         "bleu, chrf",
-        "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
+        "  max_examples: 500                # during training; at the end all\n  search: {type: beam, width: 4}\n",
     ),
     "question-answering": _body(
         "  type: span-extractor\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"

@@ -307,14 +307,14 @@ class Training:
         for split in ("valid", "test"):
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
-                    results[split] = self.evaluation.judge(
+                    results[split] = self.evaluation.evaluate(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
         judged = results.get("test") or results.get("valid") or EvaluationResult({})
         split = "test" if "test" in results else "valid"
         valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
         with self.display.waiting("confidence intervals"):
-            about = judged.about(self.evaluation.metrics)
+            about = judged.details(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
         write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
@@ -375,13 +375,13 @@ class Training:
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
         assert self.corpus is not None
-        judged = self.evaluation.judge(
+        judged = self.evaluation.evaluate(
             self.network.model,
             next(iter(self.network.objectives.values())),
             self.corpus.splits[self.evaluation.split],
             self.corpus.codec,
             self.device,
-            self.evaluation.rows,
+            self.evaluation.max_examples,
             last=False,
         )
         remarks = {"remarks": judged.remarks} if judged.remarks else {}
@@ -389,7 +389,7 @@ class Training:
             {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
         )
         self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
-        return self.evaluation.better(judged)
+        return self.evaluation.score(judged)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}
