@@ -375,9 +375,9 @@ def test_static_places_depend_on_the_seed() -> None:
 
 def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
-    from weft.core.fields import pack_pieces
+    from weft.core.fields import pack_continuations
 
-    return Field("text", VOCAB, continuations=pack_pieces([i >= 100 for i in range(VOCAB)]))
+    return Field("text", VOCAB, continuations=pack_continuations([i >= 100 for i in range(VOCAB)]))
 
 
 def test_whole_words_are_hidden_whole() -> None:

@@ -86,7 +86,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(tmp_path: Path
     published("classify", tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
-        with pytest.raises(ValueError, match="is there already and not empty: choose another folder"):
+        with pytest.raises(ValueError, match="already exists and is not empty; choose another folder"):
             write(tmp_path / "theirs")  # a sharded model's index would go on saying where its tensors are
     monkeypatch.setattr("weft.pretrained.saving.save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):

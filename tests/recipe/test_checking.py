@@ -67,7 +67,7 @@ def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> 
 
 def test_data_that_does_not_fit(read, small: str) -> None:
     assert refused(read(small, ["objective=classification"])) == [
-        "command line: objective: needs a field 'label', but the data (dates) gives: source, target"
+        "command line: objective: needs a field 'label', but the data (dates) has: source, target"
     ]
 
 

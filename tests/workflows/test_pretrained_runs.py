@@ -141,7 +141,7 @@ def test_a_run_is_converted_to_the_published_layout_and_reads_back_the_same(tmp_
         shares = {theirs.config.id2label[i]: float(p) for i, p in enumerate(logits.softmax(-1))}
         assert shares == pytest.approx(answer.probabilities, abs=1e-5)
     assert weft.load(out).predict(texts) == trained.predict(texts)
-    with pytest.raises(ValueError, match="is there already and not empty"):
+    with pytest.raises(ValueError, match="already exists and is not empty"):
         to_published(tmp_path / "run", out)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from weft.blocks import LSTM, ClassifierHead, Mean, Sum
 from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Head, Pooler
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel
 
@@ -42,12 +42,12 @@ class Classifier(EncoderModel, Embeds, Classifies):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, info.inputs()[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.classifier = head(dim, info["label"], None)

@@ -7,7 +7,7 @@ from functools import partial
 from weft.blocks import Patch, Transformer
 from weft.core.contracts import Embedder, Encoder, EncodesImages, Pooler
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel
 
@@ -40,11 +40,11 @@ class ImageEncoder(EncoderModel, EncodesImages):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Patch,
         encoder: Build[Encoder] = partial(Transformer, position=None),
         pooler: Build[Pooler] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         images = info.images()
         if not images:

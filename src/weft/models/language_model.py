@@ -18,7 +18,7 @@ from weft.core.contracts import (
     Structure,
 )
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -54,13 +54,13 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         decoder: Build[Decoder] = TransformerDecoder,
         head: Build[Head] = Tied,
         pooler: Build[Pooler] | None = None,
         classifier: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self.dim = dim

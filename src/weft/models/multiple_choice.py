@@ -7,7 +7,7 @@ from functools import partial
 from weft.blocks import LSTM, ClassifierHead, Max, Sum
 from weft.core.contracts import CHOICE, Embedder, Encoder, Head, Pooler, ScoresChoices
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel, field_of_kind
 
@@ -41,12 +41,12 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Max,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         choices = field_of_kind(info, "choices", "texts", "multiple-choice")
         super().__init__(info, choices, dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)

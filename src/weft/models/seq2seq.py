@@ -10,7 +10,7 @@ from weft.core.batch import Batch
 from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Reconstructs, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 
@@ -50,14 +50,14 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         decoder: Build[Decoder] = AttentionLSTM,
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = Tied,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         denoising = "text" in info and "source" not in info

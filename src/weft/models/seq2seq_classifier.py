@@ -11,7 +11,7 @@ from weft.blocks import ClassifierHead, Last, Mean, Sum, Transformer, Transforme
 from weft.core.contracts import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 
@@ -49,7 +49,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = Transformer,
@@ -57,7 +57,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         summary: Build[Pooler] = Mean,
         pooler: Build[Pooler] = Last,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         field = info.input_texts()[0]

@@ -7,7 +7,7 @@ from functools import partial
 from weft.blocks import LSTM, ClassifierHead, Sum
 from weft.core.contracts import Embedder, Encoder, ExtractsSpans, Head
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel, field_of_kind
 
@@ -41,11 +41,11 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         answer = field_of_kind(info, "answer", "span", "question-answering")
         super().__init__(info, info.input_texts()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)

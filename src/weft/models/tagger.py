@@ -7,7 +7,7 @@ from functools import partial
 from weft.blocks import LSTM, ClassifierHead, Sum
 from weft.core.contracts import Embedder, Embeds, Encoder, Head, LinearChain, Tags
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel, field_of_kind
 
@@ -43,12 +43,12 @@ class Tagger(EncoderModel, Tags, Embeds):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
         chain: Build[LinearChain] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         tags = field_of_kind(info, "tags", "tags", "tagged-text")
         super().__init__(info, info[tags.space], dim=dim, embedder=embedder, encoder=encoder, weights=weights)

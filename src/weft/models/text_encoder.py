@@ -15,7 +15,7 @@ from weft.core.contracts import (
     PredictsMasked,
 )
 from weft.core.fields import Field, Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel
 
@@ -57,14 +57,14 @@ class TextEncoder(EncoderModel, Embeds, PredictsMasked, ClassifiesPairs, Detects
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = Transformer,
         head: Build[Head] | None = Tied,
         pooler: Build[Pooler] | None = None,
         segment_head: Build[Head] | None = None,
         discriminator: Build[Head] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         field = info.input_texts()[0]
         super().__init__(info, field, dim=dim, embedder=embedder, encoder=encoder, weights=weights)

@@ -325,13 +325,11 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
     build = partial(AutoencodingText, train=table, tokenizer=Character)
-    how = (
-        r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
-    )
+    how = r"needs a field 'label', but .* has: .*; to add it, name the column of classes in the tables \(data.label=label\), or"
     for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
-        with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
+        with pytest.raises(ValueError, match=r"needs a field 'image', but .* has: [\w, ]+$"):
             info["image"]
     info = build(label="label", validation_fraction=0.2).open().codec.info
     assert info["label"].labels == ("no", "yes")
@@ -541,7 +539,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "in a list": ({"x": ["a", 3], "y": "b"}, ["data.train.x.1: must be the path of a file, not 3"]),
         "not there": (
             {"x": "a", "y": "c"},
-            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second place to look, is not set)"],
+            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second folder to search, is not set)"],
         ),
         "changed": (
             {"path": "a", "sha256": "0" * 64},

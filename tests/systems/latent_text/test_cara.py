@@ -571,7 +571,7 @@ REFUSED = {
     "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
     "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
-    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. gives: source, target; to have "
+    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
     r"it, name the column of classes in the tables \(data\.label=label\), "
     r"or give the files of each class by its name \(data\.train=\{positive: good",
 }
@@ -586,7 +586,7 @@ def test_what_does_not_fit_is_refused_before_training(change):
 def test_a_metric_without_its_field_says_how_to_have_it():
     wrong = ["data.train=yelp/positive.txt", "evaluate.metrics=[accuracy]"]
     with pytest.raises(
-        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to have it, name the col"
+        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to add it, name the col"
     ):
         check(read_run("cara", wrong))
 

@@ -23,7 +23,7 @@ from weft.blocks import (
     TransformerLayer,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
@@ -84,14 +84,14 @@ def encoder_and_decoder(
 def bart(
     *,
     size: Literal["base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
     task: BartTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """BART: denoising encoder-decoder Transformer.
 

@@ -26,7 +26,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Head, Pooler, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition
 from weft.models.zoo.family import BERT_POOLER, Task, task_model
 from weft.models.zoo.sizes import ModelSize
@@ -107,15 +107,15 @@ def masked_lm_head(
 def bert(
     *,
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """BERT: bidirectional Transformer encoder.
 
@@ -156,15 +156,15 @@ def bert(
 def roberta(
     *,
     size: Literal["base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """RoBERTa: BERT without segments and without next-sentence prediction, trained longer.
 
@@ -203,17 +203,17 @@ def roberta(
 def albert(
     *,
     size: Literal["base", "large", "xlarge", "xxlarge"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
-    embedding_dim: Width = 128,
+    hidden: Dim | None = None,
+    embedding_dim: Dim = 128,
     groups: Layers = 1,
     length: Count = 512,
     dropout: Dropout = 0.0,
     task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ALBERT: BERT with factorized token embeddings and parameters shared across layers.
 
@@ -256,16 +256,16 @@ def albert(
 def electra(
     *,
     size: Literal["small", "base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
-    embedding_dim: Width | None = None,
+    hidden: Dim | None = None,
+    embedding_dim: Dim | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: Task = "replaced-token",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ELECTRA: BERT's encoder, pre-trained as a discriminator of replaced tokens.
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.blocks import GELU, GELUTanh, ReLU, SiLU, Tanh
 from weft.core.contracts import Activation
 from weft.core.fields import Field
-from weft.core.options import Dropout, Heads, Layers, NonNegative, Width
+from weft.core.options import Dim, Dropout, Heads, Layers, NonNegative
 from weft.core.registry import Build, name_of
 from weft.recipe.describe import allowed
 
@@ -28,7 +28,7 @@ ACTIVATIONS: dict[str, Build[Activation]] = {
 """Names of activations in config.json."""
 
 _KEYS_BY_TYPE: dict[Any, str] = {
-    Width: "hidden_size intermediate_size embedding_size n_embd n_inner d_model d_ff d_kv encoder_ffn_dim decoder_ffn_dim "
+    Dim: "hidden_size intermediate_size embedding_size n_embd n_inner d_model d_ff d_kv encoder_ffn_dim decoder_ffn_dim "
     "max_position_embeddings n_positions type_vocab_size relative_attention_num_buckets relative_attention_max_distance "
     "patch_size num_channels pooler_output_size num_labels",
     Layers: "num_hidden_layers num_hidden_groups n_layer num_layers num_decoder_layers encoder_layers decoder_layers",

@@ -24,7 +24,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.language_model import LanguageModel
 from weft.models.zoo.config import ModelConfig, activation_name
@@ -107,13 +107,13 @@ def for_task(structure: Build[Structure], task: GPTTask, dropout: float) -> Buil
 @composition("gpt")
 def gpt(
     *,
-    dim: Width = 768,
+    dim: Dim = 768,
     layers: Layers = 12,
     heads: Heads = 12,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """GPT: causal Transformer language model with post-norm.
 
@@ -140,13 +140,13 @@ def gpt(
 def gpt2(
     *,
     size: Literal["small", "medium", "large", "xl"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """GPT-2: causal Transformer language model with pre-norm.
 
@@ -174,7 +174,7 @@ def gpt2(
 def gpt3(
     *,
     size: Literal["small", "medium", "large", "xl", "2.7b", "6.7b", "13b", "175b"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 2048,

@@ -25,7 +25,7 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Head, Structure
-from weft.core.options import Dropout, Heads, Layers, Place, Width
+from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.zoo.config import ModelConfig, activation_name, activation_named
@@ -100,12 +100,12 @@ def encoder_and_decoder(
 def t5(
     *,
     size: Literal["small", "base", "large", "3b", "11b"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.1,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """T5: text-to-text Transformer with relative position biases.
 
@@ -133,12 +133,12 @@ def t5(
 def t5_v1_1(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """T5 v1.1: T5 with gated feed-forward networks and an untied head, pre-trained without dropout.
 
@@ -164,12 +164,12 @@ def t5_v1_1(
 def mt5(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """mT5: T5 v1.1 for 101 languages, with a vocabulary of 250,000 subwords.
 
@@ -195,12 +195,12 @@ def mt5(
 def byt5(
     *,
     size: Literal["small", "base", "large", "xl", "xxl"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """ByT5: T5 v1.1 on UTF-8 bytes, with an encoder three times as deep as the decoder.
 

@@ -17,14 +17,14 @@ from weft.blocks import (
     TransformerLayer,
 )
 from weft.core.contracts import Structure
-from weft.core.options import Dropout, Heads, Layers, Width
+from weft.core.options import Dim, Dropout, Heads, Layers
 from weft.core.registry import Build, composition
 from weft.models.seq2seq import Seq2Seq
 
 
 @composition("transformer-base")
 def transformer_base(
-    *, dim: Width = 512, layers: Layers = 6, heads: Heads = 8, hidden: Width = 2048, dropout: Dropout = 0.1
+    *, dim: Dim = 512, layers: Layers = 6, heads: Heads = 8, hidden: Dim = 2048, dropout: Dropout = 0.1
 ) -> Build[Structure]:
     """Transformer (base): encoder-decoder for translation.
 
@@ -62,7 +62,7 @@ def transformer_base(
 
 @composition("transformer-big")
 def transformer_big(
-    *, dim: Width = 1024, layers: Layers = 6, heads: Heads = 16, hidden: Width = 4096, dropout: Dropout = 0.3
+    *, dim: Dim = 1024, layers: Layers = 6, heads: Heads = 16, hidden: Dim = 4096, dropout: Dropout = 0.3
 ) -> Build[Structure]:
     """Transformer (big): encoder-decoder for translation.
 

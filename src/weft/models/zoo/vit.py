@@ -24,7 +24,7 @@ from weft.blocks import (
 )
 from weft.core.contracts import Activation, Embedder, Pooler, Structure
 from weft.core.fields import Field
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
@@ -72,14 +72,14 @@ def vit(
     *,
     size: Literal["base", "large", "huge"] = "base",
     patch: Count | None = None,
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
     task: Literal["encode", "classification"] = "classification",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
     """Vision Transformer: Transformer encoder over the patches of an image.
 
