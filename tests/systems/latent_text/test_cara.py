@@ -27,7 +27,7 @@ from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, g
 from weft.objectives import ELBO, Decay, Ramp, Steady
 from weft.pretrained import save
 from weft.pretrained import weights as pretrained
-from weft.pretrained.weights import begin
+from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import ARAE, CARA, Contests, Follow, Fool, Judge, Listen, Listens, Reconstruct
 from weft.training.dry_run import check
@@ -541,10 +541,10 @@ def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     folder = save(structure(Info({"text": Field("text", 10, max_length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
-    with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
-        begin(build(INFO), build)
+    with pytest.raises(ValueError, match=r"has shape .10, 8., expected .14, 8."):
+        initialize_weights(build(INFO), build)
     few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
-    assert len(begin(build(few), build)[str(folder)].taken) > 10
+    assert len(initialize_weights(build(few), build)[str(folder)].loaded) > 10
 
 
 def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
@@ -552,7 +552,7 @@ def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
     folder = save(structure(Info({"text": Field("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
     build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
-    begin(model, build)
+    initialize_weights(model, build)
     first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.substructures()["decoder"])
     assert others and all(torch.equal(p, other[n]) for other in others for n, p in first.items())
 
