@@ -188,7 +188,7 @@ MISTAKES = {
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
         ["train", "{home}/run", "structure.dim=16", "learning.keep=9", "--resume"],
-        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nOn --resume, only steps (raised)",
+        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nWith --resume, only steps (to a larger number)",
     ),
     "fewer steps": (["train", "{home}/run", "learning.steps=2", "--resume"], "was 4, now 2; it can only be raised"),
     "missing plug-in": (["train", "{home}/tiny.yaml", "--import", "no_such_plugin"], "plug-in no_such_plugin cannot be imported"),
@@ -203,7 +203,7 @@ MISTAKES = {
     "generate: no input": (["generate", "{home}/run", "missing.txt"], "missing.txt cannot be read: No such file"),
     "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other cannot be read: Is a directory"),
     "predict: no classes": (["predict", "{home}/run"], "of a text: there is weft generate and weft embed for it"),
-    "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (there is: train"),
+    "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (splits: train"),
     "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
     "catalog: no slot": (["catalog", "encodr"], "no slot named 'encodr'; did you mean 'encoder'"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
@@ -293,7 +293,7 @@ DAMAGED = {
     "recipe not text": ("recipe.yaml", lambda data: b"\xff" + data, "recipe.yaml"),
     "recipe of another": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "weights do not fit"),
     "fields cut": ("fields.json", lambda data: data[: len(data) // 2], "fields.json"),
-    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99"),
+    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 2', b'"format": 99'), "format 99"),
     "fields empty": ("fields.json", lambda data: b"{}", "fields.json"),
     "tokenizer cut": ("tokenizer-characters.json", lambda data: data[: len(data) // 2], "tokenizer-characters.json"),
     "tokenizer garbage": ("tokenizer-characters.json", lambda data: b"\xff\x00", "tokenizer-characters.json"),
@@ -459,7 +459,7 @@ def test_a_full_disk(free, said, home, disk, tmp_path):
     filler = fill(disk, free)
     answer = weft_train(home / "tiny.yaml", run, "learning.steps=8", "learning.log_every=1", "--resume")
     assert answer.code == 2 and said in answer.err, answer.err
-    assert "untouched" in answer.err and "go on" in answer.err
+    assert "checkpoint is intact" in answer.err and f"resume: weft train {run} --resume" in answer.err
     assert state(run) == kept and not Checkpoints(run / "checkpoints").latest().damaged
     filler.unlink()
     assert weft_train(home / "tiny.yaml", run, "learning.steps=8", "--resume").code == 0
