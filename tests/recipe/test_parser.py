@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from weft.blocks import LSTM, MultiHead, Transformer
 from weft.core.contracts import Encoder, Norm
 from weft.core.fields import Field, Info
-from weft.core.options import Count, File, Layers, Share, Width
+from weft.core.options import Count, Dim, File, Fraction, Layers
 from weft.core.registry import CATALOG, block, choices, unregister
 from weft.models import Seq2Seq
 from weft.recipe import Node, Part, Reader, RecipeError
@@ -339,7 +339,7 @@ def odd_norm():
             pairs: tuple[int, str] = (1, "a"),
             either: int | Literal["all"] = "all",
             words: dict[str, str] = {},
-            inner: dict[str, list[Share]] = {},
+            inner: dict[str, list[Fraction]] = {},
         ):
             super().__init__(dim)
             self.file = file
@@ -412,7 +412,7 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
     assert found("mine.txt", "command line") == (here / "mine.txt").resolve()
     assert found("both.txt", "command line") == (recipes / "both.txt").resolve()
     places = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     assert found("none.txt", "command line") == [f"norm.file: there is no file {places[0]}, nor {places[1]}{unset}"]
     assert found("mine.txt", "r.yaml:1") == [f"norm.file: there is no file {(recipes / 'mine.txt').resolve()}{unset}"]
 
@@ -420,7 +420,7 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
 @pytest.mark.usefixtures("odd_norm")
 def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
     place = tmp_path.resolve()
@@ -495,7 +495,7 @@ def test_an_option_cannot_have_a_word_of_the_language() -> None:
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
-        (Width, "a whole number from 1 to 1,000,000"),
+        (Dim, "a whole number from 1 to 1,000,000"),
         (Layers, "a whole number from 1 to 1,000"),
         (Count | None, "a whole number from 1 to 10^12 or null"),
         (Annotated[float, Gt(0), Lt(1)], "a number between 0 and 1"),
@@ -510,7 +510,7 @@ def test_an_option_cannot_have_a_word_of_the_language() -> None:
         (Literal["a", "b", 3], "a, b or 3"),
         (list[str], "a list of texts"),
         (list[list[int]], "a list of lists of whole numbers"),
-        (tuple[Share, ...], "a list of numbers from 0 to 1"),
+        (tuple[Fraction, ...], "a list of numbers from 0 to 1"),
         (tuple[File, File], "a list of 2 paths of files"),
         (File, "the path of a file"),
         (dict[str, float], "a mapping of names to numbers"),

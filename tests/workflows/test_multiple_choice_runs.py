@@ -97,7 +97,7 @@ def test_on_the_command_line(files: Path) -> None:
     judged = command("evaluate", files / "run", files / "valid.jsonl", "--json")
     assert 0 <= json.loads(judged.out)["accuracy"] <= 1
     assert json.loads(command("evaluate", files / "run", "--json").out)["accuracy"] == json.loads(judged.out)["accuracy"]
-    shown = command("errors", files / "run", "--most", "1").out
+    shown = command("errors", files / "run", "--max-examples", "1").out
     assert "  choices: " in shown and " | " in shown and "\t" not in shown
     checked = command("check", recipe)
     assert checked.code == 0 and "choices (texts, up to" in checked.out
@@ -146,7 +146,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
-        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {place}}}")
         .replace(
             "structure: {type: multiple-choice, dim: 32}",
             f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
@@ -156,7 +156,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     run = read_run_text(text, "r.yaml", files)
     trained = run.train(files / "run")
     judged = trained.result
-    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
+    assert "newly initialized: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

@@ -31,7 +31,7 @@ def write_metrics(
     result = results.get(split, EvaluationResult({}))
     valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
     with display.waiting("computing confidence intervals"):
-        about = {name: value for name, value in result.about(metrics).items() if value}
+        about = {name: value for name, value in result.details(metrics).items() if value}
     write_json(folder.metrics, finite({"format": FORMAT, "split": split, **result.metric_values, **valid, **about}))
     folder.write_predictions(result.predictions, result.references)
     return result
@@ -39,7 +39,7 @@ def write_metrics(
 
 def write_ledger(folder: RunFolder, counts: Mapping[str, Any], feeds: Sequence[Feed], progress: Progress) -> None:
     """Write ledger.json: what was read, what was padding, and what was skipped."""
-    padding = {feed.name: feed.padding.share for feed in feeds if feed.padding.total}
+    padding = {feed.name: feed.padding.ratio for feed in feeds if feed.padding.total}
     skipped = {feed.name: feed.skipped for feed in feeds}
     ledger = {"format": FORMAT, **counts, "padding_share": padding, "nothing_to_learn": skipped}
     bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}

@@ -85,26 +85,26 @@ class StageCallbacks:
         row = {"stage": self.stage, **row}
         self.log.write(row)
         self.meter.sample()
-        self.display.update(row, self.feeds[-1].padding.share if self.feeds else 0.0)
+        self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
 
     def due(self, progress: Progress, last: bool) -> bool:
         every = self.evaluation.every
         return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
-        result = self.evaluation.judge(
+        result = self.evaluation.evaluate(
             self.network.model,
             next(iter(self.network.objectives.values())),
             self.corpus.splits[self.evaluation.split],
             self.corpus.codec,
             self.device,
-            self.evaluation.rows,
+            self.evaluation.max_examples,
             last=False,
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "round": progress.round, "valid": result.metric_values, **remarks})
         self.display.evaluated(progress.round, result.metric_values, result.remarks)
-        return self.evaluation.better(result)
+        return self.evaluation.score(result)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         self.saved = True

@@ -292,7 +292,7 @@ class Trainer:
         for split in ("valid", "test"):
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
-                    results[split] = self.evaluation.judge(
+                    results[split] = self.evaluation.evaluate(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
         result = artifacts.write_metrics(self.folder, results, self.evaluation.metrics, self.display)
