@@ -325,9 +325,9 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         steps: Updates; None = about three times through the data.
     """
     from weft.core.registry import name_of
-    from weft.pretrained import Published
+    from weft.pretrained import PublishedModel
 
-    published = Published(name)
+    published = PublishedModel(name)
     kind = made.source if made.answer == "one" else made.answer
     tuning = _TUNED["fill" if kind == "plain-text" and published.task != "generation" else kind]
     try:
@@ -337,7 +337,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
     if both != (made.source == "parallel-text"):
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
-    room = published.layout.field(published.config).max_length - 8
+    room = published.family.field(published.config).max_length - 8
     windows = made.source == "question-answering" and room >= 64  # of fewer tokens, a question may take all
     together = made.source in ("sentence-pairs", "multiple-choice", "question-answering")
     most = 4000 if windows else min(256, max(1, room // 2 if together else room))
@@ -373,7 +373,7 @@ learning:                          # how the weights move; to train the head alo
 
 evaluate:
   every: {max(1, steps // 3)}
-  rows: 1000                       # most that are looked at on the way; at the end it is all
+  max_examples: 1000               # during training; the final evaluation uses all
 {f"  metrics: [{metrics}]{chr(10)}" if metrics else ""}"""
 
 
@@ -477,7 +477,7 @@ _BODIES = {
         "{type: next-token, label_smoothing: 0.1}",
         "1.0e-3",
         "bleu, chrf",
-        "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
+        "  max_examples: 500                # during training; at the end all\n  search: {type: beam, width: 4}\n",
     ),
     "question-answering": _body(
         "  type: span-extractor\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"

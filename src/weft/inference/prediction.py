@@ -16,7 +16,7 @@ from weft.core.fields import Info
 from weft.core.outputs import Hypothesis, MaskPrediction
 from weft.data import encode_example, with_mask_tokens
 from weft.data.requests import Request
-from weft.evaluate.evaluation import readable
+from weft.evaluate.evaluation import prediction_text
 from weft.evaluate.shared_encoding import shared_encoding
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _forward(
 def _prediction(
     codec: Codec, row: Mapping[str, str], example: Example, output: Any, probabilities: Sequence[float]
 ) -> Prediction:
-    text = "" if output is None else readable(output, codec, row)
+    text = "" if output is None else prediction_text(output, codec, row)
     labels = codec.info["label"].labels if "label" in codec.info else ()
     kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
     choices = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))

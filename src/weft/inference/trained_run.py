@@ -17,7 +17,7 @@ from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.data.requests import Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
-from weft.evaluate.evaluation import readable
+from weft.evaluate.evaluation import prediction_text
 from weft.inference.datasets import open_dataset
 from weft.inference.errors import HighLossExample, high_loss_examples
 from weft.inference.generation import hypotheses
@@ -106,7 +106,7 @@ class TrainedRun:
 
     def decode(self, prediction: Any) -> str:
         """Return a hypothesis, or another output of the objective, as text."""
-        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self.codec, {})
+        return prediction_text([prediction] if isinstance(prediction, Hypothesis) else prediction, self.codec, {})
 
     # -------------------------------------------------------------------------------------------------------- prediction
 
@@ -147,7 +147,7 @@ class TrainedRun:
             files: Other files; ``CLASS=FILE`` where each class has its own.
         """
         name, dataset = self.dataset(split, files)
-        return replace(self.evaluation().judge(self.model, self.objective, dataset, self.codec, self.device), split=name)
+        return replace(self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device), split=name)
 
     def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""
