@@ -20,7 +20,7 @@ from weft.core.registry import choices
 from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 
 WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "caf\u00e9", ",", "\U0001f600", "at", "Joe's"]
 
@@ -514,7 +514,7 @@ def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
-    reader = Reader(folder, files)
+    reader = RecipeParser(folder, files)
     found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
@@ -553,7 +553,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read({"train": written}, tmp_path) == said
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
-        Reader(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
+        RecipeParser(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
 
 
 def test_the_ledgers_counts_are_explained() -> None:
