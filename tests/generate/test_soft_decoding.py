@@ -103,18 +103,19 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 def test_the_colder_the_nearer_to_single_symbols():
     model = latent_decoder()
     peaks = [
-        soft_decode(model, model.memory_from(places()), max_length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
+        soft_decode(model, model.memory_from(places()), max_length=1, temperature=t).data.amax(-1).mean()
+        for t in (2.0, 0.5, 0.05)
     ]
     assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
 
 
 def test_what_is_refused():
-    model = latent_decoder(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, max_length=4)]))
+    model = latent_decoder(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
     memory = model.memory_from(places())
     assert soft_decode(model, memory, max_length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5; it must be at least 1 and at most 4, the model's positions"):
         soft_decode(model, memory, max_length=5)
-    with pytest.raises(ValueError, match=r"length is 0, but it must be at least 1$"):
+    with pytest.raises(ValueError, match=r"length is 0; it must be at least 1$"):
         soft_decode(latent_decoder(), memory, max_length=0)
     with pytest.raises(ValueError, match="temperature is 0; it must be above 0"):
         soft_decode(model, memory, max_length=3, temperature=0.0)
