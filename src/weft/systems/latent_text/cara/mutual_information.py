@@ -17,7 +17,7 @@ from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import Count, Positive
 from weft.core.registry import Build, block
-from weft.generate.soft_decoding import unended, write_softly
+from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.annealing import Steady
 from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
@@ -67,7 +67,7 @@ class CARAMutualInformation(Objective):
     loss = weight CE(text_classifier(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
 
     The text classifier is frozen; gradients flow through it and through the soft ids. In evaluation the weight is 1 and x' is not
-    sampled. ``unended`` has weight 0: the fraction of texts that were truncated at ``length``.
+    sampled. ``unfinished`` has weight 0: the fraction of texts that were truncated at ``length``.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
     https://arxiv.org/abs/1611.01144
@@ -107,12 +107,12 @@ class CARAMutualInformation(Objective):
         return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"mutual_information": len(batch), "target_accuracy": len(batch), "unended": len(batch)}
+        return {"mutual_information": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
-        text = write_softly(
-            model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
+        text = soft_decode(
+            model, memory, max_length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )
         logits_BK = model.text_logits(text)
         weight = self.weight.weight(clock.progress) if self.training else 1.0
@@ -120,5 +120,5 @@ class CARAMutualInformation(Objective):
         return Loss(
             mutual_information=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
             target_accuracy=Term(right, len(batch), 0.0, higher_is_better=True),
-            unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
+            unfinished=Term(count_unfinished(text, model.target.special.eos), len(batch), 0.0),
         )
