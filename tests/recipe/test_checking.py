@@ -171,7 +171,7 @@ def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) >= 5
     print_catalog("attention", "multihead")
     shown = capsys.readouterr().out
-    assert "  heads  (a whole number from 1 to 10,000; default 4)\n" in shown
+    assert "  heads  (an integer from 1 to 10,000; default 4)\n" in shown
     assert "  score  (a Score; default scaled-dot)\n" in shown
     assert "  with  (" not in shown
     assert "arxiv.org" in shown

@@ -19,7 +19,7 @@ from weft.core.seq import Seq
 from weft.learning import Loop, Network, NeverRuns, taken_from
 from weft.learning.nonfinite import tensors_in
 from weft.pretrained.empty_init import SkipInit
-from weft.recipe import Part, Problem, RecipeError, once
+from weft.recipe import Part, Problem, RecipeError, deduplicate
 from weft.training.build import (
     StagePlan,
     build_network,
@@ -106,7 +106,7 @@ def check(run: Run) -> list[Report]:
             if report is not None and evaluation is not None and network is not None and evaluation.every:
                 attempt(evaluation.check_monitor, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
-        raise RecipeError(once(problems, run.copies))
+        raise RecipeError(deduplicate(problems, run.copies))
     return reports
 
 

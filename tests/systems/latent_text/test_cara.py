@@ -20,8 +20,8 @@ from weft.blocks import CNN, GRU, MLP, BatchNorm, GRUDecoder, Last, LayerNorm
 from weft.core.batch import Batch, Clock, collate
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
-from weft.generate import Greedy
-from weft.generate.soft_decoding import write_softly
+from weft.generate import GreedySearch
+from weft.generate.soft_decoding import soft_decode
 from weft.learning import Adam, Gradient, Loop, Network, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
 from weft.objectives import ELBO, Decay, Ramp, Steady
@@ -231,7 +231,7 @@ def test_following_makes_the_listener_hear_the_wish():
 
     def surprise() -> float:
         with torch.no_grad():
-            text = write_softly(model, model.memory_from(places(model), batch["wish"]), length=5)
+            text = soft_decode(model, model.memory_from(places(model), batch["wish"]), length=5)
             return float(F.cross_entropy(model.heard(text), batch["wish"]))
 
     before = surprise()
@@ -243,13 +243,13 @@ def test_texts_that_were_cut_before_their_end_are_counted():
     model = after(cara(), "reconstruct", 60).eval()
     batch = batch_of(Follow(INFO, 8))
     memory = model.memory_from(places(model), batch["wish"])
-    found = Greedy(length=9)(model, memory, limits=[9] * len(batch))
+    found = GreedySearch(max_length=9)(model, memory, limits=[9] * len(batch))
     tokens = [len(row[0].ids) for row in found]
     assert len(set(tokens)) > 1
     for length in (1, 3, 5, 9):
         loss = Follow(INFO, 8, length=length, straight_through=True).eval()(model, batch, Clock())  # as greedy
-        assert float(loss["unended"].total) == sum(own >= length for own in tokens), length
-        assert loss["unended"].weight == 0
+        assert float(loss["unfinished"].total) == sum(own >= length for own in tokens), length
+        assert loss["unfinished"].weight == 0
 
 
 def test_reconstruction_writes_the_text_again():
@@ -257,7 +257,7 @@ def test_reconstruction_writes_the_text_again():
     objective = Reconstruct(INFO, 8).eval()
     batch = batch_of(objective)
     assert objective(model, batch, Clock()).mean().item() < 0.9
-    found = objective.predict(model, batch, Greedy(length=8))
+    found = objective.predict(model, batch, GreedySearch(max_length=8))
     right = [h[0].ids == row["target"].tolist() for h, row in zip(found, examples(), strict=True)]
     assert np.mean(right) > 0.3
 
@@ -411,9 +411,9 @@ def test_soft_texts_do_not_depend_on_the_other_rows(build):
     model, z, label = build().eval(), torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])
     with torch.no_grad():
         model.head.bias[2] += 1.0
-    text = write_softly(model, model.memory_from(z, label), length=6)
+    text = soft_decode(model, model.memory_from(z, label), max_length=6)
     for row in range(5):
-        alone = write_softly(model, model.memory_from(z[row : row + 1], label[row : row + 1]), length=6)
+        alone = soft_decode(model, model.memory_from(z[row : row + 1], label[row : row + 1]), max_length=6)
         torch.testing.assert_close(text.data[row][text.real()[row]], alone.data[0])
 
 

@@ -16,7 +16,7 @@ from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Latent, Variational
 from weft.core.fields import Field, Frame, Info
 from weft.core.seq import Seq
-from weft.generate.soft_decoding import write_softly
+from weft.generate.soft_decoding import soft_decode
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
 from weft.objectives import ELBO
 from weft.objectives.elbo import noise_of
@@ -92,7 +92,7 @@ def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again(
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     z = noise_of(batch, 4)
-    text = write_softly(model, model.memory_from(z, batch["wish"]), length=5)
+    text = soft_decode(model, model.memory_from(z, batch["wish"]), max_length=5)
     q = model.posterior(text)
     place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
     torch.testing.assert_close(loss["place"].total, place)
@@ -103,7 +103,7 @@ def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_ab
     model, objective = model_of(), Discriminate(INFO, 8, made_weight=0.2, entropy_weight=0.5, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    text = write_softly(model, model.memory_from(noise_of(batch, 4), batch["wish"]), length=5)
+    text = soft_decode(model, model.memory_from(noise_of(batch, 4), batch["wish"]), length=5)
     heard = model.heard(text)
     torch.testing.assert_close(loss["real"].total, F.cross_entropy(model.heard(batch["text"]), batch["label"], reduction="sum"))
     torch.testing.assert_close(loss["made"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))

@@ -16,7 +16,7 @@ from weft.core.batch import Clock, collate
 from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
 from weft.evaluate import Distinct, Evaluation
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.load import load
 from weft.learning import load_checkpoint, read_weights
 from weft.models import LanguageModel, Seq2Seq, TextEncoder, TextVAE
@@ -351,7 +351,7 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     dataset = whole.dataset("valid")[1]
 
     def judged(run, batch):
-        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(Greedy, length=6))
+        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(GreedySearch, max_length=6))
         objective = next(iter(run.objectives.values()))
         return evaluation.evaluate(run.model, objective, dataset, run.codec, torch.device("cpu"))
 

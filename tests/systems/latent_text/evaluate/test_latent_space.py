@@ -21,7 +21,7 @@ from weft.core.seq import Seq
 from weft.evaluate import BLEU, Evaluation
 from weft.evaluate.evaluation import Subset
 from weft.evaluate.subsample import evenly
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.load import load
 from weft.objectives.elbo import read_and_write, row_nll
 from weft.recipe import RecipeError
@@ -240,7 +240,7 @@ def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
     objective, dataset = next(iter(trained.objectives.values())), trained.dataset("valid")[1]
 
     def predicted(batch):
-        evaluation = Evaluation(metrics=[BLEU], batch_tokens=batch, search=partial(Greedy, length=8))
+        evaluation = Evaluation(metrics=[BLEU], batch_tokens=batch, search=partial(GreedySearch, max_length=8))
         return evaluation.evaluate(trained.model, objective, dataset, trained.codec, torch.device("cpu"))
 
     one = predicted(400)

@@ -9,7 +9,7 @@ import torch
 from tests.systems.latent_text.evaluate.test_latent_space import measured, recipe
 
 from weft.evaluate import SelfBLEU, distinct_texts, self_bleu
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.systems.latent_text.evaluate import DrawnTexts
 from weft.systems.latent_text.space import LatentSpace
 
@@ -27,8 +27,8 @@ def trained(tmp_path_factory):
 
 
 def test_they_are_the_texts_that_the_space_draws(trained):
-    texts = LatentSpace(trained).sample(12, seed=3, search=partial(Greedy, length=6))
-    found = measured(trained, DrawnTexts(number=12, seed=3, search=partial(Greedy, length=6)))
+    texts = LatentSpace(trained).sample(12, seed=3, search=partial(GreedySearch, max_length=6))
+    found = measured(trained, DrawnTexts(number=12, seed=3, search=partial(GreedySearch, max_length=6)))
     assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
     assert found["drawn_distinct"] > 1 / 12
 
@@ -38,15 +38,15 @@ def test_classes_are_drawn_in_turn(tmp_path):
     trained = run.train(tmp_path / "run", quiet=True)
     torch.manual_seed(0)
     torch.nn.init.normal_(trained.model.decoder.labels.weight, std=9.0)
-    texts = LatentSpace(trained).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
-    found = measured(trained, DrawnTexts(number=12, search=partial(Greedy, length=6)))
+    texts = LatentSpace(trained).sample(12, ["negative", "positive"] * 6, search=partial(GreedySearch, max_length=6))
+    found = measured(trained, DrawnTexts(number=12, search=partial(GreedySearch, max_length=6)))
     assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
-    one = LatentSpace(trained).sample(12, "negative", search=partial(Greedy, length=6))
+    one = LatentSpace(trained).sample(12, "negative", search=partial(GreedySearch, max_length=6))
     assert found["drawn_distinct"] != distinct_texts(one)
 
 
 def test_batches_and_the_state_of_the_generator_change_nothing(trained):
-    metric = DrawnTexts(number=12, search=partial(Greedy, length=6))
+    metric = DrawnTexts(number=12, search=partial(GreedySearch, max_length=6))
     one = measured(trained, metric)
     torch.manual_seed(8)
     state = torch.get_rng_state()
@@ -57,7 +57,7 @@ def test_batches_and_the_state_of_the_generator_change_nothing(trained):
 def test_collapse_is_named(trained):
     with torch.no_grad():
         trained.model.decoder.injections = torch.nn.ModuleList()  # z is not heard
-    metric = DrawnTexts(number=5, search=partial(Greedy, length=6))
+    metric = DrawnTexts(number=5, search=partial(GreedySearch, max_length=6))
     found = measured(trained, metric)
     assert found["drawn_distinct"] == pytest.approx(1 / 5)
     said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"

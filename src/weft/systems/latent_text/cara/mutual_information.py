@@ -17,7 +17,7 @@ from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import Count, Positive
 from weft.core.registry import Build, block
-from weft.generate.soft_decoding import unended, write_softly
+from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.annealing import Steady
 from weft.systems.latent_text.cara.protocols import Listens, as_heard, classes_in
 
@@ -67,8 +67,7 @@ class Follow(Objective):
     loss = weight CE(listener(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
 
     The listener stands still, the gradient goes through it and through the soft ids. The weight is 1 in evaluation, where also
-    nothing is drawn in x'. ``unended`` has no weight: the share of texts that were cut at ``length``, of which the listener hears
-    only the beginning.
+    no noise is added. The term ``unfinished`` has weight 0: the fraction of texts cut at ``length`` before EOS.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
     https://arxiv.org/abs/1611.01144
@@ -108,12 +107,12 @@ class Follow(Objective):
         return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"following": len(batch), "followed": len(batch), "unended": len(batch)}
+        return {"following": len(batch), "followed": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
-        text = write_softly(
-            model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
+        text = soft_decode(
+            model, memory, max_length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )
         logits_BK = model.heard(text)
         weight = self.weight.weight(clock.progress) if self.training else 1.0
@@ -121,5 +120,5 @@ class Follow(Objective):
         return Loss(
             following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
             followed=Term(right, len(batch), 0.0, higher_is_better=True),
-            unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
+            unfinished=Term(count_unfinished(text, model.target.special.eos), len(batch), 0.0),
         )

@@ -21,7 +21,7 @@ from weft.core.loss import Loss, Term
 from weft.core.options import Count, NonNegative, Positive
 from weft.core.registry import block
 from weft.core.seq import Seq
-from weft.generate.soft_decoding import unended, write_softly
+from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.elbo import noise_of
 from weft.systems.latent_text.cara.protocols import Listens, as_heard, classes_in
 
@@ -42,7 +42,7 @@ class FromPrior(Objective):
 
     def write(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
         memory = model.memory_from(z_BP, batch["wish"])
-        return write_softly(model, memory, length=self.length, temperature=self.temperature)
+        return soft_decode(model, memory, max_length=self.length, temperature=self.temperature)
 
 
 @block("ctrl-gen-attribute")
@@ -53,7 +53,7 @@ class Attribute(FromPrior):
     y' uniform over the classes
 
     Reader and listener stand still, the gradient goes through them. What is written is read again, so that reading and writing
-    need one vocabulary. ``unended`` has no weight: the share of texts that were cut at ``length``.
+    need one vocabulary. ``count_unfinished`` has no weight: the share of texts that were cut at ``length``.
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
@@ -89,7 +89,7 @@ class Attribute(FromPrior):
         return Instance(**self.drawn(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"class": len(batch), "place": len(batch), "followed": len(batch), "unended": len(batch)}
+        return {"class": len(batch), "place": len(batch), "followed": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         rows, z_BP = len(batch), _places(model, batch)
@@ -104,7 +104,7 @@ class Attribute(FromPrior):
                 "class": Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), rows, self.class_weight),
                 "place": Term(nll_BP.sum(), rows, self.place_weight),
                 "followed": Term(right, rows, 0.0, higher_is_better=True),
-                "unended": Term(unended(text, self.target.special.eos), rows, 0.0),
+                "unfinished": Term(count_unfinished(text, self.target.special.eos), rows, 0.0),
             }
         )
 

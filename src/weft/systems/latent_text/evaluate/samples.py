@@ -16,7 +16,7 @@ from weft.core.seeding import key
 from weft.evaluate.distinct import distinct_texts
 from weft.evaluate.ngrams import self_bleu
 from weft.evaluate.pool_bleu import alike
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 
 
 def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
@@ -60,7 +60,7 @@ class DrawnTexts(Metric):
     needs = (Decodes, Latent)
     higher_is_better = {"drawn_self_bleu": False, "drawn_distinct": True}
 
-    def __init__(self, *, number: Count = 200, search: Build[Search] = Greedy, seed: Natural = 0):
+    def __init__(self, *, number: Count = 200, search: Build[Search] = GreedySearch, seed: Natural = 0):
         super().__init__()
         if number < 2:
             raise ValueError(f"number is {number}, but texts are compared with each other: give two or more, 200 is usual")
