@@ -115,7 +115,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
     phases = [
         partial(Phase, objective="reconstruct", train=[*READS, *WRITES]),
         partial(Phase, objective="judge", train=["classifier.*", "critic.*"]),
-        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
+        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, betas=(0.5, 0.999))),
     ]
     objectives: dict[str, Any] = {"reconstruct": Reconstruct, "judge": Judge, "fool": Fool}
     if listens:
@@ -139,7 +139,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         listener=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
     )
     learning = partial(
-        Gradient, steps=steps, batch=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
+        Gradient, steps=steps, batch_tokens=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
     )
     return Run(seed=seed, device="cpu", data=Dishes, structure=structure, objective=objectives, learning=learning)
 
