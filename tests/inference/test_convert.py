@@ -19,7 +19,7 @@ import weft.blocks
 import weft.inference.convert
 from weft.cli.app import main
 from weft.core.hub import find_model
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.convert import to_published, to_run
 from weft.inference.embedding import open_embedder
 
@@ -118,7 +118,7 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
     run = weft.load(place)
     assert run.folder == place
     if name in ("gpt2", "t5"):
-        search = Greedy(length=8)
+        search = GreedySearch(max_length=8)
         written = run.generate(TEXTS, search)
         assert written == before.generate(TEXTS, search)
         if name == "t5":  # begins and ends with the ids that its config says
