@@ -123,7 +123,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
     phases = [
         partial(Phase, objective="reconstruction", train=[*READS, *WRITES]),
         partial(Phase, objective="discriminator", train=["classifier.*", "discriminator.*"]),
-        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
+        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, betas=(0.5, 0.999))),
     ]
     objectives: dict[str, Any] = {
         "reconstruction": CARAReconstruction,

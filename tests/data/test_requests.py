@@ -66,7 +66,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(home: Path, data: str, structure: str, objective: str) -> TrainedRun:
-    recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {{type: gradient, steps: 2, batch_tokens: 50}}\n"
+    learning = "{type: gradient, steps: 2, batch_tokens: 50}"
+    recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {learning}\n"
     run = read_run_text(recipe, "recipe", home)
     return run.train(home / f"run-{objective}", quiet=True)
 
