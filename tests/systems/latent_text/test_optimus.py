@@ -291,7 +291,7 @@ stages:
       phases:
         - {objective: discriminator, train: [discriminator.*], repeat: 2}
         - {objective: generator, train: [generator.*]}
-    evaluate: {metrics: [distinct], search: {type: greedy, length: 6}}
+    evaluate: {metrics: [distinct], search: {type: greedy, max_length: 6}}
     start: {"model.*": "*"}
 """
 

@@ -44,7 +44,7 @@ evaluate:
   every: 4
   max_examples: 9
   metrics: [{type: latent-space, samples: 7, samples_in_training: 2}, bleu]
-  search: {type: greedy, length: 8}
+  search: {type: greedy, max_length: 8}
 """
 
 
