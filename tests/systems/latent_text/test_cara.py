@@ -577,9 +577,9 @@ def test_a_probabilistic_objective_does_not_fit_what_reads_to_one_point():
 
 
 REFUSED = {
-    "learning.phases.4.start=1500": r"learning\.phases\.4\.start: phase mutual_information never runs: it starts in round 1500, and there "
+    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: it starts in round 1500, and there "
     "are 1500: start must be below 1500, or steps above 1500",
-    "learning.steps=100": r"learning\.phases\.4\.start: phase mutual_information never runs: it starts in round \d+, and there are 100: "
+    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: it starts in round \d+, and there are 100: "
     r"start must be below 100, or steps above \d+",
     "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
