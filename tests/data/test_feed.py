@@ -159,5 +159,5 @@ def test_messages() -> None:
         def cost(self, lengths: Any) -> np.ndarray:
             return np.ones(3)
 
-    with pytest.raises(ValueError, match=r"Wrong: cost has shape \(3,\), but the dataset has 200 rows"):
+    with pytest.raises(ValueError, match=r"Wrong: cost has shape \(3,\), but must be \(200,\): one value per row"):
         Feed(dataset(), Wrong(), key=1, budget=10)
