@@ -117,7 +117,7 @@ def test_data_that_do_not_fit_are_refused() -> None:
     for part in (partial(MultipleChoiceObjective, one, 8), partial(MultipleChoiceModel, one)):
         with pytest.raises(ValueError, match=r"field 'choices' of the data \(mine\) has the kind 'text', expected 'texts'"):
             part()
-    with pytest.raises(ValueError, match="field 'label' .* has the kind 'number', expected 'label'"):
+    with pytest.raises(ValueError, match=r"field 'label' .* has the kind 'number', expected 'label'"):
         MultipleChoiceObjective(Info({"choices": CHOICES, "label": replace(LABEL, kind="number")}), 8)
     with pytest.raises(ValueError, match=r"different vocabularies \(words, text\)"):
         MultipleChoiceObjective(Info({"question": replace(QUESTION, space="words"), "choices": CHOICES, "label": LABEL}), 8)

@@ -109,14 +109,14 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         LabeledImages(train=str(tmp_path / "nowhere.tsv")).open()
     with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
-    with pytest.raises(ValueError, match="there is no split 'test' in the data"):
+    with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
         LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
     broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
         broken[0]
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ValueError, match="read by the package Pillow, which is not installed: pip install"):
+    with pytest.raises(ValueError, match="needs the package Pillow, which is not installed: pip install"):
         broken[1]
 
 
@@ -130,7 +130,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
         data=data,
         structure=SMALL(),
         objective=Classification,
-        learning=partial(Gradient, steps=40, batch=64),
+        learning=partial(Gradient, steps=40, batch_tokens=64),
         evaluate=EVALUATION,
     )
     assert check(run)[0].batch == (8, 64)
@@ -148,13 +148,15 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
     data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, size=4)
-    first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
+    first = Run(
+        data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch_tokens=64)
+    )
     first.train(tmp_path / "first", quiet=True)
     second = Run(
         data=data,
         structure=SMALL(weights=str(tmp_path / "first")),
         objective=Classification,
-        learning=partial(Gradient, steps=2, batch=64),
+        learning=partial(Gradient, steps=2, batch_tokens=64),
     )
     second.train(tmp_path / "second", quiet=True)
     with pytest.raises(ValueError, match="EncodesImages"):
