@@ -180,24 +180,29 @@ def published() -> str:
 
 def with_dropout(factory: Any, amount: float) -> tuple[Any, int]:
     """The factory with every ``Dropout`` option in its tree set, and how many were."""
+    return _with_options(factory, Dropout, amount)
+
+
+def _with_options(factory: Any, annotation: Any, value: Any) -> tuple[Any, int]:
+    """The factory with every option of this annotation in its tree set, and how many were."""
     base, given = (factory.func, dict(factory.keywords)) if isinstance(factory, functools.partial) else (factory, {})
     if not inspect.isclass(base):
         return factory, 0
     found = 0
     for name, parameter in choices(base).items():
-        value = given.get(name, parameter.default)
-        if parameter.annotation == Dropout:
-            given[name], found = amount, found + 1
-        elif isinstance(value, list | tuple):
-            parts = [with_dropout(v, amount) if is_factory(v) else (v, 0) for v in value]
+        now = given.get(name, parameter.default)
+        if parameter.annotation == annotation:
+            given[name], found = value, found + 1
+        elif isinstance(now, list | tuple):
+            parts = [_with_options(v, annotation, value) if is_factory(v) else (v, 0) for v in now]
             if number := sum(n for _, n in parts):
-                given[name], found = type(value)(v for v, _ in parts), found + number
-        elif isinstance(value, dict):
-            named = {k: with_dropout(v, amount) if is_factory(v) else (v, 0) for k, v in value.items()}
+                given[name], found = type(now)(v for v, _ in parts), found + number
+        elif isinstance(now, dict):
+            named = {k: _with_options(v, annotation, value) if is_factory(v) else (v, 0) for k, v in now.items()}
             if number := sum(n for _, n in named.values()):
                 given[name], found = {k: v for k, (v, _) in named.items()}, found + number
-        elif is_factory(value):
-            changed, number = with_dropout(value, amount)
+        elif is_factory(now):
+            changed, number = _with_options(now, annotation, value)
             if number:
                 given[name], found = changed, found + number
     return functools.partial(base, **given), found
@@ -679,6 +684,12 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
 def small(factory: Callable[..., Any]) -> Build[Any]:
     """``tiny`` without options, once for each factory."""
     return tiny(factory, {})
+
+
+@functools.cache
+def shallow(factory: Callable[..., Any]) -> Build[Any]:
+    """A small structure whose networks have one layer, for checks that are not about depth."""
+    return _with_options(small(factory), Layers, 1)[0]
 
 
 @functools.cache

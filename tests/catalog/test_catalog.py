@@ -63,8 +63,8 @@ def varied() -> list[Any]:
 
 @functools.cache
 def by_abilities(name: str) -> dict[frozenset[str], tuple[str, Any]]:
-    """A structure, and its variations that provide something else, by what they provide."""
-    plain = subject(slots.Structure, name, CATALOG[slots.Structure][name])
+    """A structure, and its variations that provide something else, by what they provide; of one layer."""
+    plain = bench.shallow(CATALOG[slots.Structure][name])
     found = {bench.abilities(plain): (name, plain)}
     for what, changed in bench.ability_variations(plain):
         found.setdefault(bench.abilities(changed), (f"{name}[{what}]", changed))
