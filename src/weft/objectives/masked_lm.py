@@ -48,6 +48,8 @@ class MaskedLM(Objective):
         3
     """
 
+    higher_is_better = {"perplexity": False}
+
     def __init__(
         self,
         info: Info,

@@ -47,6 +47,7 @@ class Reconstruct(Objective):
     """
 
     needs = (Decodes, Latent, Contests)
+    higher_is_better = {"variance": None, "made_variance": None}
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Annealing] = partial(Decay, top=0.1, left=0.6)):
         super().__init__(info, dim)
@@ -76,7 +77,7 @@ class Reconstruct(Objective):
         counts = self.counts(batch)
         return Loss(
             reconstruction=Term(row_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
-            recognised=Term(right.float(), counts["recognised"], 0.0),
+            recognised=Term(right.float(), counts["recognised"], 0.0, higher_is_better=True),
         )
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
