@@ -8,9 +8,9 @@ requirements/constraints.txt allow:
 - requirements/dev.lock: weft with the extra ``dev`` (tests, benchmarks, documentation);
 - requirements/core.lock: weft with the extras of ``make demo``, at the same versions.
 
-Both contain what builds weft itself, so that it is installed without build isolation. The files hold names and exact versions,
-no hashes: the CPU build of torch, which is installed where a wheel of it is available, differs from the build on the package index,
-and pip takes hashes for all packages or for none.
+Both contain what builds weft itself, so that it is installed without build isolation. The files hold names and exact versions, no
+hashes: pip takes hashes for all packages or for none, and the CPU build of torch, which is installed where a wheel of it is
+available, differs from that on the package index.
 """
 
 from __future__ import annotations

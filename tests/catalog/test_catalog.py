@@ -86,7 +86,7 @@ def test_block(slot: type, name: str, factory: Any, check: checks.Check) -> None
     check(factory if check.__name__ in PAGES else subject(slot, name, factory))
 
 
-@pytest.mark.parametrize(("slot", "name", "factory"), varied())
+@pytest.mark.slow
 def test_variation(slot: type, name: str, factory: Any) -> None:
     """All that a block computes, with one option changed."""
     for check in checks.checks_for(factory):
@@ -118,7 +118,15 @@ def pairs() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("structure", "objective", "info"), pairs())
+@pytest.mark.slow
 def test_pair(structure: Any, objective: Any, info: Info) -> None:
     """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
     checks.check_pair(structure, objective, info)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Variations and pairs are many, and building each to know whether it fits takes a while: not where slow tests are left out."""
+    listed = {"test_variation": (("slot", "name", "factory"), varied), "test_pair": (("structure", "objective", "info"), pairs)}
+    if metafunc.function.__name__ in listed:
+        names, function = listed[metafunc.function.__name__]
+        metafunc.parametrize(names, [] if metafunc.config.getoption("markexpr") == "not slow" else function())
