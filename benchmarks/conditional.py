@@ -67,14 +67,23 @@ class System:
 
 BOTH = ("yelp", "flickrstyle")
 CHANGED = {
-    "yelp": ("data.words=[4, 15]",),
-    "flickrstyle": ("data.words=[4, 20]", "data.length=20", "structure.pooler.places=21", "structure.injections.0.places=21"),
+    "yelp": (
+        "data.min_words=4",
+        "data.max_words=15",
+    ),
+    "flickrstyle": (
+        "data.min_words=4",
+        "data.max_words=20",
+        "data.max_length=20",
+        "structure.pooler.places=21",
+        "structure.injections.0.places=21",
+    ),
 }
 """What a corpus changes in every recipe."""
-LISTENED = {"flickrstyle": ("objective.follow.length=21",)}
-NOISE = ((), ("objective.reconstruct.noise.top=0.5",))
-WEIGHT = ((), ("objective.follow.weight.top=3",))
-WEIGHT_LATER = ((), ("stages.0.objective.follow.weight.top=3",))
+LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
+NOISE = ((), ("objective.reconstruction.noise.top=0.5",))
+WEIGHT = ((), ("objective.mutual_information.weight.top=3",))
+WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.top=3",))
 BETA = ((), ("objective.vae.beta.top=0.1",))
 FREE = ((), ("objective.free_bits.nats=0.5",))
 RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",))

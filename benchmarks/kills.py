@@ -36,11 +36,16 @@ SMALL = ["seed=1", "device=cpu", "learning.save_every=2", "learning.log_every=1"
 RECIPES = {
     "dates": [
         *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch=500"),
-        *("evaluate.search.length=12", *SMALL),
+        *("evaluate.search.max_length=12", *SMALL),
     ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
     "cara": [
-        *("cara", "preset=test", f"data.train={{readme: {ROOT}/README.md, changes: {ROOT}/CHANGELOG.md}}", "data.hold_out=0.1"),
+        *(
+            "cara",
+            "preset=test",
+            f"data.train={{readme: {ROOT}/README.md, changes: {ROOT}/CHANGELOG.md}}",
+            "data.validation_fraction=0.1",
+        ),
         *("learning.phases.4.start=8", *SMALL),
     ],
 }

@@ -146,7 +146,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
-        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {place}}}")
         .replace(
             "structure: {type: multiple-choice, dim: 32}",
             f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
@@ -156,7 +156,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     run = read_run_text(text, "r.yaml", files)
     trained = run.train(files / "run")
     judged = trained.result
-    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
+    assert "newly initialized: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

@@ -14,9 +14,10 @@ import numpy as np
 from weft.core.contracts import Decodes
 from weft.core.io import write_text
 from weft.data import MultipleChoice
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL
 from weft.data.sources.multiple_choice import ANSWER
-from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
+from weft.data.sources.parsing import ColumnSpec, records, to_cell
 from weft.evaluate import Accuracy, EvaluationResult
 from weft.inference.load import load
 from weft.inference.prompting import HOLE, Prompt
@@ -28,7 +29,7 @@ SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "no
 Labelled = list[tuple[Mapping[str, str], str]]
 
 
-def open_writer(model: str | Path) -> TrainedRun:
+def load_language_model(model: str | Path) -> TrainedRun:
     """A run, or a published model, that writes text."""
     run = load(model) if Path(model).exists() else open_published(model)
     if Decodes not in run.model.provides():
@@ -75,14 +76,14 @@ def read_labelled(file: str | Path, template: str, label: str | None = None) -> 
     """
     if not Path(file).is_file():
         raise ValueError(f"there is no file {file}")
-    wanted, asked, found = Wanted(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
+    wanted, asked, found = ColumnSpec(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
     for record in records(Cursor([str(file)])):
         where = f"{file}:{record.line}"
         if record.problem:
             raise ValueError(f"{where}: {record.problem}")
         if record.values is None:
             continue
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = wanted.find(row)
         if column is None:
             raise ValueError(f"{where}: {wanted.missing(row, '--label')}")
@@ -119,7 +120,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
             continue
         if not read.cells["label"]:
             raise ValueError(f"{where}: the row says of none of its choices that it is right")
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = label or next((name for name in ANSWER if name in row), None)
         if column in asked:
             raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
@@ -133,7 +134,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
 
 
 @dataclass(frozen=True)
-class Shots:
+class FewShotResult:
     """What came out.
 
     Args:
@@ -196,11 +197,11 @@ def ask(
     score: str = "length",
     calibrate: bool = False,
     seed: int = 1,
-) -> Shots:
+) -> FewShotResult:
     """Ask a language model for the class of each row of a table.
 
     Args:
-        run: What writes; see ``open_writer``.
+        run: What writes; see ``load_language_model``.
         template: A row's columns in braces, with ``{answer}`` at its end.
         file: The table of questions, with their classes.
         train: The table that demonstrations are drawn from.
@@ -227,7 +228,7 @@ def ask(
         rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
         made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
         _tokens(run, rows, file)
-        return Shots(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
+        return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
     rows = read_labelled(file, template, label)
     pool = read_labelled(train, template, label) if train is not None else []
     classes = {name: str(place) for place, table in ((train, pool), (file, rows)) for _, name in table}
@@ -239,7 +240,7 @@ def ask(
         raise ValueError(f"{classes[unknown[0]]} has the class {unknown[0]!r}, but the answers are: {', '.join(answers)}")
     made = Prompt(template, answers, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
     _differ(run, answers)
-    return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
+    return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pool))
 
 
 def _tokens(run: TrainedRun, rows: Labelled, file: str | Path) -> None:

@@ -14,8 +14,8 @@ from weft.core.fields import Info
 from weft.core.registry import base_of, name_of
 from weft.core.seeding import key
 from weft.learning.network import Network
-from weft.pretrained.vocabulary_check import check_ids
-from weft.pretrained.weights import begin, with_weights
+from weft.pretrained.vocabulary_check import check_vocabulary
+from weft.pretrained.weights import initialize_weights, structures_with_weights
 from weft.recipe import Part, Problem, RecipeError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def build_network(
         objectives = {name: _objective(build, info, model.dim) for name, build in factories.items()}
     if tell is not None:
         try:
-            taken = begin(model, plan.structure)
+            taken = initialize_weights(model, plan.structure)
         except ValueError as error:
             raise _refuse(plan.structure, str(error)) from None
         for place, what in taken.items():
@@ -116,11 +116,11 @@ def build_network(
 
 def check_weights(plan: StagePlan, model: Any) -> None:
     """Raises RecipeError where a structure begins with published weights, and the data has other ids than they were made for."""
-    parts, problems = list(with_weights(model, plan.structure)), list[Problem]()
+    parts, problems = list(structures_with_weights(model, plan.structure)), list[Problem]()
     tokenizers = plan.data().tokenizers() if parts else {}
     for part, build in parts:
         try:
-            check_ids(part, tokenizers)
+            check_vocabulary(part, tokenizers)
         except ValueError as error:
             problems += _refuse(build, str(error)).problems
     if problems:
@@ -154,7 +154,7 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
         what = "patience" if learning.patience else "final: best"
         raise ValueError(f"{what} needs evaluations during training: set evaluate.every to a number of rounds")
     for metric in evaluation.metrics:
-        wanted = getattr(metric, "field", "label" if metric.wants == "label" else None)
+        wanted = getattr(metric, "field", "label" if metric.inputs == "label" else None)
         if wanted is not None and wanted not in info:
             name, there = name_of(type(metric)), ", ".join(info.fields)
             raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}{info.hint(wanted)}")
@@ -166,12 +166,14 @@ def check_rows(evaluation: Any, splits: Mapping[str, Dataset], last: bool) -> No
     judged = {name: len(splits[name]) for name in ("valid", "test") if last and name in splits}
     if evaluation.every and evaluation.split in splits:
         there = len(splits[evaluation.split])
-        judged["evaluate.rows"] = min(there, evaluation.rows or there)
+        judged["evaluate.max_examples"] = min(there, evaluation.max_examples or there)
     for metric in evaluation.metrics:
         for name, rows in judged.items():
-            if rows < metric.least:
-                has = f"is {rows}" if name == "evaluate.rows" else f"has {rows}"
-                raise ValueError(f"the metric {name_of(type(metric))} compares rows, at least {metric.least}, but {name} {has}")
+            if rows < metric.min_examples:
+                has = f"is {rows}" if name == "evaluate.max_examples" else f"has {rows}"
+                raise ValueError(
+                    f"the metric {name_of(type(metric))} compares rows, at least {metric.min_examples}, but {name} {has}"
+                )
 
 
 def check_metrics(evaluation: Any, model: Any) -> None:

@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from weft.core.contracts import Corpus, Data
 from weft.core.fields import Special
 from weft.core.registry import choices
-from weft.data import BPE, AutoencodingText, ByteBPE, Character, Published, Word, cache, load_codec, save_codec
+from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 
 WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "caf\u00e9", ",", "\U0001f600", "at", "Joe's"]
 
@@ -69,8 +69,8 @@ def bert(tmp_path: Path) -> str:
 
 
 def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, Any], bert: str) -> None:
-    reads, writes = partial(Published, from_=bert), partial(ByteBPE, size=400)
-    data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, hold_out=0.2)
+    reads, writes = partial(PretrainedTokenizer, from_=bert), partial(ByteBPE, vocab_size=400)
+    data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, validation_fraction=0.2)
     assert {n: (f.space, f.kind) for n, f in data.declare().fields.items()} == {
         "source": ("source", "text"),
         "target": ("target", "text"),
@@ -100,8 +100,10 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
     blanks: dict[str, Any] = {
         name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", "\t")) for name, file in two.items()
     }
-    sides = {"tokenizer": partial(Published, from_=bert), "target_tokenizer": partial(ByteBPE, size=400)}
-    corpus = AutoencodingText(train=blanks, by_word=True, length=12, on_overflow="truncate", hold_out=0, **sides).open()
+    sides = {"tokenizer": partial(PretrainedTokenizer, from_=bert), "target_tokenizer": partial(ByteBPE, vocab_size=400)}
+    corpus = AutoencodingText(
+        train=blanks, word_ids=True, max_length=12, on_overflow="truncate", validation_fraction=0, **sides
+    ).open()
     reads, codec, several = corpus.codec.tokenizers["source"], corpus.codec, 0
     for row, raw in enumerate(raws(corpus)):
         example, words = corpus.splits["train"][row], raw["target"].split()
@@ -117,7 +119,9 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
 
 
 def test_one_vocabulary_for_both_sides(two: dict[str, Any]) -> None:
-    data = AutoencodingText(train=[two["positive"], two["negative"]], tokenizer=partial(BPE, size=90), hold_out=0)
+    data = AutoencodingText(
+        train=[two["positive"], two["negative"]], tokenizer=partial(BPE, vocab_size=90), validation_fraction=0
+    )
     assert {f.space for f in data.declare().fields.values()} == {"text"} and list(data.declare().fields) == ["source", "target"]
     corpus = data.open()
     train = corpus.splits["train"]
@@ -132,7 +136,7 @@ def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any],
         rows = {name: [split[row] for row in range(len(split))] for name, split in corpus.splits.items()}
         return {name: [(e["source"].tolist(), e["target"].tolist(), e["label"]) for e in some] for name, some in rows.items()}
 
-    data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, hold_out=0.3)
+    data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, validation_fraction=0.3)
     first = data.open()
     place.rename(tmp_path / "away")
     second = data.open()
@@ -146,19 +150,17 @@ def test_tables_and_lines_by_their_endings(tmp_path: Path) -> None:
     tsv = write(tmp_path / "f.tsv", "id\ttext\n1\tfrom a table\n")
     csv = write(tmp_path / "f.csv", 'text,id\n"two\nlines",2\n')
     objects = write(tmp_path / "f.jsonl", json.dumps({"body": "an object"}) + "\n")
-    data = AutoencodingText(train=[lines, tsv, csv, objects], tokenizer=Character, hold_out=0)
+    data = AutoencodingText(train=[lines, tsv, csv, objects], tokenizer=Character, validation_fraction=0)
     assert texts(data.open()) == ["a\tb , c", "spaced  out", "from a table", "two\nlines", "an object"]
-    named = AutoencodingText(train=tsv, text="id", tokenizer=Character, hold_out=0)
+    named = AutoencodingText(train=tsv, text="id", tokenizer=Character, validation_fraction=0)
     assert texts(named.open()) == ["1"]
-    with pytest.raises(
-        ValueError, match=r"f\.tsv:1: no column 'body'; there is: id, text\. Say which it is with the option text"
-    ):
-        AutoencodingText(train=tsv, text="body", tokenizer=Character, hold_out=0).open()
+    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'body'; available: id, text; name it with the option text"):
+        AutoencodingText(train=tsv, text="body", tokenizer=Character, validation_fraction=0).open()
 
 
 def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    data = AutoencodingText(train=two, target_tokenizer=partial(Published, from_=str(tmp_path / "empty")))
+    data = AutoencodingText(train=two, target_tokenizer=partial(PretrainedTokenizer, from_=str(tmp_path / "empty")))
     with pytest.raises(ValueError, match=r"empty.*(tokenizer\.json|vocab)"):
         data.declare()
 
@@ -169,13 +171,13 @@ def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_
 def test_classes_from_a_column(tmp_path: Path) -> None:
     rows = [("x y", "b"), ("z", " a "), ("w", "b"), ("v", "a")]
     file = write(tmp_path / "f.tsv", "text\tkind\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
-    data = partial(AutoencodingText, train=file, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, train=file, tokenizer=Character, validation_fraction=0)
     assert data(label="kind").declare()["label"].vocab == 2
     corpus = data(label="kind").open()
     assert [(raw["source"], raw["label"]) for raw in raws(corpus)] == [(text, label.strip()) for text, label in rows]
     assert [corpus.splits["train"][row]["label"] for row in range(4)] == [1, 0, 1, 0]
     assert "label" not in data().declare() and "label" not in data().open().codec.info
-    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'class'; there is: text, kind"):
+    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'class'; available: text, kind"):
         data(label="class").open()
 
 
@@ -200,22 +202,28 @@ def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": {"a": "f"}}, r"train has one class \(a\): give the files of two or more, or without any class train: \["),
-        ({"train": {}}, r"train has no class: give the files of two or more"),
+        (
+            {"train": {"a": "f"}},
+            r"train has one class \(a\); give the files of two or more classes, or a list without classes: \[",
+        ),
+        ({"train": {}}, r"train has no class; give the files of two or more"),
         ({"train": {"a": "f", "b": []}}, r"train has no files for the class 'b'"),
-        ({"train": {"a": "f", " ": "g"}}, r"train has a class ' ': the name of a class is a text that is not blank"),
-        ({"train": {0: "f", 1: "g"}}, r"train has a class 0: the name of a class is a text"),
+        ({"train": {"a": "f", " ": "g"}}, r"train has a class ' '; a class name must be a non-blank text"),
+        ({"train": {0: "f", 1: "g"}}, r"train has a class 0; a class name must be a non-blank text"),
         (
             {"train": {"type": "f", "b": "g"}},
-            r"train has a class 'type': give all classes at once, train: \{one: file, another: f",
+            r"train has a class 'type'; override all classes at once, train: \{one: file, another: f",
         ),
         (
             {"train": {"a": "f", "b": "g"}, "valid": {"c": "f", "b": "g"}},
-            r"valid has files for the classes b, c, but train for a, b: they must be the same",
+            r"valid has files for the classes b, c, but train for a, b; they must be the same",
         ),
         ({"train": {"a": "f", "b": "g"}, "test": {"a": "f"}}, r"test has one class \(a\)"),
-        ({"train": "f", "valid": {"a": "f", "b": "g"}}, r"valid has files by class, but train has no classes: .* with label"),
-        ({"train": "f", "words": (5, 4)}, r"words is the fewest and the most, but 5 is more than 4: turn them round"),
+        ({"train": "f", "valid": {"a": "f", "b": "g"}}, r"valid has files by class, but train has none; .* with label"),
+        (
+            {"train": "f", "min_words": 5, "max_words": 4},
+            r"min_words is 5, more than max_words 4; lower min_words",
+        ),
     ],
 )
 def test_choices_that_cannot_be(options: dict[str, Any], message: str) -> None:
@@ -246,7 +254,9 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): "
         r"change words, or set on_overflow: truncate$",
     ):
-        AutoencodingText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
+        AutoencodingText(
+            train=two, valid={**two, "negative": one}, min_words=1, max_words=5, tokenizer=Character, duplicates="keep"
+        ).open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
     with pytest.raises(
         ValueError, match=r"valid has no example of the class 'negative': give it rows of every class \(1 rows are us"
@@ -257,7 +267,7 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
     )
     with pytest.raises(ValueError, match=message):
-        AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
+        AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, validation_fraction=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
     with pytest.raises(ValueError, match=r"same\.tsv: all rows have the label 'a'; two are needed"):
         AutoencodingText(train=same, label="label", tokenizer=Character).open()
@@ -268,17 +278,19 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
     build = partial(AutoencodingText, train={**two, "negative": long}, tokenizer=Character)
     start = r"^train has no example of the class 'negative': all of its texts "
-    words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow"
+    words = r"are dropped \(1 have fewer than 2 words and 9 have more than 7 words\); change min_words or max_words"
     with pytest.raises(ValueError, match=start + words):
-        build(words=(2, 7)).open()
+        build(min_words=2, max_words=7).open()
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
     table = write(tmp_path / "all.tsv", "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
     with pytest.raises(ValueError, match=start.replace("train", "valid") + words):
-        AutoencodingText(train=two, valid=table, words=(2, 7), tokenizer=Character).open()
-    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 60 tokens: raise length, or set on_overflow: truncate$"):
-        build(words=(2, 40), length=60, hold_out=0).open()
-    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 40 tokens: raise length$"):
-        build(words=(2, 40), length=40, hold_out=0, on_overflow="truncate").open()
+        AutoencodingText(train=two, valid=table, min_words=2, max_words=7, tokenizer=Character).open()
+    with pytest.raises(
+        ValueError, match=start + r"\(9\) have more than 60 tokens; raise max_length, or set on_overflow: truncate$"
+    ):
+        build(min_words=2, max_words=40, max_length=60, validation_fraction=0).open()
+    with pytest.raises(ValueError, match=start + r"\(9\) have more than 40 tokens; raise max_length$"):
+        build(min_words=2, max_words=40, max_length=40, validation_fraction=0, on_overflow="truncate").open()
 
 
 def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) -> None:
@@ -294,21 +306,21 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
         build = partial(AutoencodingText, train=train, tokenizer=Character)
         for share in (0.05, 0.5):
             try:
-                build(hold_out=share).open()
+                build(validation_fraction=share).open()
             except ValueError as error:
                 found = re.fullmatch(
-                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid"
-                    r"(, or another hold_out \(data\.hold_out=(\S+) would do\))?",
+                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out; set valid"
+                    r"(, or another fraction \(data\.validation_fraction=(\S+) works\))?",
                     str(error),
                 )
                 assert found, error
                 if found[2]:
-                    build(hold_out=float(found[3])).open()
+                    build(validation_fraction=float(found[3])).open()
                     named += 1
                     continue
                 for other in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
                     with pytest.raises(ValueError, match="has no example"):
-                        build(hold_out=other).open()
+                        build(validation_fraction=other).open()
     assert named > 5
 
 
@@ -316,15 +328,13 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
     build = partial(AutoencodingText, train=table, tokenizer=Character)
-    how = (
-        r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
-    )
+    how = r"needs a field 'label', but .* has: .*; to add it, name the column of labels in the tables \(data.label=label\), or"
     for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
-        with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
+        with pytest.raises(ValueError, match=r"needs a field 'image', but .* has: [\w, ]+$"):
             info["image"]
-    info = build(label="label", hold_out=0.2).open().codec.info
+    info = build(label="label", validation_fraction=0.2).open().codec.info
     assert info["label"].labels == ("no", "yes")
 
 
@@ -335,7 +345,7 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for same in (file, "g", f"{tmp_path}/other/../g", ["b", "g"], "other"):
         with pytest.raises(
-            ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"
+            ValueError, match=rf"train has {file} for the classes 'positive' and 'negative'; a file belongs to one class"
         ):
             AutoencodingText(train={"positive": file, "negative": same})
     with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
@@ -349,16 +359,18 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
 def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
     own = {"good": "a b\nc d\na b\ne f\n", "bad": "a b\ng h\n", "so-so": "a b\ne f\n"}
     files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
-    corpus = AutoencodingText(train=files, tokenizer=Word, hold_out=0).open()
-    assert counted(corpus, "texts of several classes", "repeated rows", "rows") == (2, 1, 7)
-    with pytest.raises(ValueError, match="train has a class ' good': take the blanks around its name off"):
+    corpus = AutoencodingText(train=files, tokenizer=Word, validation_fraction=0).open()
+    assert counted(corpus, "texts in several classes", "duplicate rows", "rows") == (2, 1, 7)
+    with pytest.raises(ValueError, match="train has a class ' good': remove the spaces around the name"):
         AutoencodingText(train={" good": files["good"], "good": files["bad"]})
 
 
 def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
     one = write(tmp_path / "1", "a\na b\n\na b c d e\n a b\na b c\nb c\n")
     two = write(tmp_path / "2", "a b\na b c d\nx  y z\nx  y z\nb c\n")
-    data = partial(AutoencodingText, train={"one": one, "two": two}, words=(2, 3), tokenizer=Character, hold_out=0)
+    data = partial(
+        AutoencodingText, train={"one": one, "two": two}, min_words=2, max_words=3, tokenizer=Character, validation_fraction=0
+    )
     corpus = data().open()
     assert [(r["source"], r["label"]) for r in raws(corpus)] == [
         ("a b", "one"),
@@ -373,31 +385,33 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         "empty rows": 1,
         "short rows": 1,
         "long rows": 2,
-        "repeated rows": 2,
-        "texts of several classes": 2,
+        "duplicate rows": 2,
+        "texts in several classes": 2,
         "rows": 6,
         "tokens": 46,
         "rows checked by decoding": 6,
     }
-    kept = data(repeats="keep").open()
-    assert counted(kept, "repeated rows", "rows") == (0, 8) and texts(kept).count("a b") == 3
+    kept = data(duplicates="keep").open()
+    assert counted(kept, "duplicate rows", "rows") == (0, 8) and texts(kept).count("a b") == 3
     cut = data(on_overflow="truncate").open()
-    assert counted(cut, "truncated rows", "words lost", "repeated rows", "long rows", "rows") == (2, 3, 3, 0, 7)
+    assert counted(cut, "truncated rows", "words lost", "duplicate rows", "long rows", "rows") == (2, 3, 3, 0, 7)
     assert [r["label"] for r in raws(cut) if r["target"] == "a b c"] == ["one", "two"]  # a cut text comes before the uncut one
     with pytest.raises(
         ValueError, match=r"1:4: the text has 5 words, but words allows 3: .* on_overflow to leave-out or truncate"
     ):
         data(on_overflow="error").open()
-    without = AutoencodingText(train=[one, two], words=(2, 3), tokenizer=Character, hold_out=0).open()
-    assert counted(without, "repeated rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
+    without = AutoencodingText(train=[one, two], min_words=2, max_words=3, tokenizer=Character, validation_fraction=0).open()
+    assert counted(without, "duplicate rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
 
 
-@pytest.mark.parametrize("sides", [(Word, partial(ByteBPE, size=264)), (partial(BPE, size=40), Character), (Character, None)])
+@pytest.mark.parametrize(
+    "sides", [(Word, partial(ByteBPE, vocab_size=264)), (partial(BPE, vocab_size=40), Character), (Character, None)]
+)
 def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any, Any]) -> None:
     rng = random.Random(2)
     lines = ["  ".join(rng.choices([*WORDS, string.ascii_letters], k=rng.randint(1, 14))) for _ in range(200)]
     file = write(tmp_path / "f", "".join(f"{line}\n" for line in dict.fromkeys(lines)))
-    options: dict[str, Any] = {"words": (2, 11), "length": 20, "hold_out": 0, "repeats": "keep"}
+    options: dict[str, Any] = {"min_words": 2, "max_words": 11, "max_length": 20, "validation_fraction": 0, "duplicates": "keep"}
     data = AutoencodingText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], on_overflow="truncate", **options)
     corpus = data.open()
     codec, train = corpus.codec, corpus.splits["train"]
@@ -431,20 +445,18 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
 
 def test_a_text_too_long_for_one_side_is_an_error_if_wanted(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nabcdefg b\n")
-    data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, length=6, hold_out=0)
-    with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, but length is 6: raise length, shorten the row"):
+    data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, max_length=6, validation_fraction=0)
+    with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, more than max_length 6; raise max_length, shorten the row"):
         data(on_overflow="error").open()
     assert texts(data().open()) == ["a b"] and counted(data().open(), "long rows") == (1,)
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a\na b c\na b d\n")
-    with pytest.raises(
-        ValueError, match=r"f: no row is left for train: of 3 there are 1 short rows and 2 long rows, which are left"
-    ):
-        AutoencodingText(train=file, words=(2, 2), tokenizer=Character).open()
-    with pytest.raises(ValueError, match=r"f: no row is left for train: of 3 there are 3 long rows"):
-        AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, length=1, hold_out=0).open()
+    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 rows, 1 short rows and 2 long rows were dropped"):
+        AutoencodingText(train=file, min_words=2, max_words=2, tokenizer=Character).open()
+    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 there are 3 long rows"):
+        AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, max_length=1, validation_fraction=0).open()
 
 
 class Byte0(Character):
@@ -458,7 +470,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
     lines = [f"text number {i}" for i in range(50)]
     files: dict[str, Any] = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines * 2)) for name in ("a", "b")}
     for repeats, number in (("drop", 100), ("keep", 200)):
-        corpus = AutoencodingText(train=files, tokenizer=Word, repeats=repeats, hold_out=0.3).open()  # pyright: ignore[reportArgumentType]
+        corpus = AutoencodingText(train=files, tokenizer=Word, duplicates=repeats, validation_fraction=0.3).open()  # pyright: ignore[reportArgumentType]
         train, valid = set(texts(corpus)), set(texts(corpus, "valid"))
         assert not train & valid and len(train | valid) == 50 and len(texts(corpus)) + len(texts(corpus, "valid")) == number
 
@@ -468,7 +480,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
 
 def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Path) -> None:
     one, two = write(tmp_path / "1", "a\nb\n"), write(tmp_path / "2", "c\nd\n")
-    data = partial(AutoencodingText, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, tokenizer=Character, validation_fraction=0)
 
     def kept() -> int:
         return len([folder for folder in place.iterdir() if folder.is_dir()])
@@ -485,10 +497,12 @@ def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Pa
 def test_what_is_left_out_is_not_learned_from(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nc\nd e f\n")
     names: dict[str, set[str]] = {}
-    for how in ("leave-out", "truncate"):
-        corpus = AutoencodingText(train=file, words=(2, 2), on_overflow=how, tokenizer=Character, hold_out=0).open()  # pyright: ignore[reportArgumentType]
+    for how in ("drop", "truncate"):
+        corpus = AutoencodingText(
+            train=file, min_words=2, max_words=2, on_overflow=how, tokenizer=Character, validation_fraction=0
+        ).open()  # pyright: ignore[reportArgumentType]
         names[how] = set(corpus.codec.tokenizers["text"].names[7:]) - {" "}  # pyright: ignore[reportAttributeAccessIssue]
-    assert names == {"leave-out": set("ab"), "truncate": set("abde")}
+    assert names == {"drop": set("ab"), "truncate": set("abde")}
 
 
 # --------------------------------------------------------------------------------------------------------------- recipes
@@ -501,7 +515,7 @@ def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
-    reader = Reader(folder, files)
+    reader = RecipeParser(folder, files)
     found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
@@ -526,7 +540,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "in a list": ({"x": ["a", 3], "y": "b"}, ["data.train.x.1: must be the path of a file, not 3"]),
         "not there": (
             {"x": "a", "y": "c"},
-            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second place to look, is not set)"],
+            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second folder to search, is not set)"],
         ),
         "changed": (
             {"path": "a", "sha256": "0" * 64},
@@ -540,8 +554,8 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read({"train": written}, tmp_path) == said
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
-        Reader(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
+        RecipeParser(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
 
 
 def test_the_ledgers_counts_are_explained() -> None:
-    assert {"short rows", "long rows", "repeated rows", "words lost"} <= set(COUNTS)
+    assert {"short rows", "long rows", "duplicate rows", "words lost"} <= set(COUNTS)

@@ -37,7 +37,7 @@ def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
 
 
 def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
-    corpus = LabeledImages(train=str(drawn(tmp_path)), side=8, hold_out=0.0).open()
+    corpus = LabeledImages(train=str(drawn(tmp_path)), size=8, validation_fraction=0.0).open()
     train = corpus.splits["train"]
     assert list(corpus.splits) == ["train"] and len(train) == 12
     assert corpus.codec.info["label"].labels == ("blue", "red")
@@ -49,7 +49,7 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
         assert np.abs(example["image"].mean((1, 2)) - colour).max() < 0.05
         assert train.raw(row) == {"image": str(tmp_path / f"images/{row}.png"), "label": ("blue", "red")[example["label"]]}
     assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
-    with pytest.raises(IndexError, match="row 12 does not exist: the dataset has 12 rows"):
+    with pytest.raises(IndexError, match="row 12 is out of range: the dataset has 12 rows"):
         train[12]
 
 
@@ -66,37 +66,37 @@ def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> Non
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
     table = str(drawn(tmp_path, 40))
-    corpus = LabeledImages(train=table, side=4, hold_out=0.3).open()
+    corpus = LabeledImages(train=table, size=4, validation_fraction=0.3).open()
     names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
     assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
     assert len(names["train"] | names["valid"]) == 40
-    again = LabeledImages(train=table, test=table, side=4, hold_out=0.3).open(corpus.codec, only=("test",))
+    again = LabeledImages(train=table, test=table, size=4, validation_fraction=0.3).open(corpus.codec, only=("test",))
     assert list(again.splits) == ["test"] and len(again.splits["test"]) == 40
     save_codec(corpus.codec, tmp_path)
-    assert load_codec(LabeledImages(train=table, side=4), tmp_path).info == corpus.codec.info
+    assert load_codec(LabeledImages(train=table, size=4), tmp_path).info == corpus.codec.info
 
 
 def opened(folder: Path, lines: list[str], **options: Any) -> Any:
     drawn(folder, 4)
     (folder / "table.tsv").write_text("\n".join(["image\tlabel", *lines]) + "\n")
-    return LabeledImages(train=str(folder / "table.tsv"), side=4, hold_out=0.0, **options).open()
+    return LabeledImages(train=str(folder / "table.tsv"), size=4, validation_fraction=0.0, **options).open()
 
 
 @pytest.mark.parametrize(
     ("lines", "options", "message"),
     [
-        (["images/0.png\ta", "images/9.png\tb"], {}, r"table.tsv:3: there is no image .*images/9.png"),
-        (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: the row has no image"),
-        (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: the row has no label"),
+        (["images/0.png\ta", "images/9.png\tb"], {}, r"table.tsv:3: image not found: .*images/9.png"),
+        (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: image is empty"),
+        (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: label is empty"),
         (["images/0.png\ta\tb"], {}, r"table.tsv:2: 3 columns, but the header has 2"),
-        (["images/0.png\ta"], {}, r"has 1 class, but there must be at least two"),
+        (["images/0.png\ta"], {}, r"1 class found; at least two are needed"),
         (
             ["images/0.png\ta", "images/1.png\tb"],
             {"labels": ("a", "c")},
-            r"table.tsv:3: the class 'b' is unknown; known are: a, c",
+            r"table.tsv:3: unknown class 'b'; known classes: a, c",
         ),
-        (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; there is: image, label"),
-        ([], {"labels": ("a", "b")}, r"table.tsv: no row is left for train"),
+        (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; available: image, label"),
+        ([], {"labels": ("a", "b")}, r"table.tsv: no row left for train"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
@@ -105,14 +105,14 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], op
 
 
 def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"nowhere.tsv: there is no such file"):
+    with pytest.raises(ValueError, match=r"nowhere.tsv: file not found"):
         LabeledImages(train=str(tmp_path / "nowhere.tsv")).open()
-    with pytest.raises(ValueError, match=r"labels must be at least two different names, not \['a', 'a'\]"):
+    with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="there is no split 'test' in the data"):
-        LabeledImages(train=str(drawn(tmp_path)), side=4).open(only=("test",))
+        LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
-    broken = LabeledImages(train=str(tmp_path / "train.tsv"), side=4, hold_out=0.0).open().splits["train"]
+    broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
         broken[0]
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -125,7 +125,7 @@ SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
 
 
 def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     run = Run(
         data=data,
         structure=SMALL(),
@@ -146,7 +146,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, size=4)
     first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
     first.train(tmp_path / "first", quiet=True)

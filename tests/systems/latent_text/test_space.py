@@ -17,16 +17,16 @@ import torch
 from tests.commands import weft
 
 from weft.core.contracts import Decodes, Encodes
-from weft.data.text_files import read_sorted, read_texts
+from weft.data.text_files import read_labeled_texts, read_texts
 from weft.evaluate import KneserNey, perplexity
-from weft.generate import Beam, Sample
+from weft.generate import BeamSearch, Sampling
 from weft.learning import read_weights, write_weights
 from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.evaluate import Oracle
 from weft.systems.latent_text.space import LatentSpace, between, open_latent, read_terms
 from weft.systems.latent_text.transfer import judge_run, open_fluency, open_oracle
+from weft.training import artifacts
 from weft.training.recipes import read_run
-from weft.training.trainer import Training
 
 PARTS = """\
   encoder: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
@@ -36,7 +36,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, max_length: 12, validation_fraction: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -48,10 +48,11 @@ data:
   type: autoencoding-text
   train: texts.tsv
   label: label
-  tokenizer: {{type: bpe, size: 40}}
-  by_word: true
-  words: [1, 13]
-  hold_out: 0.2
+  tokenizer: {{type: bpe, vocab_size: 40}}
+  word_ids: true
+  min_words: 1
+  max_words: 13
+  validation_fraction: 0.2
 objective: elbo
 structure:
   type: text-vae
@@ -80,7 +81,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("good", "bad"):
         (home / f"{kind}.txt").write_text("".join(f"{text}\n" for text, label in ROWS if label == kind))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "draw_curve", lambda self: None)
+        patch.setattr(artifacts, "draw_curve", lambda *args: None)
         for name, recipe in (("vae", VAE), ("cls", LABELLED)):
             (home / f"{name}.yaml").write_text(recipe)
             answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")
@@ -151,7 +152,7 @@ def test_what_is_written_does_not_depend_on_the_other_rows(space, monkeypatch):
     whole = space.write(z)
     assert len(set(whole)) > 10
     assert whole == [space.write(z[i : i + 1])[0] for i in range(len(z))]
-    drawn = partial(Sample, temperature=1.5, seed=4)
+    drawn = partial(Sampling, temperature=1.5, seed=4)
     once = space.write(z, search=drawn)
     assert once[:5] == space.write(z[:5], search=drawn) and once != whole
     monkeypatch.setattr(latent, "BATCH", 3)
@@ -162,7 +163,7 @@ def test_what_is_written_does_not_depend_on_the_other_rows(space, monkeypatch):
 def test_reconstruct_reads_and_writes_with_any_search(space):
     assert space.reconstruct(TEXTS[:5]) == space.write(space.encode(TEXTS[:5]))
     assert space.reconstruct(TEXTS[:5]) == space.run.generate(TEXTS[:5])
-    for search in (Beam(width=3, length=7), partial(Sample, top_k=3, length=7)):
+    for search in (BeamSearch(beams=3, max_length=7), partial(Sampling, top_k=3, max_length=7)):
         assert list(space.rewrite(TEXTS[:5], search=search, batch=2)) == space.reconstruct(TEXTS[:5], search=search)
 
 
@@ -437,11 +438,11 @@ def test_what_cannot_be_judged(labelled, home):
 def test_oracles_and_texts_from_files(home, tmp_path):
     rows = read_texts(home / "texts.tsv")
     assert rows == ROWS and [row.text for row in read_texts(home / "texts.txt")] == TEXTS
-    sorted_ = read_sorted([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
+    sorted_ = read_labeled_texts([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
     assert sorted(sorted_) == sorted(ROWS)
     (tmp_path / "x=y.txt").write_text("a b\n")
     (tmp_path / "y.txt").write_text("c d\n")
-    assert read_sorted([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
+    assert read_labeled_texts([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
     oracle, known = open_oracle([str(home / "texts.tsv")])
     assert known == TEXTS and oracle.labels == ("bad", "good")
     oracle.save(tmp_path / "oracle.json")
@@ -470,7 +471,7 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=said):
-        read_sorted([str(tmp_path / name)])
+        read_labeled_texts([str(tmp_path / name)])
 
 
 # ------------------------------------------------------------------------------------------------------------------ commands
@@ -500,7 +501,7 @@ def test_lines_are_read_and_written(home, space):
     assert answer.out.split("\n") == [*space.reconstruct(lines), ""]
     assert weft("latent", home / "vae", "reconstruct", home / "texts.txt").out.split("\n")[:-1] == space.reconstruct(TEXTS)
     as_json = weft("latent", home / "vae", "reconstruct", "--beams", "3", "--max-length", "7", "--json", given=given([A]))
-    assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
+    assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=BeamSearch(beams=3, max_length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
     assert long.err == "truncated 1 text to 12 tokens\n"
     many = weft("transfer", home / "cls", "--to", "good", given=given([A, "the food " * 9]))
@@ -526,7 +527,7 @@ def test_texts_are_drawn(home, space, labelled):
     answer = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5")
     assert answer.out.split("\n")[:-1] == space.sample(4, seed=5)
     hot = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
-    assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sample, temperature=2, top_p=0.9, seed=5))
+    assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sampling, temperature=2, top_p=0.9, seed=5))
     found = weft("latent", home / "cls", "sample", "--samples", "2", "--json")
     texts = labelled.sample(2)
     assert [json.loads(line) for line in found.out.splitlines()] == [
@@ -674,7 +675,10 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
-        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] changes how data files are read, but no file is given"),
+        (
+            ["evaluate", "{cls}", "data.max_words=3"],
+            "data.max_words=3 changes how data files are read, but no file is given",
+        ),
         (
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",

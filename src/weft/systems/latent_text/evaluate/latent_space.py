@@ -44,15 +44,15 @@ class Reading(Objective):
         return read_and_write(example, self.info, rng) if len(example["target"]) else None
 
 
-@block("latent")
-class LatentSpace(Metric):
+@block("latent-space")
+class LatentSpaceMetric(Metric):
     """Whether a model uses its latent space, and how likely texts are to it: in nats, means over the texts.
 
     reconstruction = - log p(x|z);  kl = KL(q(z|x) || p(z));  negative_elbo = mean_k [- log p(x|z_k) - log p(z_k) + log q(z_k|x)]
     iw_nll = - log mean_k [p(x|z_k) p(z_k) / q(z_k|x)], which is never above negative_elbo: both are of the same draws
     iw_perplexity = exp(sum iw_nll / tokens), iw_word_perplexity = exp(sum iw_nll / words); the end of a text counts as one
 
-    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_most``). A dimension is
+    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_bound``). A dimension is
     one of the ``active_units`` when its mean differs between texts. Few draws make ``iw_nll`` too high. What is drawn for a row
     depends on its number alone. Where a text is one point, there are no draws, and only the units.
 
@@ -66,19 +66,19 @@ class LatentSpace(Metric):
         seed: Another seed draws others.
 
     Example:
-        >>> LatentSpace(samples=100).samples
+        >>> LatentSpaceMetric(samples=100).samples
         100
     """
 
-    wants = "model"
+    inputs = "model"
     needs = (Decodes, Latent)
-    least = 2
+    min_examples = 2
     higher_is_better = {
         "negative_elbo": False,
         "reconstruction": False,
         "kl": False,
         "mutual_information": True,
-        "mutual_information_most": None,
+        "mutual_information_bound": None,
         "active_units": True,
         "latent_units": None,
         "iw_nll": False,
@@ -104,15 +104,15 @@ class LatentSpace(Metric):
         for name in ("source", "target"):
             info[name]  # raises where the data has it not
 
-    def measure(self, subject: EvaluationContext) -> dict[str, float]:
-        samples = self.samples if subject.last else self.samples_in_training
+    def measure(self, context: EvaluationContext) -> dict[str, float]:
+        samples = self.samples if context.last else self.samples_in_training
         found: list[tuple[Tensor, ...]] = []
         rows: list[int] = []
         tokens = 0
-        for batch in evaluation_batches(subject.dataset, Reading(subject.codec.info), subject.batch, (0,)):
+        for batch in evaluation_batches(context.dataset, Reading(context.codec.info), context.batch_tokens, (0,)):
             rows += batch.rows
             tokens += len(batch["picks"])
-            found.append(self._draws(subject.model, batch.to(subject.device), samples))
+            found.append(self._draws(context.model, batch.to(context.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
         units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
         if not rest:
@@ -120,14 +120,14 @@ class LatentSpace(Metric):
         logvar_NP, first_NP, *of_draws = rest
         told = mutual_information(mean_NP, logvar_NP, first_NP)
         log_p_N = importance_weighted(*of_draws)
-        words = sum(len(text.split()) + 1 for text in column([subject.dataset.raw(row) for row in rows], self.field))
+        words = sum(len(text.split()) + 1 for text in column([context.dataset.raw(row) for row in rows], self.field))
         perplexity = Perplexity(-float(log_p_N.sum()), tokens, words)
         return {
             "negative_elbo": -float(elbo(*of_draws).mean()),
             "reconstruction": -float(of_draws[0].mean()),
             "kl": float(kl(mean_NP, logvar_NP).sum(1).double().mean()),
             "mutual_information": told.nats,
-            "mutual_information_most": told.most,
+            "mutual_information_bound": told.most,
             **units,
             "iw_nll": -float(log_p_N.mean()),
             "iw_perplexity": perplexity.per_token,
@@ -160,7 +160,9 @@ class LatentSpace(Metric):
         there = f"{active} of {metric_values['latent_units']} dimensions are active"
         so = "what is written hardly depends on what was read"
         if nats is None:
-            return [f"the latent space has collapsed: {there}; {so}. A critic that learns more slowly keeps the space in use"]
+            return [
+                f"the latent space has collapsed: {there}; {so}. A discriminator that learns more slowly keeps the space in use"
+            ]
         return [
             f"posterior collapse: {there}, and q(z|x) is {nats:.2f} nats from the prior; {so}. "
             "A later or slower beta (ramp), or more free bits, keeps the space in use"
