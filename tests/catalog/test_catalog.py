@@ -125,7 +125,7 @@ def test_pair(structure: Any, objective: Any, info: Info) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Variations and pairs are many, and building each to know whether it fits takes a while: not where slow tests are left out."""
+    """List variations and pairs, unless slow tests are left out: each is built once to know whether it fits."""
     listed = {"test_variation": (("slot", "name", "factory"), varied), "test_pair": (("structure", "objective", "info"), pairs)}
     if metafunc.function.__name__ in listed:
         names, function = listed[metafunc.function.__name__]

@@ -73,16 +73,7 @@ def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "test_sample.py").write_text(SAMPLE)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     file, clock = tmp_path / "durations.json", Clock()
-    common = [
-        str(tmp_path),
-        "-q",
-        f"--rootdir={tmp_path}",
-        f"--config-file={tmp_path / 'pytest.ini'}",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-    ]
+    common = [str(tmp_path), "-q", f"--rootdir={tmp_path}", "-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"]
 
     everything = Selection(file)
     code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, lambda: clock.now)])
