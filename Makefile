@@ -7,6 +7,7 @@ RECIPE ?= dates
 RUN ?= runs/demo
 PIP := -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile
+DOCS := $(if $(wildcard mkdocs.yml),docs)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: setup setup-dev lock demo test test-fast test-latest lint types tests durations docs format bench experiments clean
@@ -41,21 +42,21 @@ lock: $(VENV)/.python
 demo: setup
 	$(BIN)/weft demo --recipe $(RECIPE) --run $(RUN)
 
-# pyright and the documentation run beside the tests
+# types and documentation beside the tests: pyright and mkdocs use one processor each
 test: lint
-	@$(MAKE) --no-print-directory -j 2 types tests
+	@$(MAKE) --no-print-directory -j 2 tests types $(DOCS)
 
-# everyday: without tests that are marked slow or that took longer than tests/durations.json allows
+# for everyday work: without the tests that are marked slow or listed in tests/durations.json
 test-fast: setup-dev
 	$(PYTEST) -m "not slow"
 
-# the newest allowed versions in an environment of their own, and a part of the tests that touches every dependency
+# the fast tests with the newest versions that pyproject.toml allows (torch as in requirements/constraints.txt)
 test-latest:
 	rm -rf $(LATEST)
 	$(PYTHON) -m venv $(LATEST)
 	$(LATEST)/bin/python $(INSTALL) -c requirements/constraints.txt -e '.[dev]'
 	$(LATEST)/bin/python $(PIP) list
-	$(LATEST)/bin/python -m pytest -n 2 -m smoke
+	$(LATEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -68,9 +69,13 @@ types: setup-dev
 tests: setup-dev
 	$(PYTEST) --durations=20
 
-# measures every test again and writes those that are slow into tests/durations.json
+# into site/, without a network; a warning is an error (with --quiet, MkDocs would not count warnings)
+docs: setup-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# measure every test, in one process, and write the slow ones to tests/durations.json
 durations: setup-dev
-	$(PYTEST) --record-durations
+	$(BIN)/python -m pytest --record-durations
 
 format: setup-dev
 	$(BIN)/ruff check --fix .
@@ -83,4 +88,4 @@ experiments: setup-dev
 	$(BIN)/python -m benchmarks.figures
 
 clean:
-	rm -rf $(VENV) $(LATEST) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LATEST) dist build site .pytest_cache .ruff_cache .hypothesis
