@@ -1,0 +1,107 @@
+"""Pages of the catalog: one for each slot, with an entry for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.docs import figures
+from tools.docs.markdown import cell, code, docstring, page, prose, table
+from tools.docs.one_line import Use, example, uses
+from tools.docs.package import Option, Part, Slot, catalog, source_of
+
+FOLDER = "reference/catalog"
+GROUPS = {
+    "Data": "data tokenizer",
+    "Structure": "structure embedder position encoder decoder layer attention score feed-forward activation norm residual mix pooler head "
+    "transform injection critic standardizer chain",
+    "Objective": "objective hiding noise pairing annealing free-bits",
+    "Learning": "learning phase optimizer schedule ema constraint sync stage",
+    "Evaluation": "evaluation metric search",
+}
+"""Slots by the part of a run that they belong to."""
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Path and Markdown of every page."""
+    yield f"{FOLDER}/index.md", _index()
+    for slot in catalog():
+        yield f"{FOLDER}/{slot.name}.md", _slot(slot)
+
+
+def groups() -> dict[str, list[Slot]]:
+    """Slots by group; those of no group last."""
+    known = {slot.name: slot for slot in catalog()}
+    found = {title: [known.pop(name) for name in names.split() if name in known] for title, names in GROUPS.items()}
+    if known:
+        found["More"] = list(known.values())
+    return {title: slots for title, slots in found.items() if slots}
+
+
+def _index() -> str:
+    total = sum(len(slot.parts) for slot in catalog())
+    blocks = [
+        "# Catalog",
+        f"{total} parts in {len(catalog())} slots. A *slot* is a contract (an option of that kind accepts any part of the slot); a *part* "
+        "is selected by its name in a recipe, or by its class in Python. `weft catalog` prints the same information in the terminal.",
+    ]
+    for title, slots in groups().items():
+        rows = [
+            [f"[{slot.name}]({slot.name}.md)", cell(prose(slot.summary)), ", ".join(f"`{part.name}`" for part in slot.parts)]
+            for slot in slots
+        ]
+        blocks += [f"## {title}", table(["Slot", "Contract", "Parts"], rows)]
+    return page(*blocks)
+
+
+def _slot(slot: Slot) -> str:
+    parts = table(["Part", "Summary"], ([f"[`{part.name}`](#{part.name})", cell(prose(part.summary))] for part in slot.parts))
+    wiring = ", ".join(f"`{name}`" for name in slot.wiring)
+    images = [f"![{caption}](images/{name}.svg)\n/// caption\n{caption}\n///" for name, caption in figures.of_slot(slot.name)]
+    return page(
+        f"# {slot.name}",
+        prose(slot.summary),
+        docstring(slot.body) if slot.body else None,
+        _accepted(uses()[slot.name]),
+        f"Contract: [`{slot.path}`][{slot.path}]" + (f"; the parent passes {wiring}." if wiring else "."),
+        *images,
+        parts if len(slot.parts) > 1 else None,
+        *(_part(part) for part in slot.parts),
+    )
+
+
+def _accepted(found: list[Use]) -> str | None:
+    """Which options accept the slot's parts."""
+    if not found:
+        return None
+    by_name: dict[str, list[str]] = {}
+    for use in found:
+        link = "the recipe" if use.owner is None else f"[{use.owner.name}](#{use.owner.name})"
+        if use.owner is not None:
+            link = f"[{use.owner.name}]({use.owner.slot}.md#{use.owner.name})"
+        by_name.setdefault(use.option.name, []).append(link)
+    lines = [f"- `{name}` of {', '.join(dict.fromkeys(owners))}" for name, owners in by_name.items()]
+    return "Accepted by these options:\n\n" + "\n".join(lines) if len(lines) > 1 else "Accepted by the option " + lines[0][2:] + "."
+
+
+def _part(part: Part) -> str:
+    shown = example(part)
+    recipe = code(shown[1], "yaml") if shown else None
+    images = [f"![{caption}](images/{name}.svg)\n/// caption\n{caption}\n///" for name, caption in figures.of_part(part.slot, part.name)]
+    kind = "function" if part.composition else "class"
+    return page(
+        f"## {part.name} {{#{part.name}}}",
+        f"**{prose(part.summary)}**",
+        docstring(part.body),
+        *images,
+        recipe,
+        table(["Option", "Type", "Default", "Description"], map(_option, part.options)) if part.options else "No options.",
+        f"Python {kind}: [`{part.path}`][{part.path}] in `{source_of(part.factory)}`",
+    )
+
+
+def _option(option: Option) -> list[str]:
+    kind = cell(prose(option.type))
+    for slot in dict.fromkeys(option.slots):
+        kind += f" ([{slot}]({slot}.md))"
+    default = "required" if option.default is None else f"`{option.default}`"
+    return [f"`{option.name}`", kind, cell(default), cell(prose(option.text))]
