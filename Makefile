@@ -6,7 +6,7 @@ RECIPE ?= dates
 RUN ?= runs/demo
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-dev demo test lint types tests format bench experiments clean
+.PHONY: setup setup-dev demo test lint types tests docs format bench experiments clean
 
 setup: $(VENV)/.core
 setup-dev: $(VENV)/.dev
@@ -31,7 +31,7 @@ $(VENV)/.dev: $(VENV)/.core
 demo: setup
 	$(BIN)/weft demo --recipe $(RECIPE) --run $(RUN)
 
-test: lint types tests
+test: lint types tests docs
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -44,6 +44,10 @@ types: setup-dev
 tests: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# into site/, without a network; a warning is an error
+docs: setup-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 format: setup-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -55,4 +59,4 @@ experiments: setup-dev
 	$(BIN)/python -m benchmarks.figures
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build site .pytest_cache .ruff_cache .hypothesis

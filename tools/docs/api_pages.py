@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 
 import griffe
-
 from tools.docs.markdown import cell, page, prose, table
 from tools.docs.package import ROOT
 
@@ -39,9 +39,9 @@ def modules(module: griffe.Module | None = None) -> Iterator[griffe.Module]:
         yield from modules(below)
 
 
-def pages() -> Iterator[tuple[str, str]]:
+def pages(package: griffe.Module | None = None) -> Iterator[tuple[str, str]]:
     """Path and Markdown of every page."""
-    for module in modules():
+    for module in modules(package):
         yield path_of(module), _package(module) if module.is_package or module.is_subpackage else _module(module)
 
 
@@ -59,7 +59,7 @@ def exported(module: griffe.Module) -> list[str]:
 
 
 def target(module: griffe.Module, name: str) -> griffe.Object:
-    """What a name in a module's ``__all__`` stands for. Names that are imported on first use are found by their type-checking import."""
+    """What a name in a module's ``__all__`` stands for; names imported on first use are found by their type-checking import."""
     member = module.members[name]
     found = member.final_target if isinstance(member, griffe.Alias) else member
     assert not isinstance(found, griffe.Alias)
@@ -74,11 +74,11 @@ def summary(thing: griffe.Object) -> str:
 def _package(module: griffe.Module) -> str:
     rows = [[f"[`{m.path}`][{m.path}]", cell(prose(summary(m)))] for m in inner(module)]
     names = []
-    for name in sorted(exported(module), key=str.lower):
+    for name in sorted(filter(module.members.__contains__, exported(module)), key=str.lower):
         thing = target(module, name)
         names.append([f"[`{name}`][{thing.path}]", cell(prose(summary(thing)))])
     return page(
-        f"# {module.path}",
+        _title(module),
         _directive(module, "show_root_members_full_path: false", "members: " + str(_own(module))),
         "## Public names" if names else None,
         table(["Name", "Summary"], names) if names else None,
@@ -87,13 +87,26 @@ def _package(module: griffe.Module) -> str:
     )
 
 
+def _title(module: griffe.Module) -> str:
+    return f"# {module.path} {{#{module.path}}}"
+
+
 def _own(module: griffe.Module) -> list[str]:
     """Public names that a package defines itself."""
-    return [name for name, member in module.members.items() if not member.is_alias and not member.is_module and not name.startswith("_")]
+    return [
+        name
+        for name, member in module.members.items()
+        if not member.is_alias and not member.is_module and not name.startswith("_")
+    ]
 
 
 def _module(module: griffe.Module) -> str:
-    return page(f"# {module.path}", _directive(module))
+    return page(_title(module), f"Source: `{_source(module)}`", _directive(module))
+
+
+def _source(module: griffe.Module) -> str:
+    assert isinstance(module.filepath, Path)
+    return module.filepath.relative_to(ROOT).as_posix() if module.filepath.is_relative_to(ROOT) else module.filepath.name
 
 
 def _directive(module: griffe.Module, *options: str) -> str:

@@ -12,8 +12,8 @@ from tools.docs.package import Option, Part, Slot, catalog, source_of
 FOLDER = "reference/catalog"
 GROUPS = {
     "Data": "data tokenizer",
-    "Structure": "structure embedder position encoder decoder layer attention score feed-forward activation norm residual mix pooler head "
-    "transform injection critic standardizer chain",
+    "Structure": "structure embedder position encoder decoder layer attention score feed-forward activation norm residual mix "
+    "pooler head transform injection critic standardizer chain",
     "Objective": "objective hiding noise pairing annealing free-bits",
     "Learning": "learning phase optimizer schedule ema constraint sync stage",
     "Evaluation": "evaluation metric search",
@@ -41,8 +41,8 @@ def _index() -> str:
     total = sum(len(slot.parts) for slot in catalog())
     blocks = [
         "# Catalog",
-        f"{total} parts in {len(catalog())} slots. A *slot* is a contract (an option of that kind accepts any part of the slot); a *part* "
-        "is selected by its name in a recipe, or by its class in Python. `weft catalog` prints the same information in the terminal.",
+        f"{total} parts in {len(catalog())} slots. A *slot* is a contract: an option of that kind accepts any part of the slot. "
+        "Select a *part* by its name in a recipe, or by its class in Python. `weft catalog` prints the same in the terminal.",
     ]
     for title, slots in groups().items():
         rows = [
@@ -56,17 +56,21 @@ def _index() -> str:
 def _slot(slot: Slot) -> str:
     parts = table(["Part", "Summary"], ([f"[`{part.name}`](#{part.name})", cell(prose(part.summary))] for part in slot.parts))
     wiring = ", ".join(f"`{name}`" for name in slot.wiring)
-    images = [f"![{caption}](images/{name}.svg)\n/// caption\n{caption}\n///" for name, caption in figures.of_slot(slot.name)]
     return page(
         f"# {slot.name}",
         prose(slot.summary),
         docstring(slot.body) if slot.body else None,
         _accepted(uses()[slot.name]),
         f"Contract: [`{slot.path}`][{slot.path}]" + (f"; the parent passes {wiring}." if wiring else "."),
-        *images,
+        *map(_figure, figures.of_slot(slot.name)),
         parts if len(slot.parts) > 1 else None,
         *(_part(part) for part in slot.parts),
     )
+
+
+def _figure(figure: tuple[str, str]) -> str:
+    name, caption = figure
+    return f"![{caption}](images/{name}.svg)\n/// caption\n{caption}\n///"
 
 
 def _accepted(found: list[Use]) -> str | None:
@@ -75,24 +79,24 @@ def _accepted(found: list[Use]) -> str | None:
         return None
     by_name: dict[str, list[str]] = {}
     for use in found:
-        link = "the recipe" if use.owner is None else f"[{use.owner.name}](#{use.owner.name})"
-        if use.owner is not None:
-            link = f"[{use.owner.name}]({use.owner.slot}.md#{use.owner.name})"
+        owner = use.owner
+        link = "the recipe" if owner is None else f"[{owner.name}]({owner.slot}.md#{owner.name})"
         by_name.setdefault(use.option.name, []).append(link)
     lines = [f"- `{name}` of {', '.join(dict.fromkeys(owners))}" for name, owners in by_name.items()]
-    return "Accepted by these options:\n\n" + "\n".join(lines) if len(lines) > 1 else "Accepted by the option " + lines[0][2:] + "."
+    if len(lines) == 1:
+        return f"Accepted by the option {lines[0][2:]}."
+    return "Accepted by these options:\n\n" + "\n".join(lines)
 
 
 def _part(part: Part) -> str:
     shown = example(part)
     recipe = code(shown[1], "yaml") if shown else None
-    images = [f"![{caption}](images/{name}.svg)\n/// caption\n{caption}\n///" for name, caption in figures.of_part(part.slot, part.name)]
     kind = "function" if part.composition else "class"
     return page(
         f"## {part.name} {{#{part.name}}}",
         f"**{prose(part.summary)}**",
         docstring(part.body),
-        *images,
+        *map(_figure, figures.of_part(part.slot, part.name)),
         recipe,
         table(["Option", "Type", "Default", "Description"], map(_option, part.options)) if part.options else "No options.",
         f"Python {kind}: [`{part.path}`][{part.path}] in `{source_of(part.factory)}`",

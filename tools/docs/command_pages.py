@@ -60,7 +60,7 @@ def _command(name: str, command: Any, heading: str) -> str:
         title,
         prose(" ".join((command.help or "").split())),
         code(_usage(name, arguments, options, hasattr(command, "commands")), "console"),
-        table(["Argument", "Description"], ([f"`{_metavar(p)}`", cell(prose(p.help or ""))] for p in arguments)) if arguments else None,
+        table(["Argument", "Description"], map(_argument, arguments)) if arguments else None,
         table(["Option", "Value", "Default", "Description"], (_row(p, hints) for p in options)) if options else None,
     )
 
@@ -76,6 +76,10 @@ def _usage(name: str, arguments: list[Any], options: list[Any], group: bool) -> 
 
 def _metavar(parameter: Any) -> str:
     return parameter.metavar or parameter.name.upper()
+
+
+def _argument(parameter: Any) -> list[str]:
+    return [f"`{_metavar(parameter)}`", cell(prose(parameter.help or ""))]
 
 
 def _row(parameter: Any, hints: dict[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import griffe
-
 from tools.docs.markdown import docstring, prose
 
 SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Attributes|Note|Warning|Examples?):$", re.MULTILINE)
@@ -25,7 +24,6 @@ def rewritten(text: str) -> str:
     found = SECTION.search(text)
     head, tail = (text[: found.start()], text[found.start() :]) if found else (text, "")
     summary, _, body = head.strip().partition("\n\n")
-    shown = prose(summary) if ">>>" not in summary else summary
-    if body.strip():
-        shown += "\n\n" + (docstring(body) if ">>>" not in body else body)
-    return "\n\n".join(filter(None, [shown, re.sub(r"^Example:$", "Examples:", tail, flags=re.MULTILINE)]))
+    return "\n\n".join(
+        filter(None, [prose(summary), docstring(body), re.sub(r"^Example:$", "Examples:", tail, flags=re.MULTILINE)])
+    )

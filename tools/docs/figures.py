@@ -10,32 +10,41 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
+from cycler import cycler
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-
 from tools.docs.package import Part, allowed_pairs, catalog, masks, position_vectors
 
 FOLDER = "reference/catalog/images"
 INK = "#7a7f87"
 """Readable on a light and on a dark page."""
 CYCLE = ["#3f51b5", "#e8710a", "#1e8e3e", "#c5221f", "#8430ce", "#12858d", "#b58a00", "#d01884"]
-STYLE = {
-    "svg.hashsalt": "weft", "svg.fonttype": "path", "font.size": 9, "axes.prop_cycle": matplotlib.cycler(color=CYCLE),
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "weft", "svg.fonttype": "path", "font.size": 9, "axes.prop_cycle": cycler(color=CYCLE),
     "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "text.color": INK,
     "axes.titlecolor": INK, "axes.grid": True, "grid.color": INK, "grid.alpha": 0.25, "axes.spines.top": False,
     "axes.spines.right": False, "legend.frameon": False,
 }  # fmt: skip
 
 SLOTS: dict[str, list[tuple[str, str]]] = {
-    "attention": [("masks", "Attention masks for 10 positions: a filled cell means that the query (row) attends to the key (column).")],
-    "activation": [("activations", "Activations f(x) for x from -4 to 4.")],
+    "attention": [("masks", "Attention masks over 10 positions; in a filled cell the query (row) attends to the key (column).")],
+    "activation": [("activations", "Activations f(x) for x from -4 to 4, and the identity (dotted).")],
     "schedule": [("schedules", "Learning-rate factor over 1,000 updates, with warmup 100 where the schedule has one.")],
     "annealing": [("annealing", "Weight over the course of training, with default options.")],
 }
+"""Names and captions of the figures of a slot."""
 PARTS: dict[tuple[str, str], list[tuple[str, str]]] = {
-    ("embedder", "sinusoidal"): [("sinusoidal", "The vectors of the first 64 positions, 64 dimensions: fast waves on the left of each half, slow ones on the right.")],
-    ("position", "rotary"): [("rotary", "Inner product of one vector with itself, rotated at two positions, by their distance: it depends on nothing else.")],
-    ("position", "relative-bias"): [("relative-bias", "Bucket of each offset from query to key: near offsets have their own, far ones share.")],
+    ("embedder", "sinusoidal"): [
+        ("sinusoidal", "Vectors of the first 64 positions in 64 dimensions: each half goes from fast waves to slow ones.")
+    ],
+    ("position", "rotary"): [
+        ("rotary", "Inner product of a rotated query and key that were equal before, by the distance of their positions.")
+    ],
+    ("position", "relative-bias"): [
+        ("relative-bias", "Bucket of each offset from query to key: near offsets have one each, far ones share.")
+    ],
 }
+"""Names and captions of the figures of a part."""
 
 
 def of_slot(slot: str) -> list[tuple[str, str]]:
@@ -74,7 +83,7 @@ def _masks() -> Figure:
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
     axes = figure.subplots(2, 3)
     for ax, (title, mask) in zip(axes.flat, masks().items(), strict=True):
-        ax.imshow(allowed_pairs(mask, 10), cmap=matplotlib.colors.ListedColormap(["#00000000", CYCLE[0]]), vmin=0, vmax=1)
+        ax.imshow(allowed_pairs(mask, 10), cmap=ListedColormap(["#00000000", CYCLE[0]]), vmin=0, vmax=1)
         ax.set_title(title, family="monospace", fontsize=9)
         ax.set_xticks(np.arange(-0.5, 10), minor=True)
         ax.set_yticks(np.arange(-0.5, 10), minor=True)
@@ -87,12 +96,20 @@ def _masks() -> Figure:
 
 def _activations() -> Figure:
     x = torch.linspace(-4, 4, 401)
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-    ax = figure.subplots()
-    for number, part in enumerate(_parts("activation")):
-        ax.plot(x, part.factory()(x).detach(), label=part.name, linestyle="-" if number % 2 else "--")
-    ax.set(xlabel="x", ylabel="f(x)", ylim=(-1.6, 4.1))
-    ax.legend(ncols=2, loc="upper left")
+    parts = _parts("activation")
+    columns = 4
+    rows = -(-len(parts) // columns)
+    figure = Figure(figsize=(7.6, 1.9 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for ax in axes.flat[len(parts) :]:
+        ax.axis("off")
+    for ax, part in zip(axes.flat, parts, strict=False):
+        ax.plot(x, x, color=INK, linestyle=":", linewidth=1)
+        ax.plot(x, part.factory()(x).detach())
+        ax.set_title(part.name, family="monospace", fontsize=9)
+        ax.set(ylim=(-1.6, 4.1), xlim=(-4, 4))
+    figure.supxlabel("x", fontsize=9)
+    figure.supylabel("f(x)", fontsize=9)
     return figure
 
 

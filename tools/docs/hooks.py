@@ -10,13 +10,16 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
+from ruamel.yaml import YAML
 from tools.docs import api_pages, catalog_pages, command_pages, figures, recipe_pages
 from tools.docs.formulas import latex_to_mathml
+from tools.docs.markdown import code
+from tools.docs.markdown import page as page_of
 from tools.docs.package import ROOT, recipes
 
 COPIED = {"CHANGELOG.md": "about/changelog.md", "CONTRIBUTING.md": "about/contributing.md"}
 """Pages at the top of the repository and where they are in the site."""
+CITING = "about/citing.md"
 FENCE = re.compile(r"^(\s*```\w+)[ \t]+\S.*$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
@@ -42,8 +45,13 @@ def _fill(nav: Any, filled: dict[str, list[Any]]) -> Any:
     if isinstance(nav, list):
         return [_fill(item, filled) for item in nav]
     if isinstance(nav, dict):
-        return {title: filled[value.split(":")[1]] if str(value).startswith("generated:") else _fill(value, filled) for title, value in nav.items()}
+        return {title: _section(value, filled) for title, value in nav.items()}
     return nav
+
+
+def _section(value: Any, filled: dict[str, list[Any]]) -> Any:
+    name = str(value).removeprefix("generated:")
+    return filled[name] if name != str(value) else _fill(value, filled)
 
 
 def _catalog_nav() -> list[Any]:
@@ -77,9 +85,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and those at the top of the repository."""
     for path, text in generated().items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, CITING, content=citing((ROOT / "CITATION.cff").read_text(encoding="utf-8"))))
     for name, path in COPIED.items():
         files.append(File.generated(config, path, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
+
+
+def citing(text: str) -> str:
+    """The page on citing, from the citation file."""
+    cited = YAML(typ="safe", pure=True).load(text)
+    authors = " and ".join(f"{{{author['name']}}}" for author in cited["authors"])
+    year = str(cited["date-released"])[:4]
+    entry = {"title": cited["title"], "author": authors, "version": cited["version"], "year": year}
+    fields = "\n".join(f"  {name:8}= {{{value}}}," for name, value in entry.items())
+    source = "`CITATION.cff` at the top of the repository has the same information for GitHub, Zenodo and reference managers."
+    return page_of("# Citing weft", cited["message"], code(f"@software{{weft,\n{fields}\n}}", "bibtex"), source)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from tools.docs.formulas import mathml, pieces
@@ -14,8 +15,12 @@ def docstring(body: str) -> str:
     for number, paragraph in enumerate(re.split(r"\n\s*\n", body.strip())):
         if paragraph.startswith("Example:") or not paragraph.strip():
             continue
-        for piece in pieces(paragraph, first=number == 0):
+        text, mark, session = paragraph.partition(">>> ")
+        text = text.rstrip()
+        for piece in pieces(text, first=number == 0) if text else []:
             blocks.append(formula(piece.text) if piece.formula else prose(piece.text))
+        if mark:
+            blocks.append(code(textwrap.dedent(mark + session), "pycon"))
     return "\n\n".join(blocks)
 
 

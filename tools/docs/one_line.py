@@ -19,7 +19,7 @@ FILES = {
     "labelled-images": "train.npz",
 }
 """What the option ``train`` of a data source is in an example; others read a table."""
-VALUES = {"steps": 1000, "name": "fine-tune", "from": "models/bert-base", "oracle": "runs/oracle", "train": "train.tsv"}
+VALUES = {"steps": 1000, "name": "fine-tune", "from": "minilm", "oracle": "runs/oracle", "train": "train.tsv"}
 """Values of required options by name."""
 
 

@@ -22,10 +22,11 @@ from weft.catalog import CATALOG, alternatives, base_of, choices, document, is_c
 from weft.cli import app
 from weft.cli import main as run_command
 from weft.masks import Causal, Full, Mask, Prefix, Window
+from weft.recipe import Reader, parse
 from weft.recipe.words import allowed
 from weft.recipe.write import dump, to_yaml
 from weft.report import first_sentence
-from weft.run import Run, read_run_text, shipped_recipes
+from weft.run import Run, shipped_recipes
 from weft.seq import Seq
 
 __all__ = [
@@ -42,7 +43,7 @@ __all__ = [
     "inline",
     "masks",
     "position_vectors",
-    "read_recipe",
+    "problems_of",
     "recipes",
     "source_of",
     "top_level",
@@ -178,7 +179,7 @@ def inline(value: Any) -> str:
     if isinstance(value, Yaml):
         return str(value)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {inline(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{inline(key)}: {inline(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(inline, value)) + "]"
     return to_yaml(value).strip().removesuffix("...").strip()
@@ -194,9 +195,12 @@ def recipes() -> tuple[Recipe, ...]:
     return tuple(Recipe(name, text, first_sentence(text)) for name, text in sorted(texts.items()))
 
 
-def read_recipe(text: str) -> Any:
-    """A run from the text of a recipe; files that it names need not exist."""
-    return read_run_text(text, "recipe.yaml", ROOT, files=False)
+def problems_of(option: Option, line: str) -> list[str]:
+    """What is wrong with a line of a recipe that gives ``option`` a value; files that it names need not exist."""
+    reader = Reader(ROOT, files=False)
+    node = parse(line, "example.yaml")
+    reader.read(option.annotation, node.value[option.name], option.name)
+    return [str(problem) for problem in [*node.problems, *reader.problems]]
 
 
 def architecture_figure(recipe: str) -> str | None:

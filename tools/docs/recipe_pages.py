@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ruamel.yaml import YAML
-
 from tools.docs.markdown import cell, code, page, prose, table
 from tools.docs.package import ROOT, Recipe, architecture_figure, catalog, recipes
 
@@ -52,7 +52,8 @@ def _index(drawn: dict[str, str]) -> str:
 
 def _card(recipe: Recipe) -> str:
     image = f"![Architecture of the recipe {recipe.name}](images/{recipe.name}.svg)"
-    return f'<figure markdown>\n[{image}]({recipe.name}.md)\n<figcaption markdown>[{recipe.name}]({recipe.name}.md)</figcaption>\n</figure>'
+    caption = f"<figcaption markdown>[{recipe.name}]({recipe.name}.md)</figcaption>"
+    return f"<figure markdown>\n[{image}]({recipe.name}.md)\n{caption}\n</figure>"
 
 
 def _recipe(recipe: Recipe, drawn: bool, measured: list[Result]) -> str:
@@ -87,7 +88,7 @@ def _comment(text: str) -> str:
     return " ".join(line.lstrip("# ").strip() for line in lines[0].splitlines())
 
 
-def _tree(recipe: Recipe) -> dict[str, object]:
+def _tree(recipe: Recipe) -> dict[str, Any]:
     return YAML(typ="safe", pure=True).load(recipe.text)
 
 
