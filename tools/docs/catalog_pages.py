@@ -11,14 +11,19 @@ from tools.docs.package import Option, Part, Slot, catalog, source_of
 
 FOLDER = "reference/catalog"
 GROUPS = {
-    "Data": "data tokenizer",
-    "Structure": "structure embedder position encoder decoder layer attention score feed-forward activation norm residual mix "
-    "pooler head transform injection critic standardizer chain",
-    "Objective": "objective hiding noise pairing annealing free-bits",
-    "Learning": "learning phase optimizer schedule ema constraint sync stage",
-    "Evaluation": "evaluation metric search",
+    "Data": ("weft.core.contracts.data", "weft.data"),
+    "Structure": (
+        "weft.core.contracts.model",
+        "weft.core.contracts.networks",
+        "weft.core.contracts.parts",
+        "weft.blocks",
+        "weft.models",
+    ),
+    "Objective": ("weft.core.contracts.objective", "weft.objectives"),
+    "Learning": ("weft.core.contracts.learning", "weft.learning", "weft.training"),
+    "Generation and evaluation": ("weft.core.contracts.use", "weft.generate", "weft.evaluate"),
 }
-"""Slots by the part of a run that they belong to."""
+"""Titles of the groups of slots, and where their contracts are defined."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -30,10 +35,11 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def groups() -> dict[str, list[Slot]]:
     """Slots by group; those of no group last."""
-    known = {slot.name: slot for slot in catalog()}
-    found = {title: [known.pop(name) for name in names.split() if name in known] for title, names in GROUPS.items()}
-    if known:
-        found["More"] = list(known.values())
+    found: dict[str, list[Slot]] = {title: [] for title in [*GROUPS, "More"]}
+    for slot in catalog():
+        home = slot.path.rpartition(".")[0] + "."
+        title = next((t for t, homes in GROUPS.items() if home.startswith(tuple(f"{h}." for h in homes))), "More")
+        found[title].append(slot)
     return {title: slots for title, slots in found.items() if slots}
 
 

@@ -12,11 +12,11 @@ MOST = 3
 FILES = {
     "parallel-text": ["train.de", "train.en"],
     "plain-text": "train.txt",
-    "questions": "train.json",
+    "question-answering": "train.json",
     "multiple-choice": "train.jsonl",
     "tagged-text": "train.conll",
-    "mirrored-text": {"positive": "positive.txt", "negative": "negative.txt"},
-    "labelled-images": "train.npz",
+    "autoencoding-text": {"positive": "positive.txt", "negative": "negative.txt"},
+    "labeled-images": "train.npz",
 }
 """What the option ``train`` of a data source is in an example; others read a table."""
 VALUES = {"steps": 1000, "name": "fine-tune", "from": "minilm", "oracle": "runs/oracle", "train": "train.tsv"}

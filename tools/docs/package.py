@@ -16,18 +16,29 @@ from typing import Any, get_args
 import torch
 import typer.main
 
-import weft.run  # fills the catalog
-from weft.batch import Field
-from weft.catalog import CATALOG, alternatives, base_of, choices, document, is_composition, name_of, slot_of, spoken, wiring
-from weft.cli import app
-from weft.cli import main as run_command
-from weft.masks import Causal, Full, Mask, Prefix, Window
+import weft
+from weft.cli.app import app
+from weft.cli.app import main as run_command
+from weft.cli.report import first_sentence
+from weft.core.fields import Field
+from weft.core.masks import Causal, Full, Mask, Prefix, Window
+from weft.core.registry import (
+    CATALOG,
+    alternatives,
+    base_of,
+    choices,
+    document,
+    is_composition,
+    name_of,
+    recipe_key,
+    slot_of,
+    wiring,
+)
+from weft.core.seq import Seq
 from weft.recipe import Reader, parse
-from weft.recipe.words import allowed
-from weft.recipe.write import dump, to_yaml
-from weft.report import first_sentence
-from weft.run import Run, shipped_recipes
-from weft.seq import Seq
+from weft.recipe.describe import allowed
+from weft.recipe.serialize import dump, to_yaml
+from weft.training.run import Run, shipped_recipes  # also fills the catalog
 
 __all__ = [
     "ROOT",
@@ -50,7 +61,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(weft.run.__file__).resolve().parent
+SOURCE = Path(str(weft.__file__)).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,7 @@ class Slot:
     body: str
     wiring: tuple[str, ...]
     path: str
+    """Import path of the contract."""
     parts: tuple[Part, ...]
 
 
@@ -135,7 +147,7 @@ def _options(factory: Callable[..., Any]) -> tuple[Option, ...]:
     texts = document(factory).args
     return tuple(
         Option(
-            name=spoken(name),
+            name=recipe_key(name),
             type=allowed(parameter.annotation),
             default=None if parameter.default is parameter.empty else inline(_written(parameter.default)),
             text=texts.get(name, ""),
@@ -164,7 +176,7 @@ def _written(value: Any) -> Any:
     if base_of(value) is not None:
         given = value.keywords if isinstance(value, functools.partial) else {}
         name = name_of(value)
-        return {"type": name, **{spoken(key): _written(inner) for key, inner in given.items()}} if given else name
+        return {"type": name, **{recipe_key(key): _written(inner) for key, inner in given.items()}} if given else name
     if isinstance(value, list | tuple):
         return [_written(inner) for inner in value]
     return dump(value)

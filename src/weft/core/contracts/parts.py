@@ -139,6 +139,8 @@ class Attention(nn.Module):
 
 @dataclass(frozen=True)
 class LayerOutput:
+    """Hidden states of a layer, with the keys and values that a decoder caches."""
+
     hidden: Seq
     kv: KV
     """Keys and values of the layer's own sequence, past included."""
