@@ -169,7 +169,7 @@ def test_docstrings_become_markdown() -> None:
 def test_results_are_those_of_shipped_recipes() -> None:
     measured = recipe_pages.results()
     shown = [recipe.name for recipe in recipes() if recipe.name in measured]
-    assert len(shown) >= 5, "docs/figures.md has tables whose first cell names a recipe"
+    assert len(shown) >= 5, "docs/about/benchmarks.md has tables whose first cell names a recipe"
     for name in shown:
         assert measured[name][0].row[1] in hooks.generated()[f"{recipe_pages.FOLDER}/{name}.md"]
 
@@ -184,12 +184,12 @@ def test_citation_names_the_present_version() -> None:
 
 
 def test_pages_of_the_repository_are_adapted_to_the_site() -> None:
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="recipe.md"))
-    text = "```console untrained\n$ weft\n```\n[a](../CHANGELOG.md) [b](data.md#x) [c](https://x.org/a)\n"
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="concepts/recipe.md"))
+    text = "```console untrained\n$ weft\n```\n[a](../../CHANGELOG.md) [b](data.md#x) [c](https://x.org/a)\n"
     shown = hooks.on_page_markdown(text, page, None, None)  # type: ignore[arg-type]
-    assert shown == "```console\n$ weft\n```\n[a](about/changelog.md) [b](data.md#x) [c](https://x.org/a)\n"
+    assert shown == "```console\n$ weft\n```\n[a](../about/changelog.md) [b](data.md#x) [c](https://x.org/a)\n"
     page.file.src_uri = "about/contributing.md"
-    shown = hooks.on_page_markdown("[a](docs/data.md#x) [b](CHANGELOG.md)", page, None, None)  # type: ignore[arg-type]
-    assert shown == "[a](../data.md#x) [b](changelog.md)"
+    shown = hooks.on_page_markdown("[a](docs/concepts/data.md#x) [b](CHANGELOG.md)", page, None, None)  # type: ignore[arg-type]
+    assert shown == "[a](../concepts/data.md#x) [b](changelog.md)"
     shown = hooks.on_page_content('<span class="arithmatex">\\(x^2\\)</span>', page, None, None)  # type: ignore[arg-type]
     assert shown.startswith("<math") and "<msup>" in shown

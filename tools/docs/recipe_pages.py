@@ -12,6 +12,8 @@ from tools.docs.markdown import cell, code, page, prose, table
 from tools.docs.package import ROOT, Recipe, architecture_figure, catalog, recipes
 
 FOLDER = "reference/recipes"
+RESULTS = "about/benchmarks.md"
+"""The page with measured results."""
 PARTS = ("data", "structure", "objective", "learning")
 
 
@@ -78,7 +80,7 @@ def _recipe(recipe: Recipe, drawn: bool, measured: list[Result]) -> str:
 def _result(result: Result) -> str:
     kept = [(head, value) for head, value in zip(result.header[1:], result.row[1:], strict=False) if value]
     shown = table([head for head, _ in kept], [[value for _, value in kept]])
-    return f"{shown}\n\nMeasured as described in [{result.section}](../../figures.md#{result.anchor})."
+    return f"{shown}\n\nMeasured as described in [{result.section}](../../{RESULTS}#{result.anchor})."
 
 
 def _comment(text: str) -> str:
@@ -121,7 +123,7 @@ def results() -> dict[str, list[Result]]:
     """Rows of the tables of measured results, by the recipe that their first cell names."""
     found: dict[str, list[Result]] = {}
     section, header = "", None
-    for line in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs" / RESULTS).read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             section, header = line.lstrip("# "), None
         elif not line.startswith("|"):
