@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-import io
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,9 +14,8 @@ from typing import Any, get_args
 import torch
 import typer.main
 
-import weft
+import weft.inspect
 from weft.cli.app import app
-from weft.cli.app import main as run_command
 from weft.cli.report import first_sentence
 from weft.core.fields import Field
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
@@ -38,7 +35,7 @@ from weft.core.seq import Seq
 from weft.recipe import Reader, parse
 from weft.recipe.describe import allowed
 from weft.recipe.serialize import dump, to_yaml
-from weft.training.run import Run, shipped_recipes  # also fills the catalog
+from weft.training.run import Run, read_run, shipped_recipes  # also fills the catalog
 
 __all__ = [
     "ROOT",
@@ -216,16 +213,17 @@ def problems_of(option: Option, line: str) -> list[str]:
 
 
 def architecture_figure(recipe: str) -> str | None:
-    """The SVG that ``weft check RECIPE --figure FILE`` draws; None where the command cannot draw it."""
-    check = command_line().commands["check"]
-    if not any("--figure" in parameter.opts for parameter in check.params):
+    """The architecture of a recipe as SVG, as ``weft check RECIPE --figure FILE`` draws it; files that it names need not exist.
+
+    None where the package cannot draw architectures.
+    """
+    architecture = getattr(weft.inspect, "architecture", None)
+    if architecture is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "figure.svg"
-        quiet = io.StringIO()
-        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), contextlib.suppress(SystemExit):
-            run_command(["check", recipe, "--figure", str(file)])
-        return file.read_text(encoding="utf-8") if file.is_file() else None
+        file = Path(folder) / f"{recipe}.svg"
+        architecture(read_run(recipe, files=False)).save(file)
+        return file.read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------- command line
