@@ -76,9 +76,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
             folder.create(run.dump(hashes=True), [])
         for file in (folder.model, folder.ledger):
             write_json(file, {})
-        write_json(
-            folder.metrics, {"format": 1, "split": "test", "loss": float(run.seed), "accuracy": 0.5, "valid": {"loss": 1.0}}
-        )
+        directions = {"higher_is_better": {"loss": False, "accuracy": True}}
+        metrics = {"format": 1, "split": "test", "loss": float(run.seed), "accuracy": 0.5, "valid": {"loss": 1.0}}
+        write_json(folder.metrics, metrics | directions)
         folder.close()
 
     monkeypatch.setattr(weft.training.trainer, "train", pretend)

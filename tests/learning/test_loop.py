@@ -630,7 +630,7 @@ def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
     def judge(self: Any, *args: Any, **keywords: Any) -> Any:
         from weft.evaluate import EvaluationResult
 
-        return EvaluationResult({"loss": next(metric_values, 0.9)})
+        return EvaluationResult({"loss": next(metric_values, 0.9)}, higher_is_better={"loss": False})
 
     monkeypatch.setattr(Evaluation, "judge", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))

@@ -125,13 +125,15 @@ def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metr
             evaluation.check_best(report.terms, objective)
 
 
-def test_a_metric_that_makes_nothing_of_made_up_rows_may_give_anything(read, small: str) -> None:
-    class Picky(Metric):
-        def compute(self, predictions, references):
-            raise ZeroDivisionError
+def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: str) -> None:
+    class Declared(Metric):
+        higher_is_better = {"wer": False, "texts": None}
 
     (report,) = check(read(small, LIGHT))
-    Evaluation(best="odd", metrics=[Picky]).check_best(report.terms, NextToken(report.info, 16))
+    objective = NextToken(report.info, 16)
+    Evaluation(best="wer", metrics=[Declared]).check_best(report.terms, objective)
+    with pytest.raises(ValueError, match=r"'texts', which does not declare .*; choose one of: loss, perplexity, wer$"):
+        Evaluation(best="texts", metrics=[Declared]).check_best(report.terms, objective)
 
 
 def test_an_average_that_does_not_forget_what_it_began_with(read, small: str) -> None:

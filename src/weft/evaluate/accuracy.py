@@ -27,6 +27,7 @@ class Accuracy(Metric):
     """
 
     wants = "label"
+    higher_is_better = {"accuracy": True}
 
     def __init__(self, *, field: str = "label"):
         super().__init__()

@@ -31,6 +31,7 @@ class BLEU(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"bleu": True}
 
     def __init__(
         self,

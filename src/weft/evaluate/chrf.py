@@ -31,6 +31,7 @@ class ChrF(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"chrf": True}
 
     def __init__(self, *, field: str = "target", words: Natural = 0):
         super().__init__()

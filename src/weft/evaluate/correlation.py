@@ -31,6 +31,7 @@ class Correlation(Metric):
     """
 
     wants = "label"
+    higher_is_better = {"pearson": True, "spearman": True}
 
     def __init__(self, *, field: str = "label"):
         super().__init__()

@@ -76,6 +76,7 @@ class Distinct(Metric):
 
     wants = "text"
     per_example = False
+    higher_is_better = {"distinct_1": True, "distinct_2": True, "distinct_texts": True}
 
     def __init__(self, *, most: Natural = 500):
         super().__init__()
@@ -106,6 +107,7 @@ class Repetition(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"repetition": False}
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         return self.from_statistics(self.statistics(predictions, references).sum(axis=0))

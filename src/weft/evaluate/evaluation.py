@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,19 +20,6 @@ from weft.evaluate.bootstrap import bootstrap
 from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
 
-_SMALLER_IS_BETTER = (
-    "loss",
-    "perplexity",
-    "word_perplexity",
-    "mean_absolute_error",
-    "self_bleu",
-    "repetition",
-    "negative_elbo",
-    "reconstruction",
-    "iw_nll",
-    "iw_perplexity",
-    "iw_word_perplexity",
-)
 _ASK = ("text", "label")
 """What metrics want that are computed from predictions."""
 
@@ -49,11 +36,18 @@ class EvaluationResult:
     """How a metric was computed, where it says so."""
     remarks: list[str] = field(default_factory=list)
     """What should be known to who reads the figures."""
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    """The direction of each value that has one."""
     split: str = ""
 
     def about(self, metrics: Iterable[Metric]) -> dict[str, Any]:
         """What stands beside the figures in a file: their intervals, how they were computed, remarks."""
-        return {"intervals": self.intervals(metrics), "signatures": self.signatures, "remarks": self.remarks}
+        return {
+            "intervals": self.intervals(metrics),
+            "signatures": self.signatures,
+            "remarks": self.remarks,
+            "higher_is_better": self.higher_is_better,
+        }
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
         """Bootstrap confidence intervals (95 %) of the metrics' figures, by name."""
@@ -119,6 +113,7 @@ class Evaluation:
         totals: dict[str, float] = {}
         counts: dict[str, int] = {}
         weights: dict[str, float] = {}
+        directions: dict[str, bool | None] = {"loss": False}
         answers: dict[int, str] = {}
         with torch.inference_mode():
             batches = evaluation_batches(dataset, objective, self.batch, (0,))
@@ -129,7 +124,7 @@ class Evaluation:
                 for name, term in loss.items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
-                    weights[name] = term.weight
+                    weights[name], directions[name] = term.weight, term.higher_is_better
                 if any(m.wants in _ASK for m in self.metrics):
                     predictions = objective.predict(model, moved, self.search)
                     answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
@@ -138,11 +133,9 @@ class Evaluation:
         model.train(was_training)
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
-        metric_values = {
-            "loss": sum(weights[name] * mean for name, mean in means.items()),
-            **means,
-            **objective.metric_values(means),
-        }
+        derived = objective.metric_values(means)
+        metric_values = {"loss": sum(weights[name] * mean for name, mean in means.items()), **means, **derived}
+        directions |= {name: objective.higher_is_better.get(name) for name in derived}
         if batches.skipped:
             metric_values["rows_left_out"] = batches.skipped
         references = {row: dataset.raw(row) for row in sorted(answers)}
@@ -156,36 +149,38 @@ class Evaluation:
             else:
                 found = metric.compute([answers[row] for row in references], list(references.values()))
             metric_values |= found
+            directions |= {name: metric.direction(name) for name in found}
             remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
-        return EvaluationResult(metric_values, answers, references, signatures, remarks)
+        higher_is_better = {name: higher for name, higher in directions.items() if higher is not None}
+        return EvaluationResult(metric_values, answers, references, signatures, remarks, higher_is_better)
 
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
-        """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
+        """Raise ValueError if ``best`` is neither the loss, one of its ``terms``, nor a value that has a direction."""
         names = list(terms)
-        known = [*dict.fromkeys(["loss", *names]), *objective.metric_values(dict.fromkeys(names, 1.0))]
-        if self.best in known or "/" in self.best:  # a group is known from the data only
-            return
+        directions: dict[str, bool | None] = dict.fromkeys(["loss", *names], False)
+        directions |= {name: objective.higher_is_better.get(name) for name in objective.metric_values(dict.fromkeys(names, 1.0))}
         for metric in self.metrics:
-            if (metric_values := _figures_of(metric)) is None or self.best in metric_values:
-                return
-            known += [name for name in metric_values if "/" not in name]
-        raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(known)}")
+            directions |= metric.higher_is_better
+        if self.best not in directions and self.best.partition("/")[0] in directions:  # groups are known from the data only
+            return
+        self._check_direction(directions, {name for name, higher in directions.items() if higher is not None})
 
-    def better(self, metric_values: dict[str, float]) -> float:
-        """The deciding figure, turned so that larger is better."""
-        if self.best not in metric_values:
-            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(metric_values)}")
-        return -metric_values[self.best] if self.best in _SMALLER_IS_BETTER else metric_values[self.best]
+    def better(self, judged: EvaluationResult) -> float:
+        """The value of ``best``, negated where lower is better: the larger, the better."""
+        self._check_direction(judged.metric_values, judged.higher_is_better)
+        value = judged.metric_values[self.best]
+        return value if judged.higher_is_better[self.best] else -value
 
-
-def _figures_of(metric: Metric) -> list[str] | None:
-    """The names of a metric's figures, tried on two made-up rows; None if it can make nothing of them."""
-    columns = [value for value in vars(metric).values() if isinstance(value, str)]
-    try:
-        return list(metric.compute(["1", "2"], [dict.fromkeys(columns, "1"), dict.fromkeys(columns, "2")]))
-    except Exception:  # somebody else's code, and rows that it was not made for: the first evaluation will tell
-        return None
+    def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
+        usable = ", ".join(name for name in values if name in directed and "/" not in name)
+        if self.best not in values:
+            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {usable}")
+        if self.best not in directed:
+            raise ValueError(
+                f"evaluate.best is {self.best!r}, which does not declare higher_is_better, so no value of it is the best; "
+                f"choose one of: {usable}"
+            )
 
 
 def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:

@@ -36,6 +36,7 @@ class ExactMatch(Metric):
     def __init__(self, *, field: str = "target", by: str | None = None):
         super().__init__()
         self.field, self.by = field, by
+        self.higher_is_better = {"exact_match": True} | ({"exact_match_worst": True} if by else {})
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         counts = self.statistics(predictions, references)

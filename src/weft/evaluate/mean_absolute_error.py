@@ -31,6 +31,7 @@ class MeanAbsoluteError(Metric):
     """
 
     wants = "label"
+    higher_is_better = {"mean_absolute_error": False, "within_one": True}
 
     def __init__(self, *, field: str = "label", order: list[str] | None = None):
         super().__init__()

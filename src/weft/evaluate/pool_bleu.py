@@ -36,6 +36,7 @@ class PoolBLEU(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"pool_bleu": True, "pool_texts": None, "pool_references": None}
 
     def __init__(self, *, field: str = "target", order: Count = 4, references: Natural = 1000):
         super().__init__()
@@ -97,6 +98,7 @@ class SelfBLEU(Metric):
     wants = "text"
     per_example = False
     least = 2
+    higher_is_better = {"self_bleu": False}
 
     def __init__(self, *, order: Count = 4, most: Natural = 500):
         super().__init__()

@@ -64,6 +64,7 @@ class AnswerExactMatch(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"answer_exact_match": True}
 
     def __init__(self, *, field: str = "answer"):
         super().__init__()
@@ -101,6 +102,7 @@ class AnswerF1(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"answer_f1": True}
 
     def __init__(self, *, field: str = "answer"):
         super().__init__()

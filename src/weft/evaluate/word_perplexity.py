@@ -28,6 +28,7 @@ class WordPerplexity(Metric):
     """
 
     wants = "loss"
+    higher_is_better = {"word_perplexity": False}
 
     def __init__(self, *, field: str = "text", term: str = "loss"):
         super().__init__()

@@ -155,7 +155,12 @@ class Shots:
         references = [{"label": label} for _, label in self.rows]
         most = Counter(label for _, label in self.rows).most_common(1)[0][1]
         metric_values = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
-        return EvaluationResult(metric_values, dict(enumerate(self.predictions)), dict(enumerate(references)))
+        return EvaluationResult(
+            metric_values,
+            dict(enumerate(self.predictions)),
+            dict(enumerate(references)),
+            higher_is_better={"accuracy": True},
+        )
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         return self.judged().intervals([Accuracy()])

@@ -84,6 +84,7 @@ class ELBO(Objective):
     """
 
     needs = (Decodes, Latent, Variational)
+    higher_is_better = {"negative_elbo": False}
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class EncoderLM(Objective):
     """
 
     needs = (Encodes,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab: Vocab | None = None):
         super().__init__(info, dim)

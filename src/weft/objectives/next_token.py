@@ -49,6 +49,7 @@ class NextToken(Objective):
     """
 
     needs = (Decodes,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, whole: bool = False):
         super().__init__(info, dim)

@@ -39,6 +39,7 @@ class PrefixLM(Objective):
     """
 
     needs = (ModelsLanguage,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)

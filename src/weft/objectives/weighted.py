@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Objective, Search
 from weft.core.example import Example
 from weft.core.fields import Info
-from weft.core.loss import Loss, Term
+from weft.core.loss import Loss
 from weft.core.options import NonNegative
 from weft.core.registry import Build, block
 
@@ -71,7 +72,7 @@ class Weighted(Objective):
         loss = Loss()
         for name, part in self._named().items():
             for key, term in part(model, batch[name], clock).items():
-                loss[_name(name, key)] = Term(term.total, term.count, term.weight * self.weights[name])
+                loss[_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
         return loss
 
     def begin(self, model: Any, dataset: Any) -> None:

@@ -393,7 +393,7 @@ class Training:
             {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
         )
         self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
-        return self.evaluation.better(judged.metric_values)
+        return self.evaluation.better(judged)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}

@@ -120,6 +120,8 @@ class Objective(nn.Module):
     """True where masks may stand in a text that is asked about, to be filled."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
+    higher_is_better: Mapping[str, bool | None] = {}
+    """The direction of every value of ``metric_values``, by name; None: neither is better. (A loss term has its own.)"""
 
     def __init__(self, info: Info, dim: int):
         super().__init__()

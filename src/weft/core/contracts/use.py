@@ -71,6 +71,9 @@ class Metric:
     how much its texts differ."""
     least: ClassVar[int] = 1
     """The fewest rows that it can say something of."""
+    higher_is_better: Mapping[str, bool | None] = {}
+    """The direction of every value that the metric returns, by name; None: neither is better (a count). A value of a group,
+    ``name/group``, has the direction of ``name``. Early stopping, the best checkpoint, ``compare`` and ``sweep`` use it."""
 
     def __init__(self):
         pass
@@ -82,6 +85,10 @@ class Metric:
     def measure(self, subject: EvaluationContext) -> dict[str, float]:
         """By name, from the model itself. Equal whenever it is asked, and whatever rows are in a batch together."""
         raise TypeError(f"{type(self).__name__} has no measure")
+
+    def direction(self, name: str) -> bool | None:
+        """Whether a higher value of ``name`` is better; None where neither is better, or where it is not declared."""
+        return self.higher_is_better.get(name, self.higher_is_better.get(name.partition("/")[0]))
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
         """What a person should know who reads these figures: sentences for the log and the screen."""

@@ -23,9 +23,9 @@ from weft.systems.latent_text.cara.variance import Spreads
 
 @block("cara-reconstruct")
 class Reconstruct(Objective):
-    """Write a text again from its place in the latent space and its class: for reader and writer.
+    """Write a text again from its place in the latent space and its class: for encoder and decoder.
 
-    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = reader(x),  e ~ N(0, sd^2) in training; the count is the number of tokens
+    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = encoder(x),  e ~ N(0, sd^2) in training; the count is the number of tokens
 
     ``recognised`` has no weight: the share of texts whose class the classifier says from z (chance is what is wanted).
     An evaluation also gives ``variance`` and ``made_variance``, the total variance of places of texts and of made ones: near 0
@@ -47,6 +47,7 @@ class Reconstruct(Objective):
     """
 
     needs = (Decodes, Latent, Contests)
+    higher_is_better = {"variance": None, "made_variance": None}
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Annealing] = partial(Decay, top=0.1, left=0.6)):
         super().__init__(info, dim)
@@ -76,7 +77,7 @@ class Reconstruct(Objective):
         counts = self.counts(batch)
         return Loss(
             reconstruction=Term(row_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
-            recognised=Term(right.float(), counts["recognised"], 0.0),
+            recognised=Term(right.float(), counts["recognised"], 0.0, higher_is_better=True),
         )
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:

@@ -73,6 +73,19 @@ class LatentSpace(Metric):
     wants = "model"
     needs = (Decodes, Latent)
     least = 2
+    higher_is_better = {
+        "negative_elbo": False,
+        "reconstruction": False,
+        "kl": False,
+        "mutual_information": True,
+        "mutual_information_most": None,
+        "active_units": True,
+        "latent_units": None,
+        "iw_nll": False,
+        "iw_perplexity": False,
+        "iw_word_perplexity": False,
+        "iw_samples": None,
+    }
 
     def __init__(
         self,

@@ -182,6 +182,7 @@ class OracleAccuracy(Metric):
     """
 
     wants = "text"
+    higher_is_better = {"oracle_accuracy": True}
 
     def __init__(self, *, oracle: File, field: str = "label"):
         super().__init__()

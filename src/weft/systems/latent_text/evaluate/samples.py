@@ -58,6 +58,7 @@ class DrawnTexts(Metric):
 
     wants = "model"
     needs = (Decodes, Latent)
+    higher_is_better = {"drawn_self_bleu": False, "drawn_distinct": True}
 
     def __init__(self, *, number: Count = 200, search: Build[Search] = Greedy, seed: Natural = 0):
         super().__init__()

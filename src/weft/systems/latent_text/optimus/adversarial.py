@@ -65,6 +65,8 @@ class LatentCritic(LatentContest):
         'Draws'
     """
 
+    higher_is_better = {"distance": False}
+
     def __init__(
         self,
         info: Info,
