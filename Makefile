@@ -44,9 +44,9 @@ types: setup-dev
 tests: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# into site/, without a network; a warning is an error
+# into site/, without a network; a warning is an error (with --quiet, MkDocs would not count warnings)
 docs: setup-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: setup-dev
 	$(BIN)/ruff check --fix .

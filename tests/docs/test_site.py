@@ -32,6 +32,10 @@ def test_every_exported_name_is_documented() -> None:
     assert not coverage.of_modules(api_pages.modules(), hooks.generated())
 
 
+def test_described_arguments_exist() -> None:
+    assert not coverage.of_arguments(api_pages.modules())
+
+
 def test_every_part_and_option_is_documented() -> None:
     assert not coverage.of_catalog(catalog(), catalog_pages.FOLDER, hooks.generated())
 
@@ -56,6 +60,19 @@ def test_coverage_finds_an_exported_name_without_docstring(tmp_path: Path) -> No
     assert "planted.inner: the module has no page" in coverage.of_modules(api_pages.modules(root), {})
 
 
+def test_coverage_finds_an_argument_that_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(
+        'from dataclasses import dataclass\n@dataclass\nclass Row:\n    """A row.\n\n    Args:\n        new: It.\n        old: It.\n    """\n'
+        '    new: int = 0\n    def get(self, at):\n        """Get.\n\n        Args:\n            at: Where.\n            by: How.\n        """\n'
+    )
+    root = griffe.load("planted", search_paths=[str(tmp_path)])
+    assert isinstance(root, griffe.Module)
+    assert coverage.of_arguments([root]) == [
+        "planted.Row: describes the argument 'old', which it does not have",
+        "planted.Row.get: describes the argument 'by', which it does not have",
+    ]
+
+
 def test_coverage_finds_a_part_without_entry_or_description() -> None:
     part = next(part for part in PARTS if part.options)
     bare = SimpleNamespace(**{**vars(part), "options": [SimpleNamespace(name="bare", text="")]})
@@ -75,6 +92,13 @@ def test_coverage_finds_a_command_without_help() -> None:
         "weft planted: no entry in the pages of the command line",
         "weft planted: --x has no help",
     ]
+
+
+def test_the_build_counts_warnings() -> None:
+    """MkDocs ignores --strict with --quiet: the warnings are dropped before they are counted."""
+    (command,) = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "mkdocs build" in line]
+    assert "--strict" in command
+    assert "--quiet" not in command and " -q" not in command
 
 
 # ---------------------------------------------------------------------------------------------------------------- catalog

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import griffe
@@ -29,6 +30,27 @@ def of_modules(modules: Iterable[griffe.Module], pages: Mapping[str, str]) -> li
             if path_of(home) not in pages:
                 found.append(f"{thing.path}: in __all__ of {module.path}, but {home.path} has no page")
     return found
+
+
+def of_arguments(modules: Iterable[griffe.Module]) -> list[str]:
+    """Arguments that a docstring describes but the signature does not have."""
+    found: list[str] = []
+    for module in modules:
+        for thing in _callables(module):
+            args = thing.docstring.value.partition("Args:\n")[2].partition("\n\n")[0] if thing.docstring else ""
+            known = {parameter.name.lstrip("*") for parameter in thing.parameters}
+            unknown = [name for name in re.findall(r"^ {4}(\w+)(?: \([^)]*\))?: ", args, re.MULTILINE) if name not in known]
+            found += [f"{thing.path}: describes the argument {name!r}, which it does not have" for name in unknown]
+    return found
+
+
+def _callables(parent: griffe.Module | griffe.Class) -> Iterator[griffe.Class | griffe.Function]:
+    """Classes and functions that a module or class defines itself, with their contents."""
+    for member in parent.members.values():
+        if isinstance(member, griffe.Class | griffe.Function):
+            yield member
+        if isinstance(member, griffe.Class):
+            yield from _callables(member)
 
 
 def of_catalog(slots: Iterable[Slot], folder: str, pages: Mapping[str, str]) -> list[str]:

@@ -73,12 +73,12 @@ class Field:
         labels: The classes' names, for labels and tags.
         words: Whether the text is given as words with spaces between them, each of which may have a tag; without tags, each token
             says which word it is of (the mark ``word``, counted from 1; 0 for what stands around the text).
-        most_words: Most words of such a text; 0 = as many as ``length`` has place for.
+        max_words: Maximum number of words of such a text; 0 = as many as ``length`` allows.
         letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
         frame: Ids around a text that is read.
         pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
-        stops: Ids that end a sentence.
-        spare: So many ids at the end of the vocabulary stand in no text: objectives use them as marks (sentinels).
+        sentence_ends: Ids that end a sentence.
+        sentinel_count: Number of ids at the end of the vocabulary that occur in no text; objectives use them as sentinels.
         ends: Ids that end a text which is written, besides the end mark of ``special``: published models may have several.
         start: What a decoder that looks at an encoded text is given first, where a published model has said so; -1 = the begin
             mark.
