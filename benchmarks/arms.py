@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.results import record, recorded
 from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 PLACE = Path("runs/arms")
 LSTM = (

@@ -21,8 +21,8 @@ from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
 from weft.core.io import read_json
+from weft.inference.load import load
 from weft.recipe import RecipeError
-from weft.training.run import load
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
@@ -64,7 +64,7 @@ def judge(one: Arm) -> None:
     folder = one.folder()
     usage = read_json(folder / "usage.json")
     metric_values = {
-        key: value for key, value in load(folder).judge("test").metric_values.items() if isinstance(value, int | float)
+        key: value for key, value in load(folder).evaluate("test").metric_values.items() if isinstance(value, int | float)
     }
     record(folder.name, {"figures": metric_values, **{key: usage[key] for key in ("seconds", "cpu_seconds", "peak_memory")}})
 

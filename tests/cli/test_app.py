@@ -25,10 +25,10 @@ from weft import __version__
 from weft.cli.app import main
 from weft.cli.report import LONGEST, first_sentence
 from weft.core.io import read_lines
+from weft.inference import load as loading
 from weft.learning import Checkpoints, digest
-from weft.training import run as running
 from weft.training.display import Display, Terminal
-from weft.training.run import shipped_recipes
+from weft.training.recipes import read_run, shipped_recipes
 from weft.training.run_folder import RunFolder
 from weft.training.trainer import Training, _asking
 
@@ -194,16 +194,16 @@ MISTAKES = {
     "odd plug-in": (["check", "{home}/tiny.yaml", "--import", ".x"], "the plug-in .x cannot be imported"),
     "check: missing file": (["check", "missing.yaml"], "there is no such file"),
     "generate: no folder": (["generate", "nowhere"], "there is no folder nowhere"),
-    "generate: no run": (["generate", "{home}/other"], "is not a run's folder"),
+    "generate: no run": (["generate", "{home}/other"], "is not a run folder"),
     "generate: a file": (["generate", "{home}/file"], "there is no folder"),
-    "generate: unfinished": (["generate", "{home}/unfinished"], "has no final weights yet: finish it with weft train"),
+    "generate: unfinished": (["generate", "{home}/unfinished"], "has no final weights yet; finish training with: weft train"),
     "generate: n-best": (["generate", "{home}/run", "--n-best", "3"], "--n-best 3 needs a beam at least as wide: add --beam 3"),
     "generate: beam and draw": (["generate", "{home}/run", "--beam", "2", "--temperature", "0.5"], "choose one of --beam"),
     "generate: no input": (["generate", "{home}/run", "missing.txt"], "missing.txt cannot be read: No such file"),
     "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other cannot be read: Is a directory"),
     "predict: no classes": (["predict", "{home}/run"], "of a text: there is weft generate and weft embed for it"),
     "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (there is: train"),
-    "evaluate: no run": (["evaluate", "{home}/other"], "is not a run's folder"),
+    "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
     "catalog: no slot": (["catalog", "encodr"], "no slot named 'encodr'; did you mean 'encoder'"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
     "no command": (["trian"], "No such command 'trian'"),
@@ -276,7 +276,7 @@ def test_a_bug_is_not_dressed_up_as_a_mistake(home, monkeypatch):
     def broken(*args: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(running, "load", broken)
+    monkeypatch.setattr(loading, "load", broken)
     with pytest.raises(ZeroDivisionError):
         main(["generate", str(home / "run")])
 
@@ -378,7 +378,7 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
 
 
 def test_the_second_ctrl_c_stops_at_once(home, tmp_path):
-    run = running.read_run(home / "tiny.yaml")
+    run = read_run(home / "tiny.yaml")
     before = signal.getsignal(signal.SIGINT)
     training = Training(run, RunFolder(tmp_path / "run"), Display())
     with pytest.raises(KeyboardInterrupt), _asking(training):
@@ -398,7 +398,7 @@ def test_ctrl_c_at_any_other_time(home, tmp_path, monkeypatch):
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", "--import", "json")
     assert answer.code == 130
     assert f"Go on from the last checkpoint with: weft train {tmp_path / 'run'} --resume --import=json\n" in answer.err
-    monkeypatch.setattr(running, "load", interrupted)
+    monkeypatch.setattr(loading, "load", interrupted)
     assert weft("generate", home / "run") == Answer(130, "", "stopped at once\n")
 
 
@@ -408,7 +408,7 @@ def test_more_steps_logging_and_evaluation_may_change_and_are_written_down(home,
     assert answer.code == 0, answer.err
     assert weft_train(home / "tiny.yaml", tmp_path / "whole", "learning.steps=6").code == 0
     assert state(copy) == state(tmp_path / "whole")
-    filled = running.read_run(copy).dump()
+    filled = read_run(copy).dump()
     assert (filled["learning"]["steps"], filled["learning"]["log_every"], filled["evaluate"]["every"]) == (6, 2, 3)
     changed = next(row for row in read_lines(copy / "log.jsonl") if row["event"] == "changed")
     assert changed["choices"]["learning.steps"] == 6
@@ -628,7 +628,7 @@ def test_a_plugin_is_used_recorded_and_asked_for(home, tmp_path):
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"] == ["loud"]
     for words in (["generate", "run"], ["train", "run", "--resume"], ["check", "run"]):
         answer = forked(*words, **here)
-        assert answer.code == 2 and "this run was made with plug-ins: add --import loud" in answer.err, answer.err
+        assert answer.code == 2 and "this run was trained with plug-ins: add --import loud" in answer.err, answer.err
     answer = forked("generate", "run", "--import", "loud", given=b"1 May 1999\n", **here)
     assert answer.code == 0 and answer.out.count("\n") == 1
 

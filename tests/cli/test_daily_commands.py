@@ -80,9 +80,9 @@ def test_other_files_may_have_other_columns(home):
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words")
     assert answer.code == 0 and "accuracy" in answer.out
     answer = weft("evaluate", home / "run1", home / "other.tsv", "structure.dim=4")
-    assert answer.code == 2 and "only how other files are read can be changed" in answer.err
+    assert answer.code == 2 and "only options of the data can be changed on a trained run" in answer.err
     answer = weft("evaluate", home / "run1", f"yes={home}/other.tsv")
-    assert answer.code == 2 and "has no files by class: give FILE alone" in answer.err
+    assert answer.code == 2 and "does not take files by class; pass FILE alone" in answer.err
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words", "--split", "valid")
     assert answer.code == 2 and "not both" in answer.err
 

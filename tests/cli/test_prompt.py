@@ -16,11 +16,11 @@ from tests.commands import weft
 import weft as package
 from weft.data import ByteBPE, PlainText, Word
 from weft.inference.few_shot import _tokens
+from weft.inference.load import load
 from weft.inference.prompting import Prompt, log_probabilities
 from weft.learning import Gradient
 from weft.models import LanguageModel
 from weft.objectives import NextToken
-from weft.training.run import load
 
 TEMPLATE = "Review: {text}\\nIt was {answer}"
 WORDS = ["--answer", "pos=good", "--answer", "neg=very bad"]

@@ -19,7 +19,7 @@ WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 
 def codec_of(tokenizer: Tokenizer, length: int = 512, words: bool = True) -> Codec:
     tokenizer.train([" ".join(WORDS)])
-    text = Field("text", tokenizer.vocab, length=length, words=words, letters=tokenizer.letters)
+    text = Field("text", tokenizer.vocab, max_length=length, words=words, characters=tokenizer.character_vocab)
     tags = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
     return Codec(Info({"text": text} | ({"tags": tags} if words else {})), {"text": tokenizer})
 
@@ -54,7 +54,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
             assert row["text"][start:end].tolist() == encoded[word][: end - start]
             assert truncated or end - start == min(len(encoded[word]), length)
             assert "OBI"[row["tags"][n]] == tags[first + n]
-            if field.letters:
+            if field.characters:
                 assert isinstance(example["text"], MarkedIds)
                 for at, letters in enumerate(spelled[word] or []):
                     if start + at < end:

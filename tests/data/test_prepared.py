@@ -15,7 +15,7 @@ from weft.data.prepared import Writer, is_done
 
 INFO = Info(
     {
-        "text": Field("text", 70_000, words=True, letters=40),
+        "text": Field("text", 70_000, words=True, characters=40),
         "tags": Field("tags", 3, kind="tags", space="text"),
         "label": Field("label", 5, kind="label"),
         "several": Field("several", 300, kind="labels"),

@@ -8,9 +8,10 @@ import pytest
 
 from weft.core.fields import Field, Info
 from weft.data.requests import cells_of, read_apart
+from weft.inference.trained_run import TrainedRun
 from weft.inspect.trace import inspect_run, look_at
 from weft.models import LanguageModel, Seq2Seq
-from weft.training.run import Run, read_run_text
+from weft.training.recipes import read_run_text
 
 PAIR = Info({"first": Field("first", 9), "second": Field("second", 9), "label": Field("label", 2, kind="label")}, "first")
 CHOICE = Info({"question": Field("question", 9), "choices": Field("choices", 9, kind="texts")})
@@ -64,15 +65,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def trained(home: Path, data: str, structure: str, objective: str) -> Run:
+def trained(home: Path, data: str, structure: str, objective: str) -> TrainedRun:
     recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {{type: gradient, steps: 2, batch: 50}}\n"
     run = read_run_text(recipe, "recipe", home)
-    run.train(home / f"run-{objective}", quiet=True)
-    return run
+    return run.train(home / f"run-{objective}", quiet=True)
 
 
 @pytest.fixture(scope="module")
-def tagger(home: Path) -> Run:
+def tagger(home: Path) -> TrainedRun:
     embedder = "{type: sum, parts: [{type: char-cnn, filters: 4}]}"
     tokenizer = "{type: word, at: spaces, characters: 8}"
     return trained(
@@ -84,13 +84,13 @@ def tagger(home: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def pairs(home: Path) -> Run:
+def pairs(home: Path) -> TrainedRun:
     structure = "{type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}"
     return trained(home, "{type: sentence-pairs, train: pairs.tsv, tokenizer: word}", structure, "classification")
 
 
 def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
-    answers = list(tagger.predict_all(["fine film  was ", "", ["fine", "film"]]))
+    answers = list(tagger.predictions(["fine film  was ", "", ["fine", "film"]]))
     assert [len(answer.value()) for answer in answers] == [3, 0, 2]
     assert [len(answer.text.split()) for answer in answers] == [3, 0, 2]
 
@@ -104,7 +104,7 @@ def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
 
 
 def test_one_text_alone_is_not_taken_letter_by_letter(pairs):
-    with pytest.raises(ValueError, match="give a list of texts"):
+    with pytest.raises(ValueError, match="expected a list of texts, got one string"):
         pairs.predict("a fine film")
 
 
@@ -120,7 +120,7 @@ def test_taggers_and_pairs_can_be_looked_into(tagger, pairs, tmp_path):
 def test_a_number_is_answered_as_a_number(home):
     structure = "{type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}"
     run = trained(home, "{type: sentence-pairs, answer: number, train: numbers.tsv, tokenizer: word}", structure, "regression")
-    (answer,) = run.predict_all([("a 1 b", "a 2 b")])
+    (answer,) = run.predictions([("a 1 b", "a 2 b")])
     assert isinstance(answer.value(), float)
     (example,) = look_at(run, ["a 1 b\ta 2 b"])
     assert float(example.output) == pytest.approx(answer.value())
@@ -136,8 +136,8 @@ def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> No
     with pytest.raises(ValueError, match=r"12 learned positions.*row 8 of train, counted from 0: 31 tokens"):
         read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)
     run = read_run_text(recipe % 40, "r.yaml", tmp_path)
-    run.train(tmp_path / "two", quiet=True)
-    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of those asked, counted from 1: 51 tokens"):
-        run.predict(["a", "b", "a " * 50, "a"])
-    with pytest.raises(ValueError, match=r"row 3 of those asked"):
-        run.predict(["a", "b", "a " * 50, "a"], batch=2)
+    trained = run.train(tmp_path / "two", quiet=True)
+    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from 1: 51 tokens"):
+        trained.predict(["a", "b", "a " * 50, "a"])
+    with pytest.raises(ValueError, match=r"row 3 of the requests"):
+        trained.predict(["a", "b", "a " * 50, "a"], batch_size=2)

@@ -20,7 +20,7 @@ from weft.objectives import NextToken
 TEXTS = ["the food was good", "so cold", "the staff was very very rude today", "it is fine", "the food was cold"] * 4
 
 
-def trained(folder: Path, tokenizer, length=64) -> weft.Run:
+def trained(folder: Path, tokenizer, length=64) -> weft.TrainedRun:
     (folder / "text.txt").write_text("\n".join(TEXTS))
     data = partial(PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, length=length)
     run = weft.Run(
@@ -30,12 +30,11 @@ def trained(folder: Path, tokenizer, length=64) -> weft.Run:
         learning=partial(Gradient, steps=20, batch=200),
         evaluate=partial(Evaluation, metrics=[WordPerplexity]),
     )
-    run.train(folder / "run", quiet=True)
-    return run
+    return run.train(folder / "run", quiet=True)
 
 
 @pytest.fixture(scope="module", params=["word", "pieces"])
-def run(request, tmp_path_factory) -> weft.Run:
+def run(request, tmp_path_factory) -> weft.TrainedRun:
     tokenizer = partial(Word, size=100) if request.param == "word" else partial(BPE, size=40)
     folder = tmp_path_factory.mktemp("lm")
     trained(folder, tokenizer)
@@ -43,7 +42,7 @@ def run(request, tmp_path_factory) -> weft.Run:
 
 
 def test_equal_to_what_the_run_says_of_itself(run):
-    metric_values, found = run.judge("valid").metric_values, perplexity(run, TEXTS)
+    metric_values, found = run.evaluate("valid").metric_values, perplexity(run, TEXTS)
     assert found.per_token == pytest.approx(metric_values["perplexity"], rel=1e-5)
     assert found.per_word == pytest.approx(metric_values["word_perplexity"], rel=1e-5)
     assert found.words == sum(len(text.split()) + 1 for text in TEXTS) and found.unknown == 0
@@ -131,8 +130,8 @@ def test_errors(tmp_path):
         objective=NextToken,
         learning=partial(Gradient, steps=1, batch=100),
     )
-    with pytest.raises(ValueError, match="not trained yet"):
+    with pytest.raises(AttributeError, match="not trained yet"):
         perplexity(untrained, ["a"])
-    untrained.train(tmp_path / "dates", quiet=True)
+    seq2seq = untrained.train(tmp_path / "dates", quiet=True)
     with pytest.raises(ValueError, match=r"needs a language model, which goes on from a beginning, but run has: .*Decodes"):
-        perplexity(untrained, ["a"])
+        perplexity(seq2seq, ["a"])

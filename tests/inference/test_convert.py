@@ -124,14 +124,14 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
         if name == "t5":  # begins and ends with the ids that its config says
             theirs: Any = hf.T5ForConditionalGeneration.from_pretrained(hidden).eval()
             tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(hidden / "tokenizer.json"))
-            found = [next(h[0].ids for h in run.search_all([text], search)) for text in TEXTS]
+            found = [next(h[0].ids for h in run.hypotheses([text], search)) for text in TEXTS]
             for text, ids in zip(TEXTS, found, strict=True):
                 told: Any = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
                 wanted = theirs.generate(**told, max_new_tokens=8, do_sample=False, suppress_tokens=[0])[0, 1:].tolist()
                 assert ids == [i for i in wanted if i != 1]
     elif name in ("classes", "electra"):
         assert run.predict(TEXTS) == before.predict(TEXTS)
-        assert [a.probabilities for a in run.predict_all(TEXTS)] == [a.probabilities for a in before.predict_all(TEXTS)]
+        assert [a.probabilities for a in run.predictions(TEXTS)] == [a.probabilities for a in before.predictions(TEXTS)]
     if name in ("bert", "masks", "classes"):
         texts = [*TEXTS, "a good film " * 20]
         old, new = open_vectors(hidden), open_vectors(place)

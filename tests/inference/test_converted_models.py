@@ -15,7 +15,7 @@ from weft.core.contracts import ClassifiesPairs, PredictsMasked
 from weft.core.seq import Seq
 from weft.inference.convert import to_published, to_run
 from weft.pretrained import load
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 TEXTS = ["a good film and a very good play", "the poor film was bad", "not a fine play , the film was poor"]
 RUN = """
@@ -38,9 +38,9 @@ def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: st
     return folder / "run"
 
 
-def ids_of(run: weft.Run, texts: list[str]) -> list[list[int]]:
+def ids_of(run: weft.TrainedRun, texts: list[str]) -> list[list[int]]:
     codec: Any = run.codec
-    field = codec.info.given()[0]
+    field = codec.info.input_texts()[0]
     return [[*field.frame.first, *codec.encode(field.name, text).tolist(), *field.frame.last] for text in texts]
 
 
@@ -158,7 +158,7 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
                 run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
             )
             assert torch.allclose(run.model.segment_head(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
-            with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
+            with pytest.raises(ValueError, match=r"request 1: nothing is filled in \(share is 0\), and no row asks"):
                 run.predict(["a good [MASK]"])
 
 

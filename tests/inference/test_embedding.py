@@ -16,7 +16,7 @@ from sentence_transformers import models
 
 from weft.inference.convert import to_published, to_run
 from weft.inference.embedding import open_vectors
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = [
     "[PAD]",

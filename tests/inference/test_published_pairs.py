@@ -15,7 +15,7 @@ import weft
 from weft.cli.app import app
 from weft.inference.convert import to_published, to_run
 from weft.inspect.trace import look_at
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 WORDS += ["it", "was", "a", "the", "and", "but", "##s", "##ly", "."]
@@ -46,8 +46,8 @@ def theirs(folder: Path, *texts: str) -> torch.Tensor:
         return hf.AutoModelForSequenceClassification.from_pretrained(folder).eval()(**told).logits[0]
 
 
-def shares(run: weft.Run, rows: list[Any]) -> list[list[float]]:
-    return [list(answer.probabilities.values()) for answer in run.predict_all(rows)]
+def shares(run: weft.TrainedRun, rows: list[Any]) -> list[list[float]]:
+    return [list(answer.probabilities.values()) for answer in run.predictions(rows)]
 
 
 @pytest.mark.parametrize("converted", [False, True])

@@ -20,7 +20,7 @@ from weft.data.tokenizers.mask_tokens import Masking
 from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
@@ -71,7 +71,7 @@ def filler() -> Any:
 
 
 def asked(objective: Objective, *texts: Any) -> Batch:
-    instances = [objective.ask({"text": np.array(text)}) for text in texts]
+    instances = [objective.prepare_request({"text": np.array(text)}) for text in texts]
     return collate([instance for instance in instances if instance is not None])
 
 
@@ -84,7 +84,7 @@ def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
         assert isinstance(one, MaskPrediction) and one.of == "text"
         with torch.no_grad():
             logits_TV = model.head(model.encode(asked(objective, text)["text"]).data[0])
-        logits_TV[:, INFO["text"].reserved()] = -torch.inf
+        logits_TV[:, INFO["text"].reserved_ids()] = -torch.inf
         assert list(one.ids) == logits_TV.argmax(-1)[np.flatnonzero(text == 4)].tolist()
 
 
@@ -100,7 +100,7 @@ def test_the_first_part_of_several_is_asked() -> None:
 def test_what_cannot_be_filled_is_refused() -> None:
     objective, example = MaskedLM(INFO, 16), {"text": np.arange(8, 20)}
     with pytest.raises(ValueError, match=r"there is no mask in it: write <mask> or \[MASK\]"):
-        objective.ask(example)
+        objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
     with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
@@ -118,11 +118,11 @@ objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
 """
     run = read_run_text(recipe, "r.yaml", tmp_path)
-    run.train("run", quiet=True)
-    answers = run.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
+    trained = run.train("run", quiet=True)
+    answers = trained.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
     assert answers == ["sat\t.", "sat"]
-    with pytest.raises(ValueError, match="row 2 of those asked: there is no mask in it"):
-        run.predict(["the <mask>", "the cat"])
+    with pytest.raises(ValueError, match="request 2: there is no mask in it"):
+        trained.predict(["the <mask>", "the cat"])
     Path("asked.txt").write_text("the dog <mask> on the rug [MASK]\n")
     assert weft("predict", "run", "asked.txt").out == "sat | .\n"
     assert '"answer": ["sat", "."]' in weft("predict", "run", "asked.txt", "--json").out

@@ -17,7 +17,7 @@ from weft.models import bert, gpt2
 from weft.pretrained import save
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very"]
 SPARE = 4
@@ -26,7 +26,7 @@ SPARE = 4
 def published(place: Path, build: Any, rows: int, words: list[str]) -> Path:
     torch.manual_seed(0)
     structure = build(dim=8, layers=1, heads=2, length=24)
-    save(structure(Info({"text": Field("text", rows, length=24)})), structure, place)
+    save(structure(Info({"text": Field("text", rows, max_length=24)})), structure, place)
     if words:
         (place / "vocab.txt").write_text("\n".join(words) + "\n")
     return place

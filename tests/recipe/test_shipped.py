@@ -8,7 +8,7 @@ import torch
 import weft
 from weft.data.requests import wanted
 from weft.generate import Greedy
-from weft.training.run import read_run, shipped_recipes
+from weft.training.recipes import read_run, shipped_recipes
 
 SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
 DATES = ("data.train=50", "data.valid=10", "data.test=10")
@@ -25,10 +25,10 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     if "\n  test:" in shipped_recipes()[name].read_text(encoding="utf-8"):
         changes = ["preset=test", "data.hold_out=0.3"]
     run = read_run(name, changes)
-    judged = run.train(tmp_path / "run", quiet=True)
+    judged = run.train(tmp_path / "run", quiet=True).result
     assert judged.metric_values
     again = weft.load(tmp_path / "run")
-    assert again.judge().metric_values == pytest.approx(judged.metric_values)
+    assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
     if getattr(again.model, "labelled", False):  # it must be told the class of what it writes
         memory = again.model.memory_from(again.model.prior(2), torch.tensor([0, 1]))
         assert len(Greedy()(again.model, memory, limits=[5, 5])) == 2

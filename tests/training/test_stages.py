@@ -10,9 +10,10 @@ import pytest
 from weft.core.io import read_json
 from weft.data import Published
 from weft.inference.convert import to_published
+from weft.inference.load import load
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
-from weft.training.run import load, read_run
+from weft.training.recipes import read_run
 
 WORDS = ["a fine film", "a dull film", "fine acting", "dull acting"]
 RECIPE = """

@@ -10,8 +10,10 @@ import pytest
 
 import weft
 from weft.cli.app import main
+from weft.inference.load import load
 from weft.recipe import RecipeError, parse, to_yaml
-from weft.training.run import Run, load, read_run, read_run_text
+from weft.training.recipes import read_run, read_run_text
+from weft.training.run import Run
 
 RECIPE = """
 data:
@@ -48,18 +50,19 @@ def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
 @pytest.mark.parametrize("target", ["{type: character, size: 60}", "null"])
 def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: str) -> None:
     run = read_run_text(recipe(classes, target), "r.yaml", home)
-    judged = run.train(home / "run", quiet=True)
+    trained = run.train(home / "run", quiet=True)
+    judged = trained.result
     assert {"loss", "bleu", "exact_match"} <= set(judged.metric_values) and len(judged.predictions) == 4
     assert ("label" in judged.references[0]) == classes
     again = load(home / "run")
     asked = ["The food was great.", "all was awful"]
     written = again.generate(asked)
-    assert written == run.generate(asked) == again.predict(asked) == again.predict([{"source": text} for text in asked])
+    assert written == trained.generate(asked) == again.predict(asked) == again.predict([{"source": text} for text in asked])
     assert written == again.predict([(text,) for text in asked])  # a tuple of one text
-    assert len(list(again.search_all(asked))) == 2
-    assert [answer.kind for answer in again.predict_all(asked)] == ["text", "text"]
-    assert again.judge().metric_values == pytest.approx(judged.metric_values)
-    wrong = again.errors(most=3)
+    assert len(list(again.hypotheses(asked))) == 2
+    assert [answer.kind for answer in again.predictions(asked)] == ["text", "text"]
+    assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
+    wrong = again.errors(max_examples=3)
     assert len(wrong) == 3 and all(error.reference["source"] == error.reference["target"] for error in wrong)
     assert [error.loss for error in wrong] == sorted((error.loss for error in wrong), reverse=True)
     assert not (home / "run" / "confusion.png").exists()  # what is written are no classes
@@ -136,13 +139,14 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
     )
     for target in ("null", "character"):
         run: Run = read_run_text(text, "r.yaml", home, [f"data.target_tokenizer={target}"])
-        judged = run.train(home / f"classes-{target}", quiet=True)
+        trained = run.train(home / f"classes-{target}", quiet=True)
+        judged = trained.result
         assert judged.metric_values["accuracy"] == 1
-        assert run.predict(["the room was awful", "The price was great"]) == ["bad", "good"]
-        (answer,) = run.predict_all(["the room was awful"])
+        assert trained.predict(["the room was awful", "The price was great"]) == ["bad", "good"]
+        (answer,) = trained.predictions(["the room was awful"])
         assert answer.kind == "label" and answer.probabilities["bad"] > 0.5
-        example = run.rows("valid")[1][0]
-        seen = next(iter(run.objectives.values())).prepare(example, np.random.default_rng(0), None)
+        example = trained.dataset("valid")[1][0]
+        seen = next(iter(trained.objectives.values())).prepare(example, np.random.default_rng(0), None)
         assert seen is not None and len(seen["text"]) == len(example["source"]) + 1
 
 

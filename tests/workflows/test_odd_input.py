@@ -21,7 +21,7 @@ from weft.experiments.scaffold import guess
 from weft.inference.published import open_published
 from weft.models import bert, gpt2
 from weft.pretrained import save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "play", "."]
 TEXT = Info({"text": Field("text", 9)})
@@ -41,16 +41,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_what_cannot_write_says_what_it_can(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match="bert has nothing that writes text: ask it with predict"):
+    with pytest.raises(ValueError, match="the model of bert has no decoder and cannot generate text; use predict"):
         weft.load(folders["bert"], "cpu").generate(["good film"])
 
 
 def test_what_makes_vectors_alone_cannot_be_asked(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match="bert says nothing of a text: for its vector there is weft embed"):
+    with pytest.raises(ValueError, match="the model of bert has no head that predicts; for embeddings use weft embed"):
         open_published(folders["bert"], task="encode", device="cpu").predict(["good [MASK]"])
 
 
-@pytest.mark.parametrize(("texts", "said"), [(["good", None], "text 2 is 'None', a NoneType"), ("good", "give a list of texts")])
+@pytest.mark.parametrize(
+    ("texts", "said"), [(["good", None], "text 2 is 'None' of type NoneType"), ("good", "expected a list of texts")]
+)
 def test_only_texts_are_gone_on_from(folders: dict[str, Path], texts: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         weft.load(folders["gpt2"], "cpu").generate(texts)
@@ -145,7 +147,7 @@ learning: {type: gradient, steps: 1}
 evaluate: {metrics: [correlation]}
 device: cpu
 """
-    judged = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    judged = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert math.isnan(judged.metric_values["pearson"])  # all numbers of a side are equal
     found = strict((tmp_path / "run/metrics.json").read_text())
     assert found["pearson"] is None and found["loss"] == pytest.approx(judged.metric_values["loss"])

@@ -39,6 +39,7 @@ from weft.cli.latent import latent
 from weft.core.io import finite
 
 if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
     from weft.training.run import Run
 
 
@@ -103,7 +104,7 @@ def train(
     from weft.cli.report import slow_starts
     from weft.training.display import Display, Terminal
     from weft.training.dry_run import check, enough_memory
-    from weft.training.run import find_recipe
+    from weft.training.recipes import find_recipe
     from weft.training.run_folder import RunFolder, newest_folder, next_folder
     from weft.training.trainer import train as run_training
 
@@ -211,7 +212,7 @@ def generate(
     of a class."""
     import_plugins(imports)
     from weft.core.registry import options
-    from weft.training.run import load
+    from weft.inference.load import load
 
     if n_best > max(beam, 1):
         raise ValueError(f"--n-best {n_best} needs a beam at least as wide: add --beam {n_best}")
@@ -223,7 +224,7 @@ def generate(
         )
     trained = load(run)
     needs(trained, "Decodes", f"{run} has nothing that writes text: for the class of each line there is weft predict")
-    default = options(trained.evaluate)["search"]
+    default = options(trained.run.evaluate)["search"]
     search = search_for(default, beam, temperature, top_k, top_p, length, seed)
     if beam > 1:
         search = functools.partial(search, best=n_best)
@@ -231,14 +232,14 @@ def generate(
         raise ValueError(f"{run} writes texts of no class: leave --label out")
     if label is None:
         if getattr(trained.model, "labelled", False):
-            labels = ", ".join(trained.codec.info["label"].labels) if trained.codec else ""
+            labels = ", ".join(trained.codec.info["label"].labels)
             draw, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
             raise ValueError(f"{run} writes texts of a class ({labels}): draw some with {draw}, or rewrite lines with {rewrite}")
         found = (({"input": line}, row) for line, row in _streamed(trained, lines_of(file), search))
     else:
         found = (({"label": label}, row) for row in _drawn(trained, number or 10, label, seed, search))
     for about, row in found:
-        answers = [{"text": trained.text_of(h), "score": h.score} for h in row[:n_best]]
+        answers = [{"text": trained.decode(h), "score": h.score} for h in row[:n_best]]
         if as_json:
             print(json.dumps({**about, "answers": answers}, ensure_ascii=False))
         elif n_best == 1:
@@ -246,11 +247,11 @@ def generate(
         else:
             print("\n".join(f"{a['score']:.4f}\t{a['text']}" for a in answers))
         sys.stdout.flush()
-    if trained.cut:
-        say(trained.said_cut(trained.cut))
+    if trained.truncated:
+        say(trained.truncation_warning(trained.truncated))
 
 
-def _drawn(run: Run, number: int, label: str, seed: int, search: Any) -> Iterator[Any]:
+def _drawn(run: TrainedRun, number: int, label: str, seed: int, search: Any) -> Iterator[Any]:
     """What is written at places of a class."""
     from weft.systems.latent_text.space import LatentSpace
 
@@ -259,9 +260,9 @@ def _drawn(run: Run, number: int, label: str, seed: int, search: Any) -> Iterato
     return space.search_all(space.draw(number, wanted, seed), wanted, search)
 
 
-def _streamed(run: Run, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
+def _streamed(run: TrainedRun, lines: Iterator[str], search: Any) -> Iterator[tuple[str, Any]]:
     """Answers with their lines: one at a time for a person at a terminal, in batches otherwise."""
-    return together(lines, lambda used: run.search_all(used, search, 1 if sys.stdin.isatty() else 64))
+    return together(lines, lambda used: run.hypotheses(used, search, 1 if sys.stdin.isatty() else 64))
 
 
 @app.command()
@@ -281,13 +282,13 @@ def transfer(
     """Rewrite lines to be of another class with a trained run, as they come, in order."""
     import_plugins(imports)
     from weft.core.registry import options
+    from weft.inference.load import load
     from weft.systems.latent_text.space import LatentSpace
-    from weft.training.run import load
 
     trained = load(run)
     space = LatentSpace(trained)
     space.check_transfer(to)
-    search = search_for(options(trained.evaluate)["search"], beam, temperature, top_k, top_p, length, seed)
+    search = search_for(options(trained.run.evaluate)["search"], beam, temperature, top_k, top_p, length, seed)
     batch = 1 if sys.stdin.isatty() else 64
     for line, text in together(lines_of(file), lambda used: space.rewrite(used, None, to, search, batch)):
         print(json.dumps({"input": line, "label": to, "text": text}, ensure_ascii=False) if as_json else text, flush=True)
@@ -304,7 +305,7 @@ def predict(
     """Say the class, tags, number, right choice or answer of each line, or the tokens at its masks (<mask>), as they come, in
     order. Texts of a row have tabs between them: two texts; a question and its context; a question and each of its choices."""
     import_plugins(imports)
-    from weft.training.run import load
+    from weft.inference.load import load
 
     trained = load(run)
     if not {"Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"} & {
@@ -315,11 +316,10 @@ def predict(
         can = commands_for(trained) or ["nothing"]
         there = " and ".join(filter(None, [", ".join(can[:-1]), can[-1]]))
         raise ValueError(f"{run} does not say the class of a text: there is {there} for it")
-    assert trained.codec is not None
     info = trained.codec.info
     kinds = {name: f.kind for name, f in info.fields.items()}
     cells = (_cells(trained, line, number) for number, line in enumerate(lines_of(file), 1))
-    for row, answer in together(cells, lambda rows: trained.predict_all(rows, 1 if sys.stdin.isatty() else 64)):
+    for row, answer in together(cells, lambda rows: trained.predictions(rows, 1 if sys.stdin.isatty() else 64)):
         if as_json:
             shares = {"probabilities": answer.probabilities} if answer.probabilities else {}
             texts = {name: text.split("\t") if kinds.get(name) == "texts" else text for name, text in row.items()}
@@ -327,11 +327,11 @@ def predict(
         else:
             print(answer.text.replace("\t", " | "))
         sys.stdout.flush()
-    if trained.cut:
-        say(trained.said_cut(trained.cut))
+    if trained.truncated:
+        say(trained.truncation_warning(trained.truncated))
 
 
-def _cells(run: Run, line: str, number: int) -> dict[str, str]:
+def _cells(run: TrainedRun, line: str, number: int) -> dict[str, str]:
     try:
         return run.cells(line)
     except ValueError as error:
@@ -349,10 +349,11 @@ Files = Annotated[
 ]
 
 
-def _judged_by(run: Path, arguments: list[str] | None) -> tuple[Run, list[str]]:
+def _judged_by(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, list[str]]:
     """The run, and the files among the arguments; the others say how these are read."""
     from weft.core.registry import choices
-    from weft.training.run import Run, load
+    from weft.inference.load import load
+    from weft.training.run import Run
 
     changes = [a for a in arguments or [] if "=" in a and not Path(a).exists() and re.split(r"[.=]", a)[0] in choices(Run)]
     files = [a for a in arguments or [] if a not in changes]
@@ -407,9 +408,9 @@ def evaluate(
             about = {"known": known, "model": model, "model_known": read}
             writing = judge_run(trained, judge, split=split, files=files, tell=tell, **about)
         written, warned = writing.metric_values(), writing.warnings()
-    judged = trained.judge(split, files)
+    judged = trained.evaluate(split, files)
     judged.remarks += [f"warning: {warning}" for warning in warned]
-    about = judged.about(trained.judging().metrics)
+    about = judged.about(trained.evaluation().metrics)
     metric_values = {**judged.metric_values, **written}
     if not files:
         told = {"format": FORMAT, "split": judged.split, **metric_values, **about}
@@ -563,8 +564,8 @@ def inspect_text(
 ) -> None:
     """Show what a trained run did with a text: tokens, attention of every layer and head, candidates, classes."""
     import_plugins(imports)
+    from weft.inference.load import load
     from weft.inspect.trace import inspect_run
-    from weft.training.run import load
 
     print(inspect_run(load(run), texts, out, top=top))
 
@@ -671,7 +672,7 @@ def recipes() -> None:
 def _read(recipe: str, overrides: list[str] | None) -> Run:
     """A run from a recipe. A run's own recipe that is not understood may be in want of its plug-ins."""
     from weft.recipe import RecipeError
-    from weft.training.run import find_recipe, read_run
+    from weft.training.recipes import find_recipe, read_run
     from weft.training.run_folder import RunFolder
 
     path = find_recipe(recipe)
@@ -679,7 +680,7 @@ def _read(recipe: str, overrides: list[str] | None) -> Run:
         return read_run(recipe, overrides or [])
     except RecipeError as error:
         if missing := [name for name in RunFolder(path.parent).plugins() if name.partition(":")[0] not in sys.modules]:
-            raise ValueError(f"{error}\nthis run was made with plug-ins: add --import {' --import '.join(missing)}") from None
+            raise ValueError(f"{error}\nthis run was trained with plug-ins: add --import {' --import '.join(missing)}") from None
         raise
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
     from weft.systems.latent_text.space import LatentSpace
-    from weft.training.run import Run
 
 Imports = Annotated[
     list[str] | None, typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts.")
@@ -49,7 +49,7 @@ def import_plugins(modules: list[str] | None) -> list[str]:
     return found
 
 
-def needs(run: Run, protocol: str, otherwise: str) -> None:
+def needs(run: TrainedRun, protocol: str, otherwise: str) -> None:
     if protocol not in [p.__name__ for p in run.model.provides()]:
         raise ValueError(otherwise)
 
@@ -110,7 +110,7 @@ def search_for(
 def said_lost(space: LatentSpace) -> None:
     """Say how many texts were read in part only, and how many have words that were read as unknown."""
     if space.cut:
-        most = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.length} tokens"
+        most = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.max_length} tokens"
         say(f"of {space.cut:,} text{'s' * (space.cut > 1)} longer than {most}, the rest was left out")
     if space.unknown:
         texts = f"{space.unknown:,} of {space.read:,} text{'s' * (space.read > 1)} {'has' if space.unknown == 1 else 'have'}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.evaluate import EvaluationResult
+from weft.inference.trained_run import TrainedRun
 from weft.inspect import attention_page
 from weft.inspect.alignment import alignments
 from weft.training.display import Terminal
-from weft.training.run import Run, read_run
+from weft.training.recipes import read_run
 from weft.training.run_folder import RunFolder
 from weft.training.trainer import train
 
@@ -20,20 +21,19 @@ def demo(recipe: str, folder: Path, overrides: list[str]) -> EvaluationResult:
     run = read_run(recipe, overrides)
     RunFolder(folder).discard_if_made_by("demo")
     display = Terminal()
-    judged = train(run, folder, display=display)
-    show_examples(run, folder)
-    return judged
+    trained = train(run, folder, display=display)
+    show_examples(trained, folder)
+    return trained.result
 
 
-def show_examples(run: Run, folder: Path) -> None:
-    assert run.codec is not None
+def show_examples(run: TrainedRun, folder: Path) -> None:
     rows = _one_of_each(run)
     texts, references = [r["source"] for r in rows], [r["target"] for r in rows]
-    found = [hypotheses[0] for hypotheses in run.search_all(texts)]
+    found = [hypotheses[0] for hypotheses in run.hypotheses(texts)]
     width = max(map(len, texts))
     print()
     for text, reference, best in zip(texts, references, found, strict=True):
-        answer = run.text_of(best)
+        answer = run.decode(best)
         print(f"  {text:{width}}  ->  {answer}" + ("" if answer == reference else f"   (should be {reference})"))
     page = folder / "attention.html"
     looked = alignments(run.model, run.codec, texts, found, references)
@@ -41,9 +41,9 @@ def show_examples(run: Run, folder: Path) -> None:
     print(f"\nlearning curve  {folder / 'curve.png'}\nattention page  {page}\nfigures         {folder / 'metrics.json'}")
 
 
-def _one_of_each(run: Run) -> list[dict[str, str]]:
+def _one_of_each(run: TrainedRun) -> list[dict[str, str]]:
     """Rows of the test split, each of another format where the data knows formats."""
-    dataset = run.data().open(run.codec).splits["test"]
+    dataset = run.run.data().open(run.codec).splits["test"]
     found: dict[str, dict[str, str]] = {}
     for row in range(len(dataset)):
         raw = dataset.raw(row)

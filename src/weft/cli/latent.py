@@ -50,7 +50,7 @@ def _opened(context: typer.Context, imports: list[str] | None, *how: Any) -> tup
     from weft.systems.latent_text.space import open_latent
 
     space = open_latent(context.obj)
-    return space, search_for(options(space.run.evaluate)["search"], *how) if how else None
+    return space, search_for(options(space.run.run.evaluate)["search"], *how) if how else None
 
 
 def _answer(text: str, about: dict[str, Any], as_json: bool) -> None:

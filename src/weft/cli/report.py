@@ -12,13 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from weft.core.registry import CATALOG, choices, document, is_composition, wiring
+from weft.inference.errors import HighLossExample
 from weft.recipe import Part, Problem, nearest
 from weft.recipe.describe import allowed
 from weft.recipe.part import part, walk
 from weft.recipe.serialize import dump, to_yaml
 from weft.training.build import plans
 from weft.training.dry_run import Report, enough_memory
-from weft.training.run import Error, Run, shipped_recipes
+from weft.training.recipes import shipped_recipes
+from weft.training.run import Run
 
 FORMAT = 1
 TAB = "\t"
@@ -78,7 +80,7 @@ def slow_starts(run: Run) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def print_errors(errors: Iterable[Error]) -> None:
+def print_errors(errors: Iterable[HighLossExample]) -> None:
     """Each with its loss, what was predicted, and the row."""
     for error in errors:
         print(f"row {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))

@@ -11,7 +11,7 @@ from weft.core.contracts import Codec, Data
 from weft.core.fields import Field, Frame, Info, Special
 from weft.data.tokenizers.pretrained import Published
 
-FORMAT = 1
+FORMAT = 2
 """Version of fields.json."""
 KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector", "image")
 
@@ -80,15 +80,15 @@ def _field(content: dict[str, Any]) -> Field:
             "special": special,
             "labels": labels,
             "sentence_ends": tuple(map(int, content["sentence_ends"])),
-            "ends": tuple(map(int, content.get("ends", ()))),
+            "extra_eos": tuple(map(int, content.get("extra_eos", ()))),
             "frame": Frame(first, between, last, bool(around["segments"])),
         }
     )
-    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
+    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("max_length", int), ("space", str)):
         if not isinstance(getattr(f, name), kind):
             raise TypeError(f"{name} is {getattr(f, name)!r}")
-    if f.kind not in KINDS or f.vocab < 1 or f.length < 1:
+    if f.kind not in KINDS or f.vocab < 1 or f.max_length < 1:
         raise ValueError(
-            f"the field {f.name!r} is a {f.kind!r} of {f.vocab} ids and length {f.length} (kinds: {', '.join(KINDS)})"
+            f"the field {f.name!r} is a {f.kind!r} of {f.vocab} ids and max_length {f.max_length} (kinds: {', '.join(KINDS)})"
         )
     return f

@@ -38,10 +38,10 @@ def columns_of(field: Field) -> dict[str, str]:
     """The names of a field's columns and what they hold: ``lists``, ``whole`` (numbers) or ``real``."""
     if field.kind == "text":
         words = {f"{field.name}/words": "lists"} if field.words else {}
-        return {field.name: "lists"} | words | ({f"{field.name}/letters": "lists"} if field.letters else {})
+        return {field.name: "lists"} | words | ({f"{field.name}/letters": "lists"} if field.characters else {})
     if field.kind == "texts":
         sizes = {f"{field.name}/sizes": "lists"}
-        return {field.name: "lists"} | sizes | ({f"{field.name}/letters": "lists"} if field.letters else {})
+        return {field.name: "lists"} | sizes | ({f"{field.name}/letters": "lists"} if field.characters else {})
     return {field.name: {"label": "whole", "number": "real"}.get(field.kind, "lists")}
 
 
@@ -79,7 +79,7 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str,
             columns |= _words(field, tokenizer, list(map(words_in, texts)))
         else:
             columns[field.name] = recall[field.space](texts) if recall else Lists.of(tokenizer.encode_batch(texts))
-        if field.letters:
+        if field.characters:
             spelled = [_spelled(field, tokenizer, words_in(text) if field.words else [text]) for text in texts]
             columns[f"{field.name}/letters"] = Lists.of(spelled)
     return columns
@@ -94,7 +94,7 @@ def _several(field: Field, tokenizer: Tokenizer, cells: list[str], recall: Mappi
     first = np.cumsum(number) - number
     total = np.add.reduceat(ids.sizes, first) if len(texts) else number
     made: Columns = {field.name: Lists(ids.flat, total), f"{field.name}/sizes": Lists(ids.sizes.astype(np.uint32), number)}
-    if field.letters:
+    if field.characters:
         made[f"{field.name}/letters"] = Lists.of([_spelled(field, tokenizer, parts) for parts in texts])
     return made
 
@@ -214,7 +214,7 @@ def shorten(info: Info, values: Values) -> tuple[Values, int]:
             short, over = _shorten_each(values, field)
             values, lost = values | short, lost + over
             continue
-        size, most = len(values[field.name]), field.length
+        size, most = len(values[field.name]), field.max_length
         if field.max_words and len(begins := values[f"{field.name}/words"]) > field.max_words:
             most = min(most, int(begins[field.max_words]))
         if size > most:
@@ -231,13 +231,13 @@ def longest(values: Values, field: Field) -> int:
 def _shorten_each(values: Values, field: Field) -> tuple[Values, int]:
     """The same for each of several texts."""
     sizes = np.asarray(values[f"{field.name}/sizes"], np.int64)
-    kept = np.minimum(sizes, field.length)
+    kept = np.minimum(sizes, field.max_length)
     if (kept == sizes).all():
         return {}, 0
     begin = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    stays = np.arange(len(begin)) - begin < field.length
+    stays = np.arange(len(begin)) - begin < field.max_length
     made: Values = {field.name: values[field.name][stays], f"{field.name}/sizes": kept.astype(np.uint32)}
-    if field.letters:
+    if field.characters:
         spelled = np.asarray(values[f"{field.name}/letters"])
         token = np.cumsum(spelled == 0) - (spelled == 0)
         made[f"{field.name}/letters"] = spelled[stays[token]]
@@ -249,7 +249,7 @@ def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
 
     Texts that are given as words are cut between words. Only the end of a word that is itself too long is lost.
     """
-    size, length = len(values[field.name]), field.length
+    size, length = len(values[field.name]), field.max_length
     begins = np.asarray(values[f"{field.name}/words"], np.int64) if field.words else np.arange(size)
     begins = np.append(begins, size)
     pieces: list[Values] = []
@@ -278,7 +278,7 @@ def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Valu
         made[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
         for other in tags_of(info, field):
             made[other] = values[other][first:last]
-    if field.letters:
+    if field.characters:
         spelled = values[f"{field.name}/letters"]
         ends = np.concatenate([[0], np.flatnonzero(spelled == 0) + 1])
         made[f"{field.name}/letters"] = spelled[ends[start] : ends[min(stop, len(ends) - 1)]]
@@ -313,7 +313,7 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[field.name]
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
-            marks = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
+            marks = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.characters else {}
             if info.marks_words(field):
                 marks["word"] = words_of(values[f"{field.name}/words"], len(ids))
             example[field.name] = MarkedIds(ids, marks) if marks else ids
@@ -335,7 +335,7 @@ def _apart(field: Field, values: Mapping[str, Any]) -> Sequences:
     """Each of a row's texts by itself."""
     ids = np.array(values[field.name], np.int64)
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
-    whole = MarkedIds(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
+    whole = MarkedIds(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.characters else ids
     return Sequences(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 
 

@@ -35,7 +35,7 @@ def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
     for field in info.fields.values():
         for name, holds in columns_of(field).items():
             places = name.endswith(("/words", "/sizes")) or field.kind == "span"
-            different = _MOST_PLACES if places else max(field.vocab, field.letters)
+            different = _MOST_PLACES if places else max(field.vocab, field.characters)
             whole = np.dtype("<u2") if different <= 1 << 16 else np.dtype("<u4")
             found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else whole)
     return found

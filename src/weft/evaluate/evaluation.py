@@ -17,6 +17,7 @@ from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
+from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
 
@@ -115,18 +116,20 @@ class Evaluation:
         weights: dict[str, float] = {}
         directions: dict[str, bool | None] = {"loss": False}
         answers: dict[int, str] = {}
+        predicting = any(m.wants in _ASK for m in self.metrics)
         with torch.inference_mode():
             batches = evaluation_batches(dataset, objective, self.batch, (0,))
             for batch in batches:
                 moved = batch.to(device)
-                with batch.naming("the rows"):
-                    loss = objective(model, moved, Clock())
+                with shared_encoding(model):
+                    with batch.naming("the rows"):
+                        loss = objective(model, moved, Clock())
+                    predictions = objective.predict(model, moved, self.search) if predicting else []
                 for name, term in loss.items():
                     totals[name] = totals.get(name, 0.0) + float(term.total)
                     counts[name] = counts.get(name, 0) + term.count
                     weights[name], directions[name] = term.weight, term.higher_is_better
-                if any(m.wants in _ASK for m in self.metrics):
-                    predictions = objective.predict(model, moved, self.search)
+                if predicting:
                     answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
             subject = EvaluationContext(model, objective, dataset, codec, device, self.batch, last)
             looked = {id(m): m.measure(subject) for m in self.metrics if m.wants == "model"}

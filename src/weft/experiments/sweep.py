@@ -160,7 +160,6 @@ def sweep(
             for number, (arm, run) in enumerate(zip(arms, runs, strict=True), 1):
                 display.say(f"arm {number} of {len(arms)}: {arm.name}")
                 _train(arm, run, plugins or [], display)
-                run.model, run.objectives = None, {}  # one model in memory at a time
         finally:
             for arm in arms:
                 if arm.metric_values is None and not arm.problem and _is_finished(arm.folder):  # stopped before it was looked at
@@ -174,7 +173,7 @@ def sweep(
 
 def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
     """``runs/<recipe>-sweep-<hash>``: the same command finds the same folder, and so goes on."""
-    from weft.training.run import find_recipe, name_of_recipe
+    from weft.training.recipes import find_recipe, name_of_recipe
 
     name = name_of_recipe(find_recipe(recipe))
     key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments).items()])
@@ -307,7 +306,8 @@ def _words(texts: Sequence[str]) -> list[str]:
 
 def _read_all(recipe: str | Path | Run, arms: list[Arm]) -> list[Run]:
     """The run of each arm. Raises ValueError with every mistake."""
-    from weft.training.run import Run, read_run, read_run_text
+    from weft.training.recipes import read_run, read_run_text
+    from weft.training.run import Run
 
     found, problems = [], dict[str, list[str]]()
     text = recipe.to_yaml() if isinstance(recipe, Run) else ""
@@ -433,7 +433,7 @@ def _read_metrics(arm: Arm) -> None:
 
 def _same(folder: Path, run: Run) -> None:
     """Raises FolderError if a finished arm was made with other choices."""
-    from weft.training.run import read_run
+    from weft.training.recipes import read_run
 
     told = compare_recipes(read_run(RunFolder(folder).recipe).dump(hashes=True), run.dump(hashes=True))
     if told:

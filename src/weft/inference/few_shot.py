@@ -18,19 +18,20 @@ from weft.data.sources.labeled_text import LABEL
 from weft.data.sources.multiple_choice import ANSWER
 from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
 from weft.evaluate import Accuracy, EvaluationResult
+from weft.inference.load import load
 from weft.inference.prompting import HOLE, Prompt
 from weft.inference.published import open_published
-from weft.training.run import Run, load
+from weft.inference.trained_run import TrainedRun
 
 SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "none"}
 """How answers of different length are compared: by the mean of their tokens' log-probabilities, or by the sum."""
 Labelled = list[tuple[Mapping[str, str], str]]
 
 
-def open_writer(model: str | Path) -> Run:
+def open_writer(model: str | Path) -> TrainedRun:
     """A run, or a published model, that writes text."""
     run = load(model) if Path(model).exists() else open_published(model)
-    if run.model is None or Decodes not in run.model.provides():
+    if Decodes not in run.model.provides():
         raise ValueError(f"{model} is no language model: there is nothing in it that writes text, so no answer has a probability")
     return run
 
@@ -183,7 +184,7 @@ class Shots:
 
 
 def ask(
-    run: Run,
+    run: TrainedRun,
     template: str,
     file: str | Path,
     *,
@@ -239,18 +240,18 @@ def ask(
     return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
 
 
-def _tokens(run: Run, rows: Labelled, file: str | Path) -> None:
+def _tokens(run: TrainedRun, rows: Labelled, file: str | Path) -> None:
     """Of an answer without a token, nothing could be asked."""
-    codec: Any = run.codec
+    codec = run.codec
     for number, (row, _) in enumerate(rows, 1):
         for word in row["choices"].split("\t"):
             if not len(codec.encode(codec.info.target, f" {word}")):
                 raise ValueError(f"{file}: the choice {word!r} of row {number} is no token of this model")
 
 
-def _differ(run: Run, answers: Mapping[str, str]) -> None:
+def _differ(run: TrainedRun, answers: Mapping[str, str]) -> None:
     """Answers that are the same to the model leave nothing to choose."""
-    codec: Any = run.codec
+    codec = run.codec
     seen: dict[tuple[int, ...], str] = {}
     for name, words in answers.items():
         ids = tuple(int(i) for i in codec.encode(codec.info.target, f" {words}"))

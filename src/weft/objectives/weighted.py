@@ -75,18 +75,18 @@ class Weighted(Objective):
                 loss[_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
         return loss
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         for part in self._parts():
-            part.begin(model, dataset)
+            part.setup(model, dataset)
 
     def observe(self, means: Mapping[str, float]) -> None:
         for name, part in self._named().items():
             own = {k: v for k, v in means.items() if k == name or k.startswith(f"{name}.")}
             part.observe({k.removeprefix(name).removeprefix(".") or "loss": v for k, v in own.items()})
 
-    def ask(self, example: Example) -> Instance | None:
+    def prepare_request(self, example: Example) -> Instance | None:
         name, part = next(iter(self._named().items()))
-        made = part.ask(example)
+        made = part.prepare_request(example)
         return None if made is None else Instance({name: made})
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:

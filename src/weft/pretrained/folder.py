@@ -158,7 +158,7 @@ class Published:
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name == "span-extractor":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
-            return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
+            return Info({**texts, "answer": Field("answer", 2, "span", max_length=1, space="context")}, "context")
         if task == "multiple-choice":
             choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
             right = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)

@@ -54,7 +54,7 @@ def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
         return None if target.frame == Frame() else target.frame.first
     forced = first_known(config.get("forced_bos_token_id"), target)
     begin = (target.special.bos,) if forced is None else (target.special.bos, forced)
-    return None if begin == target.opening() else begin
+    return None if begin == target.decoder_prefix() else begin
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:

@@ -89,7 +89,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
         if published.layout.stretched is None:
             raise ValueError(f"{published.path} reads texts: side is for images; leave it out")
         structure = published.layout.stretched(structure, Interpolated)
-        seen = {name: replace(f, length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        seen = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
         info = replace(info, fields=seen)
     found = published.our_tensors(structure)
     model = published.build(structure, info, found)

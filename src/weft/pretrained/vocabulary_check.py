@@ -41,7 +41,7 @@ def _foreign(published: Published, tokenizer: Tokenizer) -> str:
     except ValueError:  # it has to learn
         if own is not None:
             return f"{what} learns its own from the data"
-        return f"{what} has at most {tokenizer.bound():,}, and there are {rows:,}" if tokenizer.bound() < rows else ""
+        return f"{what} has at most {tokenizer.max_vocab():,}, and there are {rows:,}" if tokenizer.max_vocab() < rows else ""
     if number > rows or number < (rows if own is None else own):
         there = f"{rows:,}" if own in (None, rows) else f"{own:,}, or with spare ones {rows:,}"
         return f"{what} has {number:,}, and there are {there}"

@@ -73,7 +73,7 @@ def same_tokenizers(before: StagePlan, plan: StagePlan) -> list[str]:
     """The id spaces whose tokenizer a stage describes in the same words as the data before. Raises ValueError where it has
     another one, and takes over the weights that stand for its ids."""
     old, new = before.data().tokenizers(), plan.data().tokenizers()
-    same = [space for space in new if space in old and new[space].described() == old[space].described()]
+    same = [space for space in new if space in old and new[space].spec() == old[space].spec()]
     other = sorted(new.keys() & old.keys() - set(same))
     if other and "*" in plan.start:
         raise ValueError(

@@ -189,7 +189,7 @@ def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
     lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
-    lengths |= {f.name: np.array([f.length]) for f in info.images()}
+    lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
     others = [info.synthetic_example(rng) for _ in range(8)]
     instances: list[Instance] = []

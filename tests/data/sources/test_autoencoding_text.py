@@ -319,7 +319,7 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     how = (
         r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
     )
-    for info in (build().declare(), build().open().codec.info, build().declare().alone("source")):
+    for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
         with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):

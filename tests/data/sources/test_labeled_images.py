@@ -56,12 +56,12 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
 def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", length=4))
+    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", length=4))
+    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
     assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
-    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", length=2)).shape == (3, 2, 2)
+    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
 
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
         evaluate=EVALUATION,
     )
     assert check(run)[0].batch == (8, 64)
-    run.train(tmp_path / "run", quiet=True)
-    judged = run.judge("valid")
+    trained = run.train(tmp_path / "run", quiet=True)
+    judged = trained.evaluate("valid")
     assert judged.metric_values["accuracy"] == 1.0
     assert (tmp_path / "run/confusion.png").is_file()
-    assert run.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
+    assert trained.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
     again = load(tmp_path / "run")
     assert again.predict([{"image": str(tmp_path / "images/2.png")}]) == ["blue"]
     with pytest.raises(ValueError, match=r"nowhere.png: cannot be read as an image"):

@@ -94,10 +94,10 @@ def test_plain_text(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "".join(f"line {i} of a text\n" for i in range(100)))
     data = PlainText(train=file, tokenizer=partial(Character, size=50), length=40)
     declared = data.declare()
-    assert (declared["text"].vocab, declared["text"].length, declared.target, declared.data) == (50, 40, "text", "plain-text")
+    assert (declared["text"].vocab, declared["text"].max_length, declared.target, declared.data) == (50, 40, "text", "plain-text")
     corpus = data.open()
     field = corpus.codec.info["text"]
-    assert field.vocab == corpus.codec.tokenizers["text"].vocab <= 50 and field.length == 40
+    assert field.vocab == corpus.codec.tokenizers["text"].vocab <= 50 and field.max_length == 40
     train = corpus.splits["train"]
     for row in range(len(train)):
         assert corpus.codec.decode("text", train[row]["text"].tolist()) == train.raw(row)["text"]
@@ -402,7 +402,7 @@ def test_words_are_spelled(conll: str) -> None:
     corpus = TaggedText(train=conll, hold_out=0, tokenizer=partial(Word, at="spaces", characters=8)).open()
     example = corpus.splits["train"][0]["text"]
     letters = corpus.codec.tokenizers["text"].tokens(example.marks["letters"][2].tolist())
-    assert corpus.codec.info["text"].letters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
+    assert corpus.codec.info["text"].characters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
 
 
 # --------------------------------------------------------------------------------------------------------- sentence pairs

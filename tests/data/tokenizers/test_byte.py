@@ -57,7 +57,7 @@ def test_the_names_of_bytes_are_the_librarys() -> None:
 
 
 def test_bytes_need_no_training(tmp_path: Path) -> None:
-    assert BYTES.vocab == BYTES.bound() == 263
+    assert BYTES.vocab == BYTES.max_vocab() == 263
     BYTES.save(tmp_path / "t.json")
     other = Byte()
     other.train(["anything"])
@@ -89,7 +89,7 @@ def test_pieces_are_cut_as_gpt2_cuts_them() -> None:
         "▁go",
         "!",
     ]
-    assert tokenizer.vocab < tokenizer.bound() == 600
+    assert tokenizer.vocab < tokenizer.max_vocab() == 600
 
 
 def test_sizes_of_byte_pieces() -> None:

@@ -117,7 +117,7 @@ def test_ids_are_the_librarys(files: dict[str, Path], name: str) -> None:
 
     check()
     assert tokenizer.encode_batch(AWKWARD) == [library.encode(t, add_special_tokens=False).ids for t in AWKWARD]
-    assert tokenizer.vocab == tokenizer.bound() == library.get_vocab_size()
+    assert tokenizer.vocab == tokenizer.max_vocab() == library.get_vocab_size()
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -244,7 +244,7 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
         if content is not None:
             file.write_bytes(content)
         tokenizer = Published(from_=str(file), **options)  # a recipe can be read where the file is not
-        for use in (tokenizer.bound, lambda: tokenizer.encode("a"), lambda: tokenizer.special):
+        for use in (tokenizer.max_vocab, lambda: tokenizer.encode("a"), lambda: tokenizer.special):
             with pytest.raises(ValueError, match=match):
                 use()
 

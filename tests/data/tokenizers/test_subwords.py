@@ -205,19 +205,19 @@ def test_words_are_spelled(tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "t.json")
     other = Word(characters=5)
     other.load(tmp_path / "t.json")
-    assert other.spell(text) == spelled and other.letters == tokenizer.letters
+    assert other.spell(text) == spelled and other.character_vocab == tokenizer.character_vocab
     plain = Word()
     plain.load(tmp_path / "t.json")
-    assert plain.spell(text) is None and plain.letters == 0 and plain.encode(text) == tokenizer.encode(text)
+    assert plain.spell(text) is None and plain.character_vocab == 0 and plain.encode(text) == tokenizer.encode(text)
 
 
 def test_characters_come_before_words() -> None:
     tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=15, characters=3)
-    assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc", "bb"] and tokenizer.letters == 11
+    assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc", "bb"] and tokenizer.character_vocab == 11
     tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=12, characters=3)
     assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc"]
     tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=9, characters=3)
-    assert tokenizer.names[7:] == ["b", "a"] and tokenizer.letters == 9
+    assert tokenizer.names[7:] == ["b", "a"] and tokenizer.character_vocab == 9
     assert tokenizer.spell("xab") == [[Special.unk, 8, 7]]
 
 
@@ -226,7 +226,7 @@ def test_spellings_fit_tokens(text: str, most: int) -> None:
     tokenizer = trained(Word, ["Some known words: don't, 12.5"], characters=most, lowercase=True)
     spelled, ids = tokenizer.spell(text), tokenizer.encode(text)
     assert spelled is not None and len(spelled) == len(ids)
-    assert all(1 <= len(word) <= most and max(word) < tokenizer.letters for word in spelled)
+    assert all(1 <= len(word) <= most and max(word) < tokenizer.character_vocab for word in spelled)
     for word, number in zip(spelled, ids, strict=True):
         name = tokenizer.names[number]
         if number != Special.unk and len(name) <= most:
@@ -237,7 +237,7 @@ def test_a_vocabulary_without_letters_cannot_spell(tmp_path: Path) -> None:
     trained(Word, ["the dogs a"]).save(tmp_path / "t.json")
     with pytest.raises(ValueError, match=r"t\.json: .*trained without characters"):
         Word(characters=4).load(tmp_path / "t.json")
-    assert Word(characters=4).letters > len(Special.NAMES)  # an upper bound, before there is a vocabulary
+    assert Word(characters=4).character_vocab > len(Special.NAMES)  # an upper bound, before there is a vocabulary
     tokenizer = trained(Word, ["the dogs a"], characters=4)
     with pytest.raises(ValueError, match="lone surrogate"):
         tokenizer.spell("\udc00")

@@ -113,13 +113,13 @@ def test_frequent_symbols_come_first_and_size_is_a_bound(kind: type[VocabularyTo
         pytest.skip("its least size is 263: tested with the bytes")
     texts = ["a a a b b c c d"]
     tokenizer = trained(kind, texts, size=10)
-    assert tokenizer.vocab == tokenizer.bound() == 10
+    assert tokenizer.vocab == tokenizer.max_vocab() == 10
     if kind is not Character:
         texts = ["a b c d e f g h i j k l m n o p q r s t u v w x y z " * 3]
         assert trained(kind, texts, size=12).vocab == 12
     assert trained(Word, ["a a a b b c c d"], size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
     assert trained(Character, ["aaabbccd"], size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
-    assert kind().bound() == {Character: 1000, Word: 30_000}.get(kind, 8000)
+    assert kind().max_vocab() == {Character: 1000, Word: 30_000}.get(kind, 8000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -323,7 +323,7 @@ def test_what_does_not_survive() -> None:
 
 def test_only_words_spell() -> None:
     for tokenizer in ALL:
-        assert tokenizer.spell("low") is None and tokenizer.letters == 0
+        assert tokenizer.spell("low") is None and tokenizer.character_vocab == 0
         assert tokenizer.special == Special()
 
 

@@ -25,7 +25,7 @@ from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.evaluate import Oracle
 from weft.systems.latent_text.space import LatentSpace, between, open_latent, read_terms
 from weft.systems.latent_text.transfer import judge_run, open_fluency, open_oracle
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 from weft.training.trainer import Training
 
 PARTS = """\
@@ -369,10 +369,10 @@ def test_texts_of_more_words_than_those_of_training_are_cut_after_the_last(label
 def test_what_python_says_of_a_run_that_writes_texts(labelled, space):
     for run in (labelled.run, space.run):
         with pytest.raises(
-            ValueError, match=r"does not say the class of a text, it writes texts: weft.systems.latent_text.space.open_latent"
+            ValueError, match=r"generates text and does not classify: use weft.systems.latent_text.space.open_latent"
         ):
             run.predict([A])
-    with pytest.raises(ValueError, match=r"writes texts of a class: .*transfer.texts, CLASS. rewrites"):
+    with pytest.raises(ValueError, match=r"generates class-conditionally; .*transfer.texts, CLASS. rewrites"):
         labelled.run.generate([A])
     assert len(space.run.generate([A])) == 1
 
@@ -384,7 +384,7 @@ def test_both_settings_are_judged(labelled):
     oracle = Oracle.train(*map(list, zip(*ROWS, strict=True)))
     heard: list[str] = []
     found = judge_run(labelled.run, oracle, known=TEXTS, split="valid", seed=2, tell=lambda text, *_: heard.append(text))
-    real = [labelled.run.rows("valid")[1].raw(row) for row in range(len(labelled.run.rows("valid")[1]))]
+    real = [labelled.run.dataset("valid")[1].raw(row) for row in range(len(labelled.run.dataset("valid")[1]))]
     wanted, drawn = zip(*found.drawn, strict=True)
     assert list(wanted) == [("bad", "good")[row % 2] for row in range(len(real))]
     assert list(drawn) == labelled.sample(len(real), seed=2)
@@ -400,7 +400,7 @@ def test_both_settings_are_judged(labelled):
     assert {"generation_bleu_4", "generation_self_bleu", "transfer_bleu_4", "transfer_g_score"} <= set(metric_values)
     assert metric_values["transfer_source_accuracy"] == 0.0 and found.shared == len(real)
     assert any(f"trained with {len(real)} of the real texts" in warning for warning in found.warnings())
-    there = len(labelled.run.rows("train")[1])
+    there = len(labelled.run.dataset("train")[1])
     assert any(f"trained with {there} of the texts that the run was trained with" in said for said in found.warnings())
     assert f"drawing texts: {len(real)} of {len(real)}" in heard and f"rewriting texts: 1 of {len(real)}" in heard
     fewer = judge_run(labelled.run, ROWS, split="valid", most=2)
@@ -645,7 +645,7 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
     ("words", "said"),
     [
         (["latent", "{vae}", "map", "nothing"], "there is no file nothing, and splits are called train, valid, test"),
-        (["latent", "{vae}", "map", "test"], "there is no split 'test' in the data (there is: train, valid)"),
+        (["latent", "{vae}", "map", "test"], "there is no split 'test' in the data (splits: train, valid)"),
         (["latent", "{vae}", "map", "valid", "--out", "x.pdf"], "x.pdf: the picture is written as .png"),
         (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: the page is written as .html"),
         (["latent", "{vae}", "interpolate", "a", "b", "--steps", "1"], "Input should be greater than or equal to 2"),
@@ -677,7 +677,7 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",
         ),
-        (["evaluate", "{cls}", "good={home}/good.txt", "{home}/texts.tsv"], "is given without a class, and others with one"),
+        (["evaluate", "{cls}", "good={home}/good.txt", "{home}/texts.tsv"], "has no class but other files have one"),
         (["evaluate", "{cls}", "good={home}/good.txt"], "test has one class (good)"),
         (["evaluate", "{cls}", "good={home}/good.txt", "fine={home}/bad.txt"], "fine"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),

@@ -57,7 +57,7 @@ class CharCNN(Embedder):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
-        if not field.letters:
+        if not field.characters:
             raise ValueError(
                 f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, characters: 20}} in the data, "
                 "or take the embedder token"
@@ -66,7 +66,7 @@ class CharCNN(Embedder):
             raise ValueError(f"width {width} is even, but a pattern has its letter in the middle: take {width + 1}")
         self.word = word(dim, field)
         self.unk, self.unknown, self.width = field.special.unk, unknown, width
-        self.letter = nn.Parameter(torch.empty(field.letters, letter_dim))
+        self.letter = nn.Parameter(torch.empty(field.characters, letter_dim))
         nn.init.normal_(self.letter)
         self.find = Linear(width * letter_dim, filters)
         self.out = Linear(filters, dim, bias=False)

@@ -36,7 +36,7 @@ class Tokenizer:
     def __init__(self):
         pass
 
-    def bound(self) -> int:
+    def max_vocab(self) -> int:
         """The vocabulary can have at most this many ids: known before any text is read."""
         raise TypeError(f"{type(self).__name__} has no bound")
 
@@ -59,7 +59,7 @@ class Tokenizer:
         return Frame()
 
     @property
-    def start(self) -> int:
+    def decoder_start(self) -> int:
         """What a decoder with an encoder before it is given first, where a published model says so; -1 = the begin mark."""
         return -1
 
@@ -100,11 +100,11 @@ class Tokenizer:
         return 0
 
     @property
-    def letters(self) -> int:
+    def character_vocab(self) -> int:
         """Spellings have ids below this number, special ones included; 0 for tokenizers that spell nothing."""
         return 0
 
-    def described(self) -> Any:
+    def spec(self) -> Any:
         """Name and options, as JSON can say them: equal for tokenizers that learn the same from the same text."""
         return [name_of(type(self)), {name: identity(getattr(self, name)) for name in choices(type(self))}]
 

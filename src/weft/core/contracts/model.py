@@ -241,7 +241,7 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         """Structures that are parts of this one, by the choice that each is built of; several may be built of one choice."""
         return {}
 

@@ -70,13 +70,13 @@ class Decoder(nn.Module):
 
     uses_vector: ClassVar[bool] = False
     """Whether ``Memory.vector`` is used."""
-    slots: int = 0
+    memory_slots: int = 0
     """How many layers can be given something to remember (``Memory.past``)."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
 
-    def remember(self, x_BLD: Tensor) -> tuple[KV, ...]:
+    def as_kv(self, x_BLD: Tensor) -> tuple[KV, ...]:
         """One vector for each layer, as ``Memory.past``; rows of zeros are remembered by no position."""
         raise ValueError(f"{type(self).__name__} has no layers that could remember a vector; let it be added to the tokens")
 

@@ -141,7 +141,7 @@ class Objective(nn.Module):
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         raise TypeError(f"{type(self).__name__} has no forward")
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         """Once per stage, before the first update."""
 
     def collect(self, model: Any, batch: Batch) -> Batch:
@@ -155,7 +155,7 @@ class Objective(nn.Module):
         """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
         return {}
 
-    def ask(self, example: Example) -> Instance | None:
+    def prepare_request(self, example: Example) -> Instance | None:
         """What is asked of a row without its answer, for ``predict``; None = nothing can be."""
         return self.prepare(example, np.random.default_rng(0), None)
 

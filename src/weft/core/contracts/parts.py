@@ -129,7 +129,7 @@ class Attention(nn.Module):
         """Keys and values of a memory: computed once, used by many queries."""
         raise TypeError(f"{type(self).__name__} has no project")
 
-    def remember(self, x_BSD: Tensor) -> KV:
+    def as_kv(self, x_BSD: Tensor) -> KV:
         """Vectors as keys and values as they are, without projections: something to look at that no token stands for."""
         raise ValueError(f"{type(self).__name__} takes no vectors as keys and values: use the mixer multihead")
 
@@ -157,7 +157,7 @@ class Layer(nn.Module):
         """Keys and values of what the layer looks at besides its own sequence."""
         raise TypeError(f"{type(self).__name__} looks at no memory")
 
-    def remember(self, x_BSD: Tensor) -> KV:
+    def as_kv(self, x_BSD: Tensor) -> KV:
         """Vectors as keys and values of its own sequence that stand before the first token."""
         raise ValueError(f"{type(self).__name__} cannot be given something to remember")
 
@@ -183,11 +183,11 @@ class Injection(nn.Module):
     def __init__(self, dim: int, latent: int, decoder: Decoder):
         super().__init__()
 
-    def remembered(self, z_BP: Tensor) -> Tensor | None:
+    def past_vectors(self, z_BP: Tensor) -> Tensor | None:
         """B x L x D, what each layer of the decoder remembers, or None."""
         return None
 
-    def added(self, z_BP: Tensor) -> Tensor | None:
+    def embedding_offsets(self, z_BP: Tensor) -> Tensor | None:
         """B x L x D, added to the vectors of the first L tokens (L = 1: to those of all), or None."""
         return None
 

@@ -295,7 +295,7 @@ def _is_table(file: str) -> bool:
 
 
 def _fits(codec: Codec, values: Values) -> bool:
-    return all(longest(values, field) <= field.length for field in codec.info.texts())
+    return all(longest(values, field) <= field.max_length for field in codec.info.texts())
 
 
 def _ends(text: str) -> list[int]:

@@ -71,8 +71,8 @@ class Dates(Data):
     def declare(self) -> Info:
         """Exact: the alphabet and the longest date are known without making any."""
         vocab = len(Special.NAMES) + len(alphabet())
-        source = Field("source", vocab, length=max(f.longest() for f in self.formats), space="characters")
-        return Info({"source": source, "target": Field("target", vocab, length=10, space="characters")}, "target", "dates")
+        source = Field("source", vocab, max_length=max(f.longest() for f in self.formats), space="characters")
+        return Info({"source": source, "target": Field("target", vocab, max_length=10, space="characters")}, "target", "dates")
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"characters": Character(size=len(Special.NAMES) + len(alphabet()))}

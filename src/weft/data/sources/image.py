@@ -18,8 +18,8 @@ def read_image(path: str | Path, field: Field) -> np.ndarray:
     try:
         with Image.open(path) as opened:
             whole = opened.convert("L" if field.vocab == 1 else "RGB")
-            square = whole.resize((field.length, field.length), Image.Resampling.BILINEAR)
+            square = whole.resize((field.max_length, field.max_length), Image.Resampling.BILINEAR)
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path}: cannot be read as an image: {error}") from None
-    pixels_HWC = np.asarray(square, np.float32).reshape(field.length, field.length, field.vocab)
+    pixels_HWC = np.asarray(square, np.float32).reshape(field.max_length, field.max_length, field.vocab)
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0

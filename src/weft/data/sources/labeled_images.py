@@ -46,7 +46,7 @@ class LabeledImages(Data):
 
     Example:
         >>> data = LabelledImages(train="flowers.tsv", labels=("rose", "tulip"), side=32)
-        >>> data.declare()["image"].length, data.declare()["label"].vocab
+        >>> data.declare()["image"].max_length, data.declare()["label"].vocab
         (32, 2)
     """
 
@@ -106,8 +106,8 @@ class LabeledImages(Data):
         return Corpus(codec, splits, ledger)
 
     def _info(self, labels: tuple[str, ...]) -> Info:
-        image = Field("image", self.channels, kind="image", length=self.side, space="image")
-        label = Field("label", max(2, len(labels)), kind="label", length=1, space="label", labels=labels)
+        image = Field("image", self.channels, kind="image", max_length=self.side, space="image")
+        label = Field("label", max(2, len(labels)), kind="label", max_length=1, space="label", labels=labels)
         return Info({"image": image, "label": label}, target="image", data=name_of(type(self)))
 
     def _rows(self, split: str) -> list[dict[str, str]]:
@@ -151,7 +151,7 @@ class ImageDataset:
                 raise ValueError(f"{row['where']}: the class {row['label']!r} is unknown; known are: {', '.join(label.labels)}")
         self.rows, self.field = list(rows), image
         self.classes = [numbers[row["label"]] for row in rows]
-        self.lengths: Mapping[str, np.ndarray] = {image.name: np.full(len(rows), image.length)}
+        self.lengths: Mapping[str, np.ndarray] = {image.name: np.full(len(rows), image.max_length)}
 
     def __len__(self) -> int:
         return len(self.rows)

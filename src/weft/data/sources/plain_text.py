@@ -36,7 +36,7 @@ class PlainText(Written):
 
     Example:
         >>> data = PlainText(train="plays.txt", length=128)
-        >>> data.declare()["text"].length
+        >>> data.declare()["text"].max_length
         128
     """
 

@@ -158,7 +158,7 @@ class Written(Data):
 
     def declare(self) -> Info:
         tokenizers = self.tokenizers()
-        sizes = {space: tokenizer.bound() for space, tokenizer in tokenizers.items()}
+        sizes = {space: tokenizer.max_vocab() for space, tokenizer in tokenizers.items()}
         return self._info(tokenizers, sizes, {name: list(a.labels or ()) for name, a in self.answers().items()})
 
     def open(
@@ -200,22 +200,22 @@ class Written(Data):
                 name,
                 sizes[space],
                 kind="texts" if name in self.several else "text",
-                length=self.length,
+                max_length=self.length,
                 space=space,
                 special=tokenizer.special,
                 words=name in self.in_words,
                 max_words=self.max_words if name in self.in_words else 0,
-                letters=tokenizer.letters,
+                characters=tokenizer.character_vocab,
                 frame=tokenizer.frame,
-                pieces=pack_pieces(tokenizer.continues()),
+                continuations=pack_pieces(tokenizer.continues()),
                 sentence_ends=tuple(tokenizer.sentence_ends()),
                 sentinel_count=tokenizer.sentinel_count,
-                start=tokenizer.start,
+                decoder_start=tokenizer.decoder_start,
             )
         for name, answer in self.answers().items():
             classes = tuple(labels[name])
             size = 1 if answer.kind == "number" else max(2, len(classes))
-            fields[name] = Field(name, size, kind=answer.kind, length=1, space=answer.over or name, labels=classes)
+            fields[name] = Field(name, size, kind=answer.kind, max_length=1, space=answer.over or name, labels=classes)
         return Info(fields, target=self.generated, data=name_of(type(self)), hints=self.hints)
 
     # ---------------------------------------------------------------------------------------------------------------- keys
@@ -435,7 +435,7 @@ class Written(Data):
                 self._check(codec, row, ledger)
         raws: list[Any] = [row.cells for row in rows]
         self._count_spans(codec.info, columns, ledger)
-        if any(_sizes(columns, field).max(initial=0) > field.length for field in codec.info.tokenized()):
+        if any(_sizes(columns, field).max(initial=0) > field.max_length for field in codec.info.tokenized()):
             fitted = [
                 piece
                 for row, values in zip(rows, rows_of(columns), strict=True)
@@ -487,14 +487,14 @@ class Written(Data):
     def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
         """The row with no text longer than allowed: whole, cut, or in pieces; and the pieces as a person would write them."""
         info = codec.info
-        field = next((f for f in info.tokenized() if longest(values, f) > f.length), None)
+        field = next((f for f in info.tokenized() if longest(values, f) > f.max_length), None)
         if field is None:
             return [(values, dict(row.cells))]
         size = longest(values, field)
         if self.on_overflow == "error":
             raise ValueError(
-                f"{row.where}: {field.name} has {size} tokens, but length is {field.length}: raise length, shorten the row, or "
-                "set on_overflow to truncate"
+                f"{row.where}: {field.name} has {size} tokens, but length is {field.max_length}: raise length, shorten "
+                "the row, or set on_overflow to truncate"
             )
         if self.on_overflow == "split":
             ledger.counts["split rows"] += 1

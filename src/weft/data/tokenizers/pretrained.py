@@ -202,11 +202,11 @@ class Published(VocabularyTokenizer):
         self._special, self._frame, self._start = Special(), Frame(), -1
         self._silent: frozenset[int] = frozenset()
 
-    def described(self) -> Any:
+    def spec(self) -> Any:
         """By what was chosen: whether texts are lower-cased may be found out later."""
         return ["published", {"from_": str(self.from_), "lowercase": self._lowercase}]
 
-    def bound(self) -> int:
+    def max_vocab(self) -> int:
         return self.vocab
 
     def train(self, texts: Iterable[str]) -> None:
@@ -221,7 +221,7 @@ class Published(VocabularyTokenizer):
         return self._frame if self.inner else Frame()
 
     @property
-    def start(self) -> int:
+    def decoder_start(self) -> int:
         """``decoder_start_token_id`` of the config.json beside it, or of its generation_config.json, which counts first."""
         return self._start if self._start < self.vocab else -1
 

@@ -33,8 +33,8 @@ class WithSentinels(Tokenizer):
         super().__init__()
         self.of, self.tokenizer, self.number = of, of(), number
 
-    def bound(self) -> int:
-        return self.tokenizer.bound() + self.number
+    def max_vocab(self) -> int:
+        return self.tokenizer.max_vocab() + self.number
 
     def train(self, texts: Iterable[str]) -> None:
         self.tokenizer.train(texts)
@@ -56,12 +56,12 @@ class WithSentinels(Tokenizer):
         return self.tokenizer.frame
 
     @property
-    def start(self) -> int:
-        return self.tokenizer.start
+    def decoder_start(self) -> int:
+        return self.tokenizer.decoder_start
 
     @property
-    def letters(self) -> int:
-        return self.tokenizer.letters
+    def character_vocab(self) -> int:
+        return self.tokenizer.character_vocab
 
     def continues(self) -> list[bool]:
         return self.tokenizer.continues()

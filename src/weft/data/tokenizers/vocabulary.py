@@ -102,7 +102,7 @@ class VocabularyTokenizer(Tokenizer):
         self._inner: tokenizers.Tokenizer | None = None
         self._names: list[str] = []
 
-    def bound(self) -> int:
+    def max_vocab(self) -> int:
         return self.size
 
     @property

@@ -98,7 +98,7 @@ class Word(VocabularyTokenizer):
             self._letters = letters
 
     @property
-    def letters(self) -> int:
+    def character_vocab(self) -> int:
         """Ids that can occur in spellings, the special ones included; 0 where nothing is spelled."""
         if not self.characters:
             return 0

@@ -116,7 +116,7 @@ class Follow(Objective):
             model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )
         logits_BK = model.heard(text)
-        weight = self.weight.weight(clock.share) if self.training else 1.0
+        weight = self.weight.weight(clock.progress) if self.training else 1.0
         right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
         return Loss(
             following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),

@@ -73,7 +73,7 @@ class Reconstruct(Objective):
             if not self.training:
                 self.spreads.add(z_BP, model.made(noise_of(batch, model.noise).to(z_BP.dtype)))
         if self.training:
-            z_BP = z_BP + self.noise.weight(clock.share) * noise_of(batch, model.latent).to(z_BP.dtype)
+            z_BP = z_BP + self.noise.weight(clock.progress) * noise_of(batch, model.latent).to(z_BP.dtype)
         counts = self.counts(batch)
         return Loss(
             reconstruction=Term(row_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),

@@ -33,7 +33,7 @@ def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0
 
 def most_tokens(search: Search, target: Field) -> int:
     """How many tokens may be written at a place: no text that was learnt from has more, and its end."""
-    return min(search.limit(target.length), target.length + 1)
+    return min(search.limit(target.max_length), target.max_length + 1)
 
 
 @block("drawn")
@@ -73,7 +73,7 @@ class DrawnTexts(Metric):
         model, info = subject.model, subject.codec.info
         label_N = torch.arange(self.number) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
-        most, limit = max(1, subject.batch // (info["target"].length + 1)), most_tokens(self.search, info["target"])
+        most, limit = max(1, subject.batch // (info["target"].max_length + 1)), most_tokens(self.search, info["target"])
         for first in range(0, self.number, most):
             rows = range(self.number)[first : first + most]
             label_B = None if label_N is None else label_N[first : first + most].to(subject.device)
