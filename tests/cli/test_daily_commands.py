@@ -102,7 +102,7 @@ def test_predict_answers_what_came_before_a_line_that_is_not_text(home):
     answer = weft("predict", home / "run1", given=b"good film\nbad film\n\xff\n")
     assert answer.code == 2
     assert answer.out.splitlines() == ["yes", "no"]
-    assert "standard input:3: is not UTF-8" in answer.err
+    assert "standard input:3: not valid UTF-8" in answer.err
 
 
 def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
@@ -127,7 +127,7 @@ def test_errors_come_by_their_loss(home, tmp_path):
     assert found[0]["prediction"] == "yes" and found[0]["reference"]["label"] == "no"
     losses = [error["loss"] for error in found]
     assert losses == sorted(losses, reverse=True)
-    assert weft("errors", home / "run1", tmp_path / "mixed.tsv", "--most", "1").out.count("loss") == 1
+    assert weft("errors", home / "run1", tmp_path / "mixed.tsv", "--max-examples", "1").out.count("loss") == 1
 
 
 def test_compare_two_seeds(home, tmp_path, monkeypatch):
@@ -228,7 +228,7 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
     assert answer.code == 0, answer.err
     assert weft("check", "recipe.yaml").out.endswith("recipe: valid\n")
     again = weft("new", *files)
-    assert again.code == 2 and "recipe.yaml is there already" in again.err
+    assert again.code == 2 and "recipe.yaml already exists" in again.err
 
 
 def test_new_finds_the_splits_by_their_names(tmp_path):

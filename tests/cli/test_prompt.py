@@ -23,7 +23,7 @@ from weft.models import LanguageModel
 from weft.objectives import NextToken
 
 TEMPLATE = "Review: {text}\\nIt was {answer}"
-WORDS = ["--answer", "pos=good", "--answer", "neg=very bad"]
+WORDS = ["--verbalizer", "pos=good", "--verbalizer", "neg=very bad"]
 TEST = "text\tlabel\n" + "".join(
     f"a {thing} {n}\t{label}\n" for n in ["one", "two"] for thing, label in (("film", "pos"), ("play", "neg"))
 )
@@ -196,7 +196,7 @@ def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
         found = weft("prompt", place / "run", tmp_path / "own.jsonl", "--choices", "auto", *options)
         assert found.code == 2 and match in found.err, found.err
 
-    says("and not both", OWN, "--answer", "a=b", "--answer", "c=d")
+    says("and not both", OWN, "--verbalizer", "a=b", "--verbalizer", "c=d")
     says("1 choices, but a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
     says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
     says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
@@ -227,10 +227,17 @@ def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
     says("9 demonstrations are wanted, but there are 8 rows", *template, *train, "--shots", "9")
     says("say with --train", *template, "--shots", "1")
     says("would show their answers", *template, "--shots", "1", "--train", place / "test.tsv")
-    says("test.tsv has the class 'neg', but the answers are: pos, odd", *template, "--answer", "pos=good", "--answer", "odd=bad")
-    says("has no words: write CLASS=WORDS", *template, "--answer", "pos=")
-    says("the class 'pos' has two answers", *template, "--answer", "pos=good", "--answer", "pos=fine")
-    says("are the same tokens to this model", *template, "--answer", "pos=strange", "--answer", "neg=foreign")
+    says(
+        "test.tsv has the class 'neg', but the answers are: pos, odd",
+        *template,
+        "--verbalizer",
+        "pos=good",
+        "--verbalizer",
+        "odd=bad",
+    )
+    says("has no words: write CLASS=WORDS", *template, "--verbalizer", "pos=")
+    says("the class 'pos' has two answers", *template, "--verbalizer", "pos=good", "--verbalizer", "pos=fine")
+    says("are the same tokens to this model", *template, "--verbalizer", "pos=strange", "--verbalizer", "neg=foreign")
     says("there is no score 'best': answers are compared by length or plain", *template, "--score", "best")
     says("no column 'kind'; there is: text, label", *template, "--label", "kind")
     says("there is no file", *template, file=tmp_path / "none.tsv")

@@ -22,6 +22,28 @@ from tools.docs.markdown import docstring, prose
 from tools.docs.one_line import example
 from tools.docs.package import ROOT, Slot, catalog, problems_of, recipes
 
+PLANTED = '''
+from dataclasses import dataclass
+
+@dataclass
+class Row:
+    """A row.
+
+    Args:
+        new: It.
+        old: It.
+    """
+
+    new: int = 0
+
+    def get(self, at):
+        """Get.
+
+        Args:
+            at: Where.
+            by: How.
+        """
+'''
 PARTS = [part for slot in catalog() for part in slot.parts]
 
 
@@ -61,10 +83,7 @@ def test_coverage_finds_an_exported_name_without_docstring(tmp_path: Path) -> No
 
 
 def test_coverage_finds_an_argument_that_does_not_exist(tmp_path: Path) -> None:
-    (tmp_path / "planted.py").write_text(
-        'from dataclasses import dataclass\n@dataclass\nclass Row:\n    """A row.\n\n    Args:\n        new: It.\n        old: It.\n    """\n'
-        '    new: int = 0\n    def get(self, at):\n        """Get.\n\n        Args:\n            at: Where.\n            by: How.\n        """\n'
-    )
+    (tmp_path / "planted.py").write_text(PLANTED)
     root = griffe.load("planted", search_paths=[str(tmp_path)])
     assert isinstance(root, griffe.Module)
     assert coverage.of_arguments([root]) == [

@@ -158,7 +158,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(capsys.readouterr().out.split()) <= {"no", "perhaps", "yes"}
     (tmp_path / "rows.tsv").write_text("text\tlabel\ngood film\tyes\nbad play\tno\n")
     assert commands("evaluate", classes, str(tmp_path / "rows.tsv")) == 0
-    assert commands("embed", classes, str(file), "--search", "film") == 0
+    assert commands("embed", classes, str(file), "--query", "film") == 0
     assert commands("generate", t5, str(file)) == 0
     capsys.readouterr()
     for run in (classes, t5):
@@ -168,7 +168,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     assert commands("convert", str(tmp_path / "t5"), t5) == 2
     assert "is there already and not empty: choose another folder" in capsys.readouterr().err
-    assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--kind", "t5") == 2
+    assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--family", "t5") == 2
     assert "is not a run's folder" in capsys.readouterr().err
     assert commands("train", t5, "--resume", "--run", t5) == 2
     assert "there is no file" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_on_the_command_line(files: Path) -> None:
     judged = command("evaluate", files / "run", files / "valid.jsonl", "--json")
     assert 0 <= json.loads(judged.out)["accuracy"] <= 1
     assert json.loads(command("evaluate", files / "run", "--json").out)["accuracy"] == json.loads(judged.out)["accuracy"]
-    shown = command("errors", files / "run", "--most", "1").out
+    shown = command("errors", files / "run", "--max-examples", "1").out
     assert "  choices: " in shown and " | " in shown and "\t" not in shown
     checked = command("check", recipe)
     assert checked.code == 0 and "choices (texts, up to" in checked.out

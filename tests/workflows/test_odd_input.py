@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import weft
-from weft.cli.report import _idle
+from weft.cli.check_report import summarize_tensors
 from weft.core.fields import Field, Info
 from weft.core.io import finite
 from weft.data import LabeledText, rows
@@ -167,6 +167,6 @@ def test_finite_keeps_all_else() -> None:
 
 def test_what_is_not_trained_is_a_short_line() -> None:
     layers = [f"encoder.stack.layers.{i}.{part}.{kind}" for i in range(12) for part in "abcdef" for kind in ("weight", "bias")]
-    said = _idle(["mark", *layers])
+    said = summarize_tensors(["mark", *layers])
     assert said.startswith("145 tensors: mark, encoder.stack.layers.*.a, ") and said.endswith(".d and 2 more")
-    assert _idle(["pooler.weight"]) == "1 tensor: pooler"
+    assert summarize_tensors(["pooler.weight"]) == "1 tensor: pooler"

@@ -168,9 +168,9 @@ def test_embed_on_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.
                 str(tmp_path / "lines.txt"),
                 "--out",
                 str(tmp_path / "v.npy"),
-                "--search",
+                "--query",
                 "bad play",
-                "--most",
+                "--top-k",
                 "1",
             ]
         )

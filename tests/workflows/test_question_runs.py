@@ -98,7 +98,7 @@ def test_a_run_learns_and_its_answers_are_parts_of_the_context(
     assert json.loads(lines[1]) == {"question": ROWS[1][0], "context": ROWS[1][1], "answer": "Graz"}
     metric_values = json.loads(recipe_key(["evaluate", str(folder), "--json"], capsys))
     assert metric_values["answer_f1"] > 0.9 and set(metric_values["intervals"]) == {"answer_exact_match", "answer_f1"}
-    worst = recipe_key(["errors", str(folder), "--most", "2"], capsys)
+    worst = recipe_key(["errors", str(folder), "--max-examples", "2"], capsys)
     assert worst.count("  question: ") == worst.count("  context: ") == worst.count("  answer: ") == 2
     kept = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     assert len(kept) == 60 and all(line["prediction"] in line["reference"]["context"] for line in kept)

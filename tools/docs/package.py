@@ -16,7 +16,7 @@ import typer.main
 
 import weft.inspect
 from weft.cli.app import app
-from weft.cli.report import first_sentence
+from weft.cli.listing import first_sentence
 from weft.core.fields import Field
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
 from weft.core.registry import (
@@ -35,7 +35,11 @@ from weft.core.seq import Seq
 from weft.recipe import Reader, parse
 from weft.recipe.describe import allowed
 from weft.recipe.serialize import dump, to_yaml
-from weft.training.run import Run, read_run, shipped_recipes  # also fills the catalog
+from weft.training.catalog import fill_catalog
+from weft.training.recipes import read_run, shipped_recipes
+from weft.training.run import Run
+
+fill_catalog()
 
 __all__ = [
     "ROOT",
@@ -260,7 +264,7 @@ def allowed_pairs(mask: Mask, length: int) -> Any:
 def position_vectors(embedder: Callable[..., Any], dim: int, length: int) -> Any:
     """The vectors that an embedder of positions gives to the first positions, length x dim."""
     ids = Seq(torch.zeros(1, length, dtype=torch.long))
-    return embedder(dim, Field("text", 8, length=length))(ids).data[0].detach().numpy()
+    return embedder(dim, Field("text", 8, max_length=length))(ids).data[0].detach().numpy()
 
 
 def source_of(factory: Callable[..., Any]) -> str:

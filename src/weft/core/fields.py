@@ -67,21 +67,20 @@ class Field:
         kind: ``text``; ``texts`` (several in a row); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for
             each word of the text that ``space`` names), ``span`` (first and last token of an answer in the text that ``space``
             names, or none), ``number``; ``vector``; or ``image`` (channels x height x width).
-        length: Longest text in tokens, as far as it is known; for an image, its height and its width in pixels.
+        max_length: Longest text in tokens, as far as it is known; for an image, its height and its width in pixels.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
         special: Ids with a meaning of their own.
         labels: The classes' names, for labels and tags.
         words: Whether the text is given as words with spaces between them, each of which may have a tag; without tags, each token
             says which word it is of (the mark ``word``, counted from 1; 0 for what stands around the text).
-        max_words: Maximum number of words of such a text; 0 = as many as ``length`` allows.
-        letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
+        max_words: Maximum number of words of such a text; 0 = as many as ``max_length`` allows.
+        characters: Where words also have character ids (the mark ``letters``): all are below this number; 0 = no character ids.
         frame: Ids around a text that is read.
-        pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
+        continuations: Which ids continue the word before them, packed (see ``continues``); empty = every id begins a word.
         sentence_ends: Ids that end a sentence.
         sentinel_count: Number of ids at the end of the vocabulary that occur in no text; objectives use them as sentinels.
-        ends: Ids that end a text which is written, besides the end mark of ``special``: published models may have several.
-        start: What a decoder that looks at an encoded text is given first, where a published model has said so; -1 = the begin
-            mark.
+        extra_eos: Ids that end a generated text besides the EOS of ``special``; pretrained models may have several.
+        decoder_start: First input id of a decoder that attends to an encoded text, where a pretrained model defines one; -1 = BOS.
     """
 
     name: str

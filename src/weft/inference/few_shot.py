@@ -220,7 +220,9 @@ def ask(
     if shots and train is not None and Path(train).resolve() == Path(file).resolve():
         raise ValueError(f"{file} has the questions: drawn from it, demonstrations would show their answers")
     if choices is not None and answers:
-        raise ValueError("give answers that all rows share (--answer), or the column of each row's own (--choices), and not both")
+        raise ValueError(
+            "give answers that all rows share (--verbalizer), or the column of each row's own (--choices), and not both"
+        )
     if choices is not None:
         rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
         made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)

@@ -478,7 +478,7 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
 
 def test_help_of_every_latent_command_imports_nothing_heavy():
     code = (
-        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.latent import latent\n"
+        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.commands.latent import latent\n"
         "names = [c.name or c.callback.__name__ for c in latent.registered_commands]\n"
         "for words in [['latent', '--help'], *(['latent', 'r', name, '-h'] for name in names)]:\n"
         "    try: main(words)\n"
@@ -499,17 +499,17 @@ def test_lines_are_read_and_written(home, space):
     assert answer.code == 0 and answer.err == ""
     assert answer.out.split("\n") == [*space.reconstruct(lines), ""]
     assert weft("latent", home / "vae", "reconstruct", home / "texts.txt").out.split("\n")[:-1] == space.reconstruct(TEXTS)
-    as_json = weft("latent", home / "vae", "reconstruct", "--beam", "3", "--length", "7", "--json", given=given([A]))
+    as_json = weft("latent", home / "vae", "reconstruct", "--beams", "3", "--max-length", "7", "--json", given=given([A]))
     assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
-    assert long.err == "of 1 text longer than 12 tokens, the rest was left out\n"
+    assert long.err == "truncated 1 text to 12 tokens\n"
     many = weft("transfer", home / "cls", "--to", "good", given=given([A, "the food " * 9]))
-    assert many.err == "of 1 text longer than 13 words or 256 tokens, the rest was left out\n"
+    assert many.err == "truncated 1 text to 13 words or 256 tokens\n"
 
 
 def test_unknown_words_are_said(home):
     lines = given(["the zorgon was fine", A, "the fööd was qwertz", ""])
-    told = "words that the run does not know: they are read as unknown, which is written as \ufffd or as another word\n"
+    told = "words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word\n"
     assert weft("latent", home / "vae", "reconstruct", given=lines).err == f"2 of 3 texts have {told}"
     assert weft("transfer", home / "cls", "--to", "good", given=lines).err == f"2 of 3 texts have {told}"
     assert weft("latent", home / "vae", "analogy", A, B, "zorgon").err == f"1 of 3 texts has {told}"
@@ -517,23 +517,25 @@ def test_unknown_words_are_said(home):
 
 def test_what_comes_before_a_line_that_cannot_be_read_is_answered(home, space):
     answer = weft("latent", home / "vae", "reconstruct", given=f"{A}\n".encode() + b"\xff\n")
-    assert answer.code == 2 and answer.out == space.reconstruct([A])[0] + "\n" and "standard input:2: is not UTF-8" in answer.err
+    assert (
+        answer.code == 2 and answer.out == space.reconstruct([A])[0] + "\n" and "standard input:2: not valid UTF-8" in answer.err
+    )
 
 
 def test_texts_are_drawn(home, space, labelled):
-    answer = weft("latent", home / "vae", "sample", "--number", "4", "--seed", "5")
+    answer = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5")
     assert answer.out.split("\n")[:-1] == space.sample(4, seed=5)
-    hot = weft("latent", home / "vae", "sample", "--number", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
+    hot = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
     assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sample, temperature=2, top_p=0.9, seed=5))
-    found = weft("latent", home / "cls", "sample", "--number", "2", "--json")
+    found = weft("latent", home / "cls", "sample", "--samples", "2", "--json")
     texts = labelled.sample(2)
     assert [json.loads(line) for line in found.out.splitlines()] == [
         {"label": "bad", "text": texts[0]},
         {"label": "good", "text": texts[1]},
     ]
-    plain = weft("latent", home / "cls", "sample", "--number", "2")
+    plain = weft("latent", home / "cls", "sample", "--samples", "2")
     assert plain.out == f"bad\t{texts[0]}\ngood\t{texts[1]}\n"
-    asked = weft("latent", home / "cls", "sample", "--number", "1", "--label", "good")
+    asked = weft("latent", home / "cls", "sample", "--samples", "1", "--label", "good")
     assert asked.out == f"{labelled.sample(1, 'good')[0]}\n"
 
 
@@ -556,9 +558,9 @@ def test_analogy_arithmetic_and_guide(home, space):
     assert found == {"terms": [list(term) for term in terms], "text": space.arithmetic(terms)}
     for words in (["-0.5", A, "+", B], ["-", "0.5", A, "+", B], ["--seed", "1", "-0.5", A, "+", B], ["-0.5", A, "--", "+1", B]):
         assert weft(*run, "arithmetic", *words).out == space.arithmetic([(-0.5, A), (1.0, B)]) + "\n", words
-    groups = ("--towards", home / "good.txt", "--away", home / "bad.txt")
+    groups = ("--target", home / "good.txt", "--source", home / "bad.txt")
     good, bad = ([row.text for row in read_texts(home / f"{kind}.txt")] for kind in ("good", "bad"))
-    assert weft(*run, "guide", *groups, "--scale", "3", given=given(TEXTS[:4])).out.split("\n")[:-1] == space.guide(
+    assert weft(*run, "steer", *groups, "--scale", "3", given=given(TEXTS[:4])).out.split("\n")[:-1] == space.guide(
         TEXTS[:4], good, bad, 3
     )
 
@@ -572,12 +574,12 @@ def test_other_files_of_each_class(home):
 
 def test_map(home, space, tmp_path):
     out = tmp_path / "map.png"
-    answer = weft("latent", home / "vae", "map", home / "texts.tsv", "--out", out, "--most", "20")
-    assert answer.code == 0 and answer.out.startswith(f"wrote {out}: 20 texts, ") and "reading 20 texts" in answer.err
+    answer = weft("latent", home / "vae", "plot", home / "texts.tsv", "--out", out, "--max-texts", "20")
+    assert answer.code == 0 and answer.out.startswith(f"wrote {out}: 20 texts, ") and "encoding 20 texts" in answer.err
     assert out.read_bytes()[:4] == b"\x89PNG"
-    found = json.loads(weft("latent", home / "cls", "map", "valid", "--out", out, "--json").out)
+    found = json.loads(weft("latent", home / "cls", "plot", "valid", "--out", out, "--json").out)
     assert found["file"] == str(out) and 0 < sum(found["variance"]) <= 1 and found["texts"] > 3
-    by_class = ["map", f"good={home}/good.txt", f"bad={home}/bad.txt", "--out", out, "--json"]
+    by_class = ["plot", f"good={home}/good.txt", f"bad={home}/bad.txt", "--out", out, "--json"]
     assert json.loads(weft("latent", home / "cls", *by_class).out)["texts"] == len(ROWS)
 
 
@@ -586,9 +588,9 @@ def test_transfer_and_texts_of_a_class(home, labelled):
     assert answer.code == 0 and answer.out.split("\n") == [*labelled.transfer([*TEXTS, ""], "good"), ""]
     as_json = weft("transfer", home / "cls", "--to", "bad", "--json", home / "texts.txt").out.splitlines()
     assert json.loads(as_json[0]) == {"input": TEXTS[0], "label": "bad", "text": labelled.transfer(TEXTS[:1], "bad")[0]}
-    drawn = weft("generate", home / "cls", "--label", "good", "--number", "3", "--seed", "2")
+    drawn = weft("generate", home / "cls", "--label", "good", "--samples", "3", "--seed", "2")
     assert drawn.out.split("\n")[:-1] == labelled.sample(3, "good", seed=2)
-    best = weft("generate", home / "cls", "--label", "good", "--beam", "3", "--n-best", "2", "--json")
+    best = weft("generate", home / "cls", "--label", "good", "--beams", "3", "--n-best", "2", "--json")
     rows = [json.loads(line) for line in best.out.splitlines()]
     assert len(rows) == 10 and rows[0]["label"] == "good" and len(rows[0]["answers"]) == 2
 
@@ -629,50 +631,50 @@ def test_evaluate_says_how_usual_texts_of_a_class_are(home):
     assert f"warning: the language model was trained with {real} of the real texts: give it others" in metric_values["remarks"]
     assert "generation_perplexity" not in json.loads(weft(*words).out)
     assert found.shared == real and found.model_shared == 0, "its texts were not given"
-    assert "which have none" in " ".join(weft("evaluate", "--help").out.split())
+    assert "except those of generated texts" in " ".join(weft("evaluate", "--help").out.split())
 
 
 def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
     for name, can in (
-        ("vae", "weft generate, weft embed and weft latent"),
-        ("cls", "weft transfer --to CLASS, weft generate --label CLASS, weft embed and weft latent"),
+        ("vae", "weft generate, weft embed, weft latent"),
+        ("cls", "weft transfer --to CLASS, weft generate --label CLASS, weft embed, weft latent"),
     ):
         answer = weft("predict", home / name, given=b"a\n")
-        assert answer.code == 2 and answer.err.endswith(f"does not say the class of a text: there is {can} for it\n")
+        assert answer.code == 2 and answer.err.endswith(f"has no classifier, tagger or other predictor; it supports {can}\n")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["latent", "{vae}", "map", "nothing"], "there is no file nothing, and splits are called train, valid, test"),
-        (["latent", "{vae}", "map", "test"], "there is no split 'test' in the data (splits: train, valid)"),
-        (["latent", "{vae}", "map", "valid", "--out", "x.pdf"], "x.pdf: the picture is written as .png"),
-        (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: the page is written as .html"),
+        (["latent", "{vae}", "plot", "nothing"], "there is no file nothing, and splits are called train, valid, test"),
+        (["latent", "{vae}", "plot", "test"], "there is no split 'test' in the data (splits: train, valid)"),
+        (["latent", "{vae}", "plot", "valid", "--out", "x.pdf"], "x.pdf: unknown format .pdf; use .png"),
+        (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: unknown format .txt; use .html"),
         (["latent", "{vae}", "interpolate", "a", "b", "--steps", "1"], "Input should be greater than or equal to 2"),
         (["latent", "{vae}", "arithmetic", "a", "b"], "between 'a' and 'b' there is no sign"),
-        (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "there is no option --lable; did you mean '--label'?"),
-        (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "there is no option --lable=x; did you mean '--label'?"),
-        (["latent", "{vae}", "arithmetic", "a", "-b"], "there is no option -b; a sign is a word of its own"),
+        (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "unknown option --lable; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "unknown option --lable=x; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "a", "-b"], "unknown option -b; put a space after a sign"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but it must be a number between"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "1e39"], "between -1,000,000 and 1,000,000"),
-        (["latent", "{vae}", "map", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
-        (["latent", "{vae}", "map", "good={home}/good.txt", "valid"], "valid is a split of the run's data, which stands alone"),
-        (["latent", "{vae}", "sample", "--beam", "2", "--top-k", "3"], "choose one of --beam and --temperature"),
+        (["latent", "{vae}", "plot", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
+        (["latent", "{vae}", "plot", "good={home}/good.txt", "valid"], "valid is a split of the run's data, which stands alone"),
+        (["latent", "{vae}", "sample", "--beams", "2", "--top-k", "3"], "--beams cannot be combined with sampling"),
         (["latent", "{vae}", "sample", "--label", "good"], "draws texts of no class"),
-        (["latent", "{vae}", "guide", "--towards", "gone.txt", "--away", "gone.txt"], "there is no file gone.txt"),
+        (["latent", "{vae}", "steer", "--target", "gone.txt", "--source", "gone.txt"], "there is no file gone.txt"),
         (["latent", "gone", "sample"], "there is no folder gone"),
         (["latent", "{vae}"], "Missing command"),
         (["transfer", "{vae}", "--to", "good"], "cannot rewrite a text to be of a class"),
         (["transfer", "{cls}", "--to", "goood"], "has no class 'goood'; did you mean 'good'? (it has: bad, good)"),
         (["generate", "{vae}", "--label", "good"], "draws texts of no class"),
         (["generate", "{cls}", "--label", "goood"], "did you mean 'good'?"),
-        (["generate", "{vae}", "--number", "3"], "--number 3 says how many texts of a class are drawn: add --label CLASS"),
-        (["generate", "{cls}", "file.txt", "--label", "good"], "file.txt is not read"),
-        (["generate", "{cls}"], "writes texts of a class (bad, good): draw some with weft generate"),
+        (["generate", "{vae}", "--samples", "3"], "--samples 3 is the number of class-conditional samples; add --label CLASS"),
+        (["generate", "{cls}", "file.txt", "--label", "good"], "does not read file.txt"),
+        (["generate", "{cls}"], "is class-conditional (bad, good); sample texts with weft generate"),
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
-        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] says how other files are read, and none is given"),
+        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] changes how data files are read, but no file is given"),
         (
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",
@@ -683,7 +685,7 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
         (
             ["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"],
-            "are drawn and rewritten: add --oracle FILE",
+            "--fluency evaluates generated texts; add --oracle FILE",
         ),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"], "there is no file gone.txt"),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"], "blank.txt has no texts"),

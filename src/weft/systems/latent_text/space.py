@@ -296,7 +296,7 @@ class LatentSpace:
     def _instead(self, label: Labels = None) -> str:
         named = label if isinstance(label, str) and label in self.classes else next(iter(self.classes), "")
         drawn = f"texts of a class can be drawn (weft generate RUN --label {named}); " if self.samples_by_label else ""
-        how = "guide moves texts from one group to another (weft latent RUN guide --towards FILE --away FILE)"
+        how = "guide moves texts from one group to another (weft latent RUN steer --target FILE --source FILE)"
         return f"{drawn}it writes from the place alone, but {how}"
 
     def _check_label(self, label: Labels) -> None:
