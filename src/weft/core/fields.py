@@ -80,7 +80,7 @@ class Field:
         sentence_ends: Ids that end a sentence.
         sentinel_count: Number of ids at the end of the vocabulary that occur in no text; objectives use them as sentinels.
         extra_eos: Ids that end a generated text besides the EOS of ``special``; pretrained models may have several.
-        decoder_start: First input id of a decoder that attends to an encoded text, where a pretrained model defines one; -1 = BOS.
+        decoder_start: First input id of a decoder with cross-attention, where a pretrained model defines one; -1 = BOS.
     """
 
     name: str
