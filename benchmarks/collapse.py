@@ -37,7 +37,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
-        "data.length=12",
+        "data.max_length=12",
         "structure.pooler={type: position-concat, places: 13}",
         "structure.injections=[{type: latent-per-position, places: 13}]",
     ),
@@ -54,7 +54,10 @@ FIGURES = {
 
 
 def arm(name: str, seed: int) -> Arm:
-    metrics = "evaluate={every: 0, rows: 1000, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
+    metrics = (
+        "evaluate={every: 0, max_examples: 1000, metrics: [{type: latent, samples: 100}, bleu], "
+        "search: {type: greedy, length: 16}}"
+    )
     changes = (f"seed={seed}", *YELP.data(), "stages=null", metrics, *ARMS[name])
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
 

@@ -39,7 +39,12 @@ from weft.recipe import RecipeError
 
 USED = "schedule, 0.5 nats free"
 PLAIN = (
-    *("data.words=[4, 12]", "data.tokenizer={type: word, size: 3000, at: spaces}", "structure.encoder.layers=2"),
+    *(
+        "data.min_words=4",
+        "data.max_words=12",
+        "data.tokenizer={type: word, vocab_size: 3000, split: whitespace}",
+        "structure.encoder.layers=2",
+    ),
     *("learning.steps=4000", "learning.batch=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
 )
 """What makes the first stage of cara-pretrained an encoder like that of optimus: the same data, size and number of sentences."""

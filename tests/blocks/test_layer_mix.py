@@ -129,7 +129,7 @@ def recipe(folder: Path, mix: str, train: str) -> str:
         "sentence\tlabel\n" + "good film\tyes\nbad play\tno\nfine film\tyes\npoor play\tno\n" * 4
     )
     return f"""
-data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean, with: {{encoder.mix: {mix}}}}}
 objective: classification
 learning:

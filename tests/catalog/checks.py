@@ -199,8 +199,8 @@ SYNONYMS = {
     "p": "dropout",
     "rate": "dropout",
     "dropout_rate": "dropout",
-    "vocab_size": "vocab",
     "max_len": "max_length",
+    "max_seq_length": "max_length",
 }
 
 

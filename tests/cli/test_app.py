@@ -504,7 +504,7 @@ def test_a_folder_that_cannot_be_written_to(home, disk):
 LANGUAGE_MODEL = """\
 seed: 1
 device: cpu
-data: {{type: plain-text, train: "{file}", tokenizer: character, hold_out: 0.2, length: 40}}
+data: {{type: plain-text, train: "{file}", tokenizer: character, validation_fraction: 0.2, max_length: 40}}
 structure:
   type: language-model
   dim: 8
@@ -525,7 +525,7 @@ evaluate: {metrics: [accuracy]}
 TRANSLATION = """\
 seed: 1
 device: cpu
-data: {type: parallel-text, train: [a.txt, b.txt], tokenizer: {type: bpe, size: 60}, hold_out: 0.2}
+data: {type: parallel-text, train: [a.txt, b.txt], tokenizer: {type: bpe, vocab_size: 60}, validation_fraction: 0.2}
 structure: {type: seq2seq, dim: 8, encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}},
             decoder: {type: transformer, layers: 1}}
 objective: next-token

@@ -9,7 +9,7 @@ import pytest
 from tests.commands import weft
 
 import weft as package
-from weft.data import rows
+from weft.data import cache_rows
 from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """
@@ -221,9 +221,9 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
     assert answer.code == 0, answer.err
     text = (tmp_path / "recipe.yaml").read_text()
     assert f"type: {source}" in text and f"type: {structure}" in text
-    small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.hold_out=0.2"]
+    small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.validation_fraction=0.2"]
     if source == "parallel-text":  # the rows are all the same, so none can be held out
-        small[-1] = "data.hold_out=0"
+        small[-1] = "data.validation_fraction=0"
     answer = weft("train", "recipe.yaml", *small, "--run", "run")
     assert answer.code == 0, answer.err
     assert weft("check", "recipe.yaml").out.endswith("recipe: valid\n")
@@ -241,7 +241,7 @@ def test_new_finds_the_splits_by_their_names(tmp_path):
         "test": ["test.tsv"],
     }
     assert "train: train.tsv" in recipe_for(made, tmp_path)
-    assert "hold_out" not in recipe_for(made, tmp_path)
+    assert "validation_fraction" not in recipe_for(made, tmp_path)
 
 
 def test_new_looks_into_folders_and_under_weft_data(tmp_path, monkeypatch):
@@ -287,16 +287,16 @@ def test_rows_from_lists_frames_and_datasets_are_the_same(tmp_path):
     pairs = [("good film", 1), ("bad film", 0)]
     dicts = [{"text": text, "label": label} for text, label in pairs]
     files = [
-        rows(pairs, ("text", "label")),
-        rows(dicts),
-        rows(pandas.DataFrame(dicts)),
-        rows(datasets.Dataset.from_list(dicts)),
+        cache_rows(pairs, ("text", "label")),
+        cache_rows(dicts),
+        cache_rows(pandas.DataFrame(dicts)),
+        cache_rows(datasets.Dataset.from_list(dicts)),
     ]
     assert len(set(files)) == 1
     assert [json.loads(line) for line in Path(files[0]).read_text().splitlines()] == dicts
     with pytest.raises(ValueError, match="a row has 1 cells, but columns names 2"):
-        rows(["good"], ("text", "label"))
+        cache_rows(["good"], ("text", "label"))
     with pytest.raises(ValueError, match="not a str"):
-        rows("good")
+        cache_rows("good")
     with pytest.raises(ValueError, match="there are no rows"):
-        rows([])
+        cache_rows([])

@@ -17,7 +17,7 @@ from weft.training.trainer import Training
 LINES = ["3 March 1999", "", "1.2.2003", "   ", "§§§ ☃ nothing like a date", "2001-02-03", "May the 4th, 1977"]
 LANGUAGE_MODEL = """\
 device: cpu
-data: {type: plain-text, train: text.txt, tokenizer: character, hold_out: 0.2, length: 40}
+data: {type: plain-text, train: text.txt, tokenizer: character, validation_fraction: 0.2, max_length: 40}
 structure:
   type: language-model
   dim: 8
@@ -28,7 +28,7 @@ evaluate: {search: {type: greedy, length: 5}}
 """
 CLASSIFIER = """\
 device: cpu
-data: {type: labeled-text, train: text.tsv, tokenizer: word, hold_out: 0.2}
+data: {type: labeled-text, train: text.tsv, tokenizer: word, validation_fraction: 0.2}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
 learning: {type: gradient, steps: 60, batch: 100, optimizer: {type: adam, lr: 0.05}}

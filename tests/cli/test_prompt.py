@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text(text)
     (folder / "test.tsv").write_text(TEST)
     (folder / "train.tsv").write_text(TRAIN)
-    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, size=100), hold_out=0.0)
+    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
     learning = partial(Gradient, steps=30, batch=200)
     run = package.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
     run.train(folder / "run", quiet=True)
@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A GPT-2 of 64 positions."""
     folder = tmp_path_factory.mktemp("gpt2")
-    tokenizer = ByteBPE(size=300)
+    tokenizer = ByteBPE(vocab_size=300)
     tokenizer.train(["Review: a film one\nIt was good, it was bad"] * 3)
     tokenizer.save(folder / "tokenizer.json")
     torch.manual_seed(4)

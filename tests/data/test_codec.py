@@ -23,8 +23,8 @@ def sources(tmp_path: Path) -> dict[str, Data]:
         "plain": PlainText(train=a, tokenizer=Word),
         "shared": ParallelText(train=(a, b)),
         "separate": ParallelText(train=(a, b), tokenizer=Character, target_tokenizer=Word),
-        "labelled": LabeledText(train=t, tokenizer=Character, hold_out=0),
-        "choices": MultipleChoice(train=q, tokenizer=Character, hold_out=0),
+        "labelled": LabeledText(train=t, tokenizer=Character, validation_fraction=0),
+        "choices": MultipleChoice(train=q, tokenizer=Character, validation_fraction=0),
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.fields import Field, Info
-from weft.data.requests import cells_of, read_apart
+from weft.data.requests import encoder_field, request_cells
 from weft.inference.trained_run import TrainedRun
 from weft.inspect.trace import inspect_run, look_at
 from weft.models import LanguageModel, Seq2Seq
@@ -33,7 +33,7 @@ TAGS = Info({"text": Field("text", 9, words=True), "tags": Field("tags", 2, kind
     ],
 )
 def test_rows_may_be_written_in_several_ways(info, asked, cells):
-    assert cells_of(info, asked) == cells
+    assert request_cells(info, asked) == cells
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 )
 def test_what_is_no_row_is_refused(info, asked, said):
     with pytest.raises(ValueError, match=said):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,10 @@ def trained(home: Path, data: str, structure: str, objective: str) -> TrainedRun
 @pytest.fixture(scope="module")
 def tagger(home: Path) -> TrainedRun:
     embedder = "{type: sum, parts: [{type: char-cnn, filters: 4}]}"
-    tokenizer = "{type: word, at: spaces, characters: 8}"
+    tokenizer = "{type: word, split: whitespace, max_characters: 8}"
     return trained(
         home,
-        f"{{type: tagged-text, train: tags.conll, hold_out: 0.5, tokenizer: {tokenizer}}}",
+        f"{{type: tagged-text, train: tags.conll, validation_fraction: 0.5, tokenizer: {tokenizer}}}",
         f"{{type: tagger, dim: 8, embedder: {embedder}, encoder: {{type: transformer, layers: 1}}}}",
         "tagging",
     )
@@ -97,9 +97,9 @@ def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
 
 def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
     model = LanguageModel(PAIR, dim=8)
-    assert read_apart(model, PAIR) is None
+    assert encoder_field(model, PAIR) is None
     both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")
-    found = read_apart(Seq2Seq(both, dim=8), both)
+    found = encoder_field(Seq2Seq(both, dim=8), both)
     assert found is not None and found.name == "source"
 
 
@@ -129,7 +129,7 @@ def test_a_number_is_answered_as_a_number(home):
 def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
     recipe = (
-        "data: {type: labeled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
+        "data: {type: labeled-text, train: t.tsv, validation_fraction: 0, tokenizer: word}\nobjective: classification\n"
         "structure: {type: bert, task: classification, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
         "learning: {type: gradient, steps: 1, batch: 2000}\n"
     )

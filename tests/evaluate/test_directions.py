@@ -170,7 +170,7 @@ def test_the_checkpoint_with_the_lowest_loss_term_is_kept(tmp_path: Path, weight
     """A term is a loss, whatever its name: the last weights where training lowers it, the first where training raises it."""
     objective = partial(Signed, weight=weight)
     learning = {"steps": 4, "final": "best", "optimizer": partial(SGD, lr=0.5)}
-    run(objective, partial(Evaluation, every=1, best="replaced"), **learning).train(tmp_path / "run", quiet=True)
+    run(objective, partial(Evaluation, every=1, monitor="replaced"), **learning).train(tmp_path / "run", quiet=True)
     terms = [row["valid"]["replaced"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "valid"]
     assert terms == sorted(terms, reverse=falls) and len(set(terms)) == 4
     update = 1 + int(np.argmin(terms))
@@ -185,19 +185,19 @@ def test_early_stopping_on_a_term_waits_while_the_term_falls(tmp_path: Path, mon
     def evaluate(self: Any, *args: Any, **options: Any) -> EvaluationResult:
         return EvaluationResult({"replaced": next(values, 9.0)}, higher_is_better={"replaced": False})
 
-    monkeypatch.setattr(Evaluation, "judge", evaluate)
-    evaluation = partial(Evaluation, every=1, best="replaced")
+    monkeypatch.setattr(Evaluation, "evaluate", evaluate)
+    evaluation = partial(Evaluation, every=1, monitor="replaced")
     run(NextToken, evaluation, steps=20, patience=2, final="best").train(tmp_path / "run", quiet=True)
     rounds = [row["round"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "update"]
     assert max(rounds) == 6, "the best value came in round 4; two rounds without a better one follow"
 
 
 def test_a_value_without_a_direction_cannot_be_monitored() -> None:
-    evaluation = Evaluation(best="gap")
+    evaluation = Evaluation(monitor="gap")
     result = EvaluationResult({"loss": 1.0, "gap": 1.0}, higher_is_better={"loss": False})
     with pytest.raises(ValueError, match=r"'gap', which does not declare higher_is_better.*; choose one of: loss$"):
-        evaluation.better(result)
-    assert Evaluation().better(result) == -1.0
+        evaluation.score(result)
+    assert Evaluation().score(result) == -1.0
 
 
 def test_every_derived_value_of_an_objective_declares_its_direction() -> None:

@@ -22,7 +22,9 @@ TEXTS = ["the food was good", "so cold", "the staff was very very rude today", "
 
 def trained(folder: Path, tokenizer, length=64) -> weft.TrainedRun:
     (folder / "text.txt").write_text("\n".join(TEXTS))
-    data = partial(PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, length=length)
+    data = partial(
+        PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, max_length=length
+    )
     run = weft.Run(
         data=data,
         structure=partial(LanguageModel, dim=16),
@@ -35,7 +37,7 @@ def trained(folder: Path, tokenizer, length=64) -> weft.TrainedRun:
 
 @pytest.fixture(scope="module", params=["word", "pieces"])
 def run(request, tmp_path_factory) -> weft.TrainedRun:
-    tokenizer = partial(Word, size=100) if request.param == "word" else partial(BPE, size=40)
+    tokenizer = partial(Word, vocab_size=100) if request.param == "word" else partial(BPE, vocab_size=40)
     folder = tmp_path_factory.mktemp("lm")
     trained(folder, tokenizer)
     return weft.load(folder / "run")
@@ -71,12 +73,12 @@ def test_the_mode_of_the_model_is_left_as_it_was(run):
 
 
 def test_unknown_words_are_counted(tmp_path):
-    run = trained(tmp_path, partial(Word, size=100))
+    run = trained(tmp_path, partial(Word, vocab_size=100))
     assert perplexity(run, ["the xylophone was good", "quux"]).unknown == 2
 
 
 def test_a_published_gpt2_says_what_transformers_says(tmp_path):
-    tokenizer = ByteBPE(size=300)
+    tokenizer = ByteBPE(vocab_size=300)
     tokenizer.train(TEXTS)
     tokenizer.save(tmp_path / "tokenizer.json")
     torch.manual_seed(4)
@@ -121,7 +123,7 @@ def test_errors(tmp_path):
         perplexity(model, "a")
     with pytest.raises(ValueError, match="there are no texts"):
         perplexity(model, [])
-    run = trained(tmp_path, partial(Word, size=100), length=8)
+    run = trained(tmp_path, partial(Word, vocab_size=100), length=8)
     with pytest.raises(ValueError, match="text 1 has 9 tokens, but the model reads 8 at most"):
         perplexity(run, ["so " * 8, "so " * 9])
     untrained = weft.Run(

@@ -24,7 +24,7 @@ def trained(request, tmp_path) -> weft.TrainedRun:
     classifies = request.param == "classifier"
     source, file = (LabeledText, "rows.tsv") if classifies else (TaggedText, "tags.txt")
     return weft.Run(
-        data=partial(source, train=str(tmp_path / file), valid=str(tmp_path / file), tokenizer=partial(Word, size=50)),
+        data=partial(source, train=str(tmp_path / file), valid=str(tmp_path / file), tokenizer=partial(Word, vocab_size=50)),
         structure=partial(Classifier if classifies else Tagger, dim=8),
         objective=Classification if classifies else Tagging,
         learning=partial(Gradient, steps=2, batch=100),

@@ -171,8 +171,8 @@ def test_the_best_value_follows_the_direction(higher_is_better: bool | None, val
 
 def test_the_direction_is_what_the_runs_declare(tmp_path: Path) -> None:
     """Neither a table nor the name decides: ``kl`` is better when lower, ``understood`` when higher, as metrics.json says."""
-    a = {"kl": 1.0, "understood": 0.5, "odd": 1.0, "rows_left_out": 3, "valid": {"kl": 2.0}}
-    b = {"kl": 2.0, "understood": 0.7, "odd": 2.0, "rows_left_out": 4, "valid": {"kl": 1.0}}
+    a = {"kl": 1.0, "understood": 0.5, "odd": 1.0, "skipped_examples": 3, "valid": {"kl": 2.0}}
+    b = {"kl": 2.0, "understood": 0.7, "odd": 2.0, "skipped_examples": 4, "valid": {"kl": 1.0}}
     declared = {"kl": False, "understood": True}
     runs = [
         make(tmp_path / "a", metric_values=a | {"higher_is_better": declared | {"odd": True}}),
@@ -183,7 +183,7 @@ def test_the_direction_is_what_the_runs_declare(tmp_path: Path) -> None:
         "test kl": [0],
         "test understood": [1],
         "test odd": [],
-        "test rows_left_out": [],
+        "test skipped_examples": [],
         "valid kl": [1],
     }
 

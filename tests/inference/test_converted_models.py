@@ -25,7 +25,7 @@ objective: {objective}
 learning: {{type: gradient, steps: 2}}
 device: cpu
 """
-PLAIN = "{type: plain-text, train: text.txt, tokenizer: {type: byte-bpe, size: 300}}"
+PLAIN = "{type: plain-text, train: text.txt, tokenizer: {type: byte-bpe, vocab_size: 300}}"
 
 
 def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: str = "") -> Path:
@@ -69,7 +69,7 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
 
 
 def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
-    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
     place = trained(tmp_path, "bert", "regression", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
@@ -82,7 +82,7 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
 
 def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
-    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, vocab_size: 300}}"
     place = trained(tmp_path, "gpt2", "classification", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()

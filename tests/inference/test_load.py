@@ -10,7 +10,7 @@ import weft
 from weft.training.recipes import read_run_text
 
 RECIPE = """
-data: {type: labeled-text, train: train.tsv, hold_out: 0.3, tokenizer: word}
+data: {type: labeled-text, train: train.tsv, validation_fraction: 0.3, tokenizer: word}
 structure: {type: classifier, dim: 8}
 objective: classification
 learning: {type: gradient, steps: 2, batch: 50}

@@ -633,7 +633,7 @@ def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
 
         return EvaluationResult({"loss": next(metric_values, 0.9)}, higher_is_better={"loss": False})
 
-    monkeypatch.setattr(Evaluation, "judge", judge)
+    monkeypatch.setattr(Evaluation, "evaluate", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
     run.train(tmp_path / "run", quiet=True)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]

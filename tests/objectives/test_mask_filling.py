@@ -15,8 +15,8 @@ from weft.core.batch import Batch, collate
 from weft.core.contracts import Objective
 from weft.core.fields import Field, Info
 from weft.core.outputs import MaskPrediction
-from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, Word, WordPiece
-from weft.data.tokenizers.mask_tokens import Masking
+from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, Word, WordPiece
+from weft.data.tokenizers.mask_tokens import MaskAwareTokenizer
 from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
@@ -25,7 +25,7 @@ from weft.training.recipes import read_run_text
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
 
-@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, size=300), partial(Unigram, size=60)])
+@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, vocab_size=300), partial(Unigram, vocab_size=60)])
 @pytest.mark.parametrize("name", ["<mask>", "[MASK]"])
 def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> None:
     tokenizer = make()
@@ -35,9 +35,12 @@ def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> 
     asked = {"the {0} sat on the mat .": [1], "{0} cat sat {0} the mat {0}": [0, 3, 6], "the cat {0} {0} the mat .": [2, 3]}
     for text, places in asked.items():
         wanted = [4 if i in places else whole[i] for i in range(7)]
-        found = Masking(tokenizer).encode(text.format(name))
+        found = MaskAwareTokenizer(tokenizer).encode(text.format(name))
         assert found == wanted
-        assert Masking(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [wanted, tokenizer.encode("the cat sat")]
+        assert MaskAwareTokenizer(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [
+            wanted,
+            tokenizer.encode("the cat sat"),
+        ]
 
 
 @pytest.mark.parametrize("make", [Character, Byte])
@@ -45,20 +48,20 @@ def test_blanks_are_tokens_of_their_own_where_they_are(make: Any) -> None:
     tokenizer = make()
     tokenizer.train(TEXTS)
     cat = tokenizer.encode("the cat")
-    assert Masking(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
+    assert MaskAwareTokenizer(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
 
 
 def test_spelled_words_have_a_spelling_for_the_mask() -> None:
-    tokenizer = Word(characters=5)
+    tokenizer = Word(max_characters=5)
     tokenizer.train(TEXTS)
-    spelled = Masking(tokenizer).spell("the <mask> sat")
+    spelled = MaskAwareTokenizer(tokenizer).spell("the <mask> sat")
     assert spelled is not None and len(spelled) == 3 and [spelled[0], spelled[2]] == tokenizer.spell("the sat")
 
 
 def test_a_published_tokenizer_knows_its_own_mask(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat".replace(" ", "\n"))
-    masking = Masking(Published(from_=str(file)))
+    masking = MaskAwareTokenizer(PretrainedTokenizer(from_=str(file)))
     assert masking.encode("the [MASK] sat") == masking.encode("the <mask> sat") == [5, 4, 7]
 
 
@@ -103,7 +106,7 @@ def test_what_cannot_be_filled_is_refused() -> None:
         objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
-    with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
+    with pytest.raises(ValueError, match="has no predictions to compare with references"):
         objective.predict(filler(), collate([hidden]), Greedy())
     assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
 
@@ -112,7 +115,7 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("\n".join(TEXTS))
     recipe = """
-data: {type: plain-text, train: t.txt, tokenizer: word, hold_out: 0}
+data: {type: plain-text, train: t.txt, tokenizer: word, validation_fraction: 0}
 structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}

@@ -13,7 +13,7 @@ import transformers as hf
 import weft
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Frame, Info
-from weft.data import example_of
+from weft.data import encode_example
 from weft.generate import Greedy
 from weft.inference.convert import to_run
 from weft.models import SpanExtractor
@@ -168,6 +168,6 @@ def test_a_published_reader_answers_from_anywhere_in_a_long_context(
     assert run.predict(rows) == [text if score > 0 else "" for text, score in wanted]
     assert run.truncated == 0
     objective: Any = run.objectives[""]
-    asked = [objective.prepare_request(example_of(run.request_format(row).codec, run.cells(row))) for row in rows]
+    asked = [objective.prepare_request(encode_example(run.request_format(row).codec, run.cells(row))) for row in rows]
     scores = [passage.score for passage in objective.predict(run.model, collate(asked), Greedy())]
     assert scores == pytest.approx([score for _, score in wanted], abs=1e-3)

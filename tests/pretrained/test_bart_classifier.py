@@ -240,7 +240,7 @@ def folder(tmp_path: Path) -> Path:
 
 def recipe(folder: Path, data: str) -> str:
     return f"""
-data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 14}}
+data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 14}}
 structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 40, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}

@@ -116,14 +116,14 @@ def test_stages(read, small: str) -> None:
     ],
 )
 def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metrics: str, refused: str | None) -> None:
-    run = read(small, [*LIGHT, f"evaluate.best={best}", f"evaluate.metrics={metrics}"])
+    run = read(small, [*LIGHT, f"evaluate.monitor={best}", f"evaluate.metrics={metrics}"])
     (report,) = check(read(small, LIGHT))
     evaluation, objective = run.evaluate(), run.objective(report.info, 16)
     if refused is None:
-        evaluation.check_best(report.terms, objective)
+        evaluation.check_monitor(report.terms, objective)
     else:
-        with pytest.raises(ValueError, match=f"evaluate.best is '{best}', but the evaluation gives: {refused}$"):
-            evaluation.check_best(report.terms, objective)
+        with pytest.raises(ValueError, match=f"evaluate.monitor is '{best}', but the evaluation returns: {refused}$"):
+            evaluation.check_monitor(report.terms, objective)
 
 
 def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: str) -> None:
@@ -132,9 +132,9 @@ def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: 
 
     (report,) = check(read(small, LIGHT))
     objective = NextToken(report.info, 16)
-    Evaluation(best="wer", metrics=[Declared]).check_best(report.terms, objective)
+    Evaluation(monitor="wer", metrics=[Declared]).check_monitor(report.terms, objective)
     with pytest.raises(ValueError, match=r"'texts', which does not declare .*; choose one of: loss, perplexity, wer$"):
-        Evaluation(best="texts", metrics=[Declared]).check_best(report.terms, objective)
+        Evaluation(monitor="texts", metrics=[Declared]).check_monitor(report.terms, objective)
 
 
 def test_an_average_that_does_not_forget_what_it_began_with(read, small: str) -> None:

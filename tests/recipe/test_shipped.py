@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import weft
-from weft.data.requests import wanted
+from weft.data.requests import input_fields
 from weft.generate import Greedy
 from weft.training.recipes import read_run, shipped_recipes
 
@@ -21,9 +21,9 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     if name.startswith("translate"):
         changes.append("learning.average=1")
     if name == "pretrain-classify":
-        changes += ["data.hold_out=0.2", *(f"stages.0.{change}" for change in SMALL)]
+        changes += ["data.validation_fraction=0.2", *(f"stages.0.{change}" for change in SMALL)]
     if "\n  test:" in shipped_recipes()[name].read_text(encoding="utf-8"):
-        changes = ["preset=test", "data.hold_out=0.3"]
+        changes = ["preset=test", "data.validation_fraction=0.3"]
     run = read_run(name, changes)
     judged = run.train(tmp_path / "run", quiet=True).result
     assert judged.metric_values
@@ -35,5 +35,7 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
         return
     use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict
     assert again.codec is not None
-    row = {f.name: ["a dog", "a man"] if f.kind == "texts" else "Anna saw the dog in Oslo ." for f in wanted(again.codec.info)}
+    row = {
+        f.name: ["a dog", "a man"] if f.kind == "texts" else "Anna saw the dog in Oslo ." for f in input_fields(again.codec.info)
+    }
     assert len(use([row if len(row) > 1 else "Anna saw the dog in Oslo ."])) == 1

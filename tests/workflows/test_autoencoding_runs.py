@@ -22,7 +22,8 @@ data:
   valid: VALID
   tokenizer: {type: word, lowercase: true}
   target_tokenizer: TARGET
-  words: [1, 8]
+  min_words: 1
+  max_words: 8
 structure: {type: seq2seq, dim: 16}
 objective: next-token
 learning: {type: gradient, steps: 5, batch: 200}
@@ -39,7 +40,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
+def recipe(classes: bool, target: str = "{type: character, vocab_size: 60}") -> str:
     train, valid = "[good.txt, bad.txt]", "[good-valid.txt, bad-valid.txt]"
     if classes:
         train, valid = "{good: good.txt, bad: [bad.txt]}", "{bad: bad-valid.txt, good: good-valid.txt}"
@@ -47,7 +48,7 @@ def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
 
 
 @pytest.mark.parametrize("classes", [True, False])
-@pytest.mark.parametrize("target", ["{type: character, size: 60}", "null"])
+@pytest.mark.parametrize("target", ["{type: character, vocab_size: 60}", "null"])
 def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: str) -> None:
     run = read_run_text(recipe(classes, target), "r.yaml", home)
     trained = run.train(home / "run", quiet=True)
@@ -116,7 +117,10 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
 def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
     (home / "one.txt").write_text("the food was great\n")
     told, changes = "the metric self-bleu compares rows, at least 2, but {} 1", ["evaluate.metrics=[self-bleu]"]
-    for more, few in ((["data.valid=one.txt"], "valid has"), (["evaluate.rows=1", "evaluate.every=1"], "evaluate.rows is")):
+    for more, few in (
+        (["data.valid=one.txt"], "valid has"),
+        (["evaluate.max_examples=1", "evaluate.every=1"], "evaluate.max_examples is"),
+    ):
         run = read_run_text(recipe(False), "r.yaml", home, [*changes, *more])
         with pytest.raises(ValueError, match=told.format(few)):
             run.train(home / "run", quiet=True)

@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Path:
 def recipe(data: str, task: str, answer: str, steps: int) -> str:
     return f"""
 seed: 1
-data: {{{data}, tokenizer: word, length: 10}}
+data: {{{data}, tokenizer: word, max_length: 10}}
 structure: {{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: {task}}}
 objective:
   type: weighted

@@ -146,7 +146,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
-        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {place}}}")
         .replace(
             "structure: {type: multiple-choice, dim: 32}",
             f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",

@@ -14,8 +14,8 @@ import weft
 from weft.cli.check_report import summarize_tensors
 from weft.core.fields import Field, Info
 from weft.core.io import finite
-from weft.data import LabeledText, rows
-from weft.data.requests import cells_of
+from weft.data import LabeledText, cache_rows
+from weft.data.requests import request_cells
 from weft.experiments.compare import figures_of
 from weft.experiments.scaffold import guess
 from weft.inference.published import open_published
@@ -77,34 +77,34 @@ def test_only_texts_are_asked(folders: dict[str, Path], odd: Any) -> None:
 )
 def test_a_text_that_is_missing_in_a_row_is_named(info: Info, asked: Any) -> None:
     with pytest.raises(ValueError, match=r"(None|nan) \((NoneType|float)\) stands where a text should be"):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 def test_numbers_may_be_choices() -> None:
-    assert cells_of(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
+    assert request_cells(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("number", [26, 27])
 def test_a_row_has_at_most_as_many_choices_as_letters(number: int) -> None:
     asked = {"question": "q", "choices": [str(i) for i in range(number)]}
     if number == 26:
-        assert cells_of(CHOICE, asked)["choices"].count("\t") == 25
+        assert request_cells(CHOICE, asked)["choices"].count("\t") == 25
         return
     with pytest.raises(ValueError, match="there are 27 choices, but a row has at most 26: leave some out"):
-        cells_of(CHOICE, asked)
+        request_cells(CHOICE, asked)
 
 
 @pytest.mark.parametrize("odd", [None, 3])
 def test_rows_that_are_none_are_refused(odd: Any) -> None:
     with pytest.raises(ValueError, match=r"a row is (None|3), a (NoneType|int), but must be a text"):
-        rows(["good", odd])
+        cache_rows(["good", odd])
 
 
 @pytest.mark.parametrize("label", [None, math.nan])
 def test_a_label_that_is_missing_is_no_class(label: Any) -> None:
-    file = rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
+    file = cache_rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
     with pytest.raises(ValueError, match=r"rows.jsonl:2: the row has no label. Mend the row, or leave out such rows"):
-        LabeledText(train=file, hold_out=0).open()
+        LabeledText(train=file, validation_fraction=0).open()
 
 
 # ------------------------------------------------------------------------------------------------------------ weft new
@@ -140,7 +140,7 @@ def test_figures_that_are_not_defined_are_null(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("text\tscore\n" + "".join(f"good film {i}\t{i / 3}\n" for i in range(20)))
     (tmp_path / "same.tsv").write_text("text\tscore\n" + "good film\t0.5\n" * 4)
     recipe = """
-data: {type: labeled-text, train: rows.tsv, valid: same.tsv, answer: number, tokenizer: {type: bpe, size: 60}}
+data: {type: labeled-text, train: rows.tsv, valid: same.tsv, label_type: number, tokenizer: {type: bpe, vocab_size: 60}}
 structure: {type: classifier, dim: 8}
 objective: regression
 learning: {type: gradient, steps: 1}

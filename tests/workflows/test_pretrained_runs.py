@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 def recipe(tmp_path: Path, folder: Path) -> str:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
     return f"""
-data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean}}
 objective: classification
 learning: {{type: gradient, steps: 30, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
@@ -106,7 +106,7 @@ def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_p
 
 def test_another_tokenizers_ids_never_take_a_published_models_rows(tmp_path: Path, folder: Path, recipe: str) -> None:
     """Fewer ids than the published tokenizer has: the first rows would be other tokens' vectors."""
-    other = re.sub(r"tokenizer: \{type: published[^}]*\}", "tokenizer: word", recipe)
+    other = re.sub(r"tokenizer: \{type: pretrained[^}]*\}", "tokenizer: word", recipe)
     assert other != recipe
     with pytest.raises(
         ValueError, match="its rows are the ids of another tokenizer: read the data with the one that it came with"

@@ -54,7 +54,7 @@ data: {type: question-answering, train: train.json, valid: valid.json, tokenizer
 structure: STRUCTURE
 objective: {type: span, longest: 4}
 learning: {type: gradient, steps: STEPS, batch: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
-evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], best: answer_f1}
+evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], monitor: answer_f1}
 """
 
 
@@ -67,7 +67,7 @@ def run_of(folder: Path, tokenizer: str, structure: str, steps: int = 120, rate:
 
 @pytest.fixture
 def trained(files: Path) -> tuple[Path, weft.TrainedRun]:
-    run = run_of(files, "{type: bpe, size: 80}", "{type: span-extractor, dim: 32}")
+    run = run_of(files, "{type: bpe, vocab_size: 80}", "{type: span-extractor, dim: 32}")
     opened = run.train(files / "run", quiet=True)
     assert opened.metrics["answer_exact_match"] > 0.9 and opened.metrics["answer_f1"] > 0.9
     return files / "run", opened
@@ -129,7 +129,7 @@ def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, publ
     import transformers as hf
 
     tokenizer, structure = (
-        f"{{type: published, from: {published}}}",
+        f"{{type: pretrained, from: {published}}}",
         f"{{type: pretrained, from: {published}, task: question-answering}}",
     )
     run = run_of(files, tokenizer, structure, steps=200, rate=3e-3)
@@ -188,7 +188,7 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         (files / f"{name}.json").write_text(json.dumps(content))
     (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: question-answering}"
-    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
+    run = run_of(files, "{type: pretrained, from: vocab.txt}", structure, steps=160, rate=1e-2)
     with pytest.raises(ValueError, match="positions"):
         run.train(tmp_path / "whole", quiet=True)
     text = (

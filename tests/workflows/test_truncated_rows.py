@@ -11,7 +11,7 @@ from tests.commands import weft
 import weft as toolkit
 
 RECIPE = """\
-data: {{type: {data}, tokenizer: word, length: 4, hold_out: 0.25}}
+data: {{type: {data}, tokenizer: word, max_length: 4, validation_fraction: 0.25}}
 structure: {structure}
 objective: {objective}
 learning: {{type: gradient, steps: 1, batch: 100}}

@@ -74,7 +74,7 @@ class Distinct(Metric):
         {'distinct_1': 0.75, 'distinct_2': 1.0, 'distinct_texts': 1.0}
     """
 
-    wants = "text"
+    inputs = "text"
     per_example = False
     higher_is_better = {"distinct_1": True, "distinct_2": True, "distinct_texts": True}
 
@@ -106,7 +106,7 @@ class Repetition(Metric):
         {'repetition': 0.6666666666666666}
     """
 
-    wants = "text"
+    inputs = "text"
     higher_is_better = {"repetition": False}
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:

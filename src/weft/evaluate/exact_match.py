@@ -31,7 +31,7 @@ class ExactMatch(Metric):
         {'exact_match': 0.5, 'exact_match/x': 1.0, 'exact_match/y': 0.0, 'exact_match_worst': 0.0}
     """
 
-    wants = "text"
+    inputs = "text"
 
     def __init__(self, *, field: str = "target", by: str | None = None):
         super().__init__()

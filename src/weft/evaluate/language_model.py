@@ -13,7 +13,7 @@ import torch
 from weft.core.batch import Clock, Instance, collate
 from weft.core.contracts import ModelsLanguage
 from weft.core.example import Targets, ids_of, surround
-from weft.data import example_of
+from weft.data import encode_example
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
 from weft.objectives.next_token import NextToken
@@ -104,7 +104,7 @@ def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     most = field.max_length if places is None else min(field.max_length, places - len(begin))
     if whole > most:  # cut, the rest would look likelier than it is
         raise ValueError(f"text {row} has {whole} tokens, but the model reads {most} at most: leave it out, or cut it")
-    text_T = example_of(run.codec, {field.name: text})[field.name]
+    text_T = encode_example(run.codec, {field.name: text})[field.name]
     at = np.arange(whole + 1) + len(begin) - 1
     return Instance(
         {"input": surround(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}

@@ -10,7 +10,7 @@ import torch
 
 from weft.core.batch import Clock, Instance
 from weft.core.contracts import Dataset
-from weft.evaluate.evaluation import readable
+from weft.evaluate.evaluation import prediction_text
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -47,7 +47,7 @@ def high_loss_examples(trained: TrainedRun, dataset: Dataset, max_examples: int)
         for loss, row, instance in sorted(losses, key=lambda one: -one[0])[:max_examples]:
             try:
                 output = objective.predict(trained.model, trained.collate([instance]), search)[0]
-                prediction = readable(output, trained.codec, dataset.raw(row))
+                prediction = prediction_text(output, trained.codec, dataset.raw(row))
             except ValueError:  # a language model has no reference to compare with
                 prediction = ""
             found.append(HighLossExample(row, loss, prediction, dataset.raw(row)))

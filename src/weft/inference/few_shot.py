@@ -14,9 +14,10 @@ import numpy as np
 from weft.core.contracts import Decodes
 from weft.core.io import write_text
 from weft.data import MultipleChoice
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL
 from weft.data.sources.multiple_choice import ANSWER
-from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
+from weft.data.sources.parsing import ColumnSpec, records, to_cell
 from weft.evaluate import Accuracy, EvaluationResult
 from weft.inference.load import load
 from weft.inference.prompting import HOLE, Prompt
@@ -75,14 +76,14 @@ def read_labelled(file: str | Path, template: str, label: str | None = None) -> 
     """
     if not Path(file).is_file():
         raise ValueError(f"there is no file {file}")
-    wanted, asked, found = Wanted(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
+    wanted, asked, found = ColumnSpec(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
     for record in records(Cursor([str(file)])):
         where = f"{file}:{record.line}"
         if record.problem:
             raise ValueError(f"{where}: {record.problem}")
         if record.values is None:
             continue
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = wanted.find(row)
         if column is None:
             raise ValueError(f"{where}: {wanted.missing(row, '--label')}")
@@ -119,7 +120,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
             continue
         if not read.cells["label"]:
             raise ValueError(f"{where}: the row says of none of its choices that it is right")
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = label or next((name for name in ANSWER if name in row), None)
         if column in asked:
             raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")

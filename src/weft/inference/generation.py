@@ -14,8 +14,8 @@ from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.core.seq import Seq
-from weft.data import example_of
-from weft.data.requests import read_apart
+from weft.data import encode_example
+from weft.data.requests import encoder_field
 from weft.generate.frontier import positions
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def hypotheses(
     texts = (_checked_text(text, number) for number, text in enumerate(texts, 1))
     searcher: Any = trained.evaluation().search if search is None else search if isinstance(search, Search) else search()
     info, model = trained.codec.info, trained.model
-    target, source = info[info.target], read_apart(model, info)
+    target, source = info[info.target], encoder_field(model, info)
     if source is None:
         field, encoded = target, (_prompt(trained, text, target, line) for line, text in enumerate(texts, 1))
     else:
@@ -77,13 +77,13 @@ def _checked_text(text: Any, number: int) -> str:
 
 
 def _source(trained: TrainedRun, text: str, field: Field) -> Any:
-    return field.frame.around([example_of(trained.codec, {field.name: text}, trained.count_truncated)[field.name]])
+    return field.frame.around([encode_example(trained.codec, {field.name: text}, trained.count_truncated)[field.name]])
 
 
 def _prompt(trained: TrainedRun, text: str, target: Field, line: int) -> Any:
     """Return the ids that a language model continues: start ids and text; the BOS token for an empty text."""
     codec, max_length = trained.codec, positions(trained.model)
-    ids = example_of(codec, {target.name: text}, trained.count_truncated)[target.name]
+    ids = encode_example(codec, {target.name: text}, trained.count_truncated)[target.name]
     start = () if trained.start_ids == () and len(ids) else trained.start_ids or (target.special.bos,)
     if -1 in start:
         raise ValueError(f"line {line} is empty, and the tokenizer of this model has no BOS token; pass a non-empty text")

@@ -14,9 +14,9 @@ from weft.core.contracts import Codec, Latent, Objective, Search
 from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.outputs import Hypothesis, MaskPrediction
-from weft.data import example_of, with_masks
-from weft.data.requests import Asked
-from weft.evaluate.evaluation import readable
+from weft.data import encode_example, with_mask_tokens
+from weft.data.requests import Request
+from weft.evaluate.evaluation import prediction_text
 from weft.evaluate.shared_encoding import shared_encoding
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Prediction:
         return self.text
 
 
-def predictions(trained: TrainedRun, requests: Iterable[Asked], batch_size: int = 64) -> Iterator[Prediction]:
+def predictions(trained: TrainedRun, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
     """Yield the prediction for each request, in order.
 
     Args:
@@ -75,9 +75,11 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
 def _predict_batch(trained: TrainedRun, group: Sequence[Mapping[str, str]], first: int, search: Search) -> Iterator[Prediction]:
     """Predict a batch of requests, the first of which is number ``first``."""
     codec = trained.codec
-    masked = with_masks(codec) if trained.objective.fills else None
+    masked = with_mask_tokens(codec) if trained.objective.fills else None
     formats = [trained.request_format(row) for row in group]
-    examples = [example_of(masked or form.codec, row, trained.count_truncated) for form, row in zip(formats, group, strict=True)]
+    examples = [
+        encode_example(masked or form.codec, row, trained.count_truncated) for form, row in zip(formats, group, strict=True)
+    ]
     instances = [
         _instance(form.objective, example, number) if _has_words(codec.info, row) else None
         for number, (form, row, example) in enumerate(zip(formats, group, examples, strict=True), first)
@@ -107,7 +109,7 @@ def _forward(
 def _prediction(
     codec: Codec, row: Mapping[str, str], example: Example, output: Any, probabilities: Sequence[float]
 ) -> Prediction:
-    text = "" if output is None else readable(output, codec, row)
+    text = "" if output is None else prediction_text(output, codec, row)
     labels = codec.info["label"].labels if "label" in codec.info else ()
     kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
     choices = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))

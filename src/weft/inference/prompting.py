@@ -14,7 +14,7 @@ from weft.core.batch import Batch, collate
 from weft.core.batch import Instance as Prepared
 from weft.core.example import CHOICE_LABELS, Targets, surround
 from weft.core.seeding import key
-from weft.data.requests import read_apart
+from weft.data.requests import encoder_field
 from weft.inference.trained_run import TrainedRun
 
 HOLE = re.compile(r"\{([^{}]+)\}")
@@ -156,7 +156,7 @@ def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]], batch: 
     """
     codec = run.codec
     target = codec.info[codec.info.target]
-    given = read_apart(run.model, codec.info)
+    given = encoder_field(run.model, codec.info)
     rows = [_instance(codec, prompt, answer, target, given, run.start_ids) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
     device = next(run.model.parameters()).device

@@ -22,8 +22,8 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
-from weft.data.requests import Reading
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.requests import RequestSpec
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.generate.frontier import positions
 from weft.inference.trained_run import TrainedRun
 from weft.learning import Gradient
@@ -82,7 +82,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         objective = partial(MaskedLM, mask=0.0)
     if "source" in codec.info:
         source, file = ParallelText, "tsv"
-    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
+    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PretrainedTokenizer, from_=tokenizer.from_))
     run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
     run.name = Path(str(name)).name
     objectives: dict[str, Objective] = {"": objective(codec.info, model.dim)} if objective is not None else {}
@@ -93,7 +93,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     return trained
 
 
-def pair_of(trained: TrainedRun) -> Reading | None:
+def pair_of(trained: TrainedRun) -> RequestSpec | None:
     """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
     codec, objective = trained.codec, next(iter(trained.objectives.values()), None)
     if not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
@@ -101,7 +101,7 @@ def pair_of(trained: TrainedRun) -> Reading | None:
     text, label = codec.info["text"], codec.info["label"]
     fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
     info = Info(fields, "first", codec.info.data)
-    return Reading(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
+    return RequestSpec(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [
@@ -116,8 +116,8 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
     "label": (Classification, LabeledText),
-    "labels": (MultiLabel, partial(LabeledText, answer="several")),
-    "number": (Regression, partial(LabeledText, answer="number")),
+    "labels": (MultiLabel, partial(LabeledText, label_type="multiple")),
+    "number": (Regression, partial(LabeledText, label_type="number")),
 }
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 

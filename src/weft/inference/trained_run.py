@@ -15,9 +15,9 @@ from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Codec, Dataset, Objective, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.requests import Asked, Reading, cells_of, is_pair
+from weft.data.requests import Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
-from weft.evaluate.evaluation import readable
+from weft.evaluate.evaluation import prediction_text
 from weft.inference.datasets import open_dataset
 from weft.inference.errors import HighLossExample, high_loss_examples
 from weft.inference.generation import hypotheses
@@ -50,7 +50,7 @@ class TrainedRun:
         folder: Path | None = None,
         result: EvaluationResult | None = None,
         start_ids: tuple[int, ...] | None = None,
-        pair_format: Reading | None = None,
+        pair_format: RequestSpec | None = None,
     ):
         self.run, self.model, self.codec, self.objectives = run, model, codec, objectives
         self.folder, self.result = folder, result or EvaluationResult({})
@@ -106,11 +106,11 @@ class TrainedRun:
 
     def decode(self, prediction: Any) -> str:
         """Return a hypothesis, or another output of the objective, as text."""
-        return readable([prediction] if isinstance(prediction, Hypothesis) else prediction, self.codec, {})
+        return prediction_text([prediction] if isinstance(prediction, Hypothesis) else prediction, self.codec, {})
 
     # -------------------------------------------------------------------------------------------------------- prediction
 
-    def predict(self, requests: Iterable[Asked], batch_size: int = 64) -> list[str]:
+    def predict(self, requests: Iterable[Request], batch_size: int = 64) -> list[str]:
         """Predict each request: a class, tags, a number, a span, a choice, in the notation of the data files.
 
         A run trained with ``masked-lm`` predicts the most probable token at each ``<mask>``, separated by tabs.
@@ -123,19 +123,19 @@ class TrainedRun:
         with self._warn_of_truncation():
             return [prediction.text for prediction in self.predictions(requests, batch_size)]
 
-    def predictions(self, requests: Iterable[Asked], batch_size: int = 64) -> Iterator[Prediction]:
+    def predictions(self, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
         """Yield the prediction for each request, with the probability of each class. See ``predict``."""
         return predictions(self, requests, batch_size)
 
-    def request_format(self, request: Asked) -> Reading:
+    def request_format(self, request: Request) -> RequestSpec:
         """Return the codec and the objective for a request: those for pairs where it is a pair."""
         if self.pair_format is not None and is_pair(request):
             return self.pair_format
-        return Reading(self.codec, self.objective)
+        return RequestSpec(self.codec, self.objective)
 
-    def cells(self, request: Asked) -> dict[str, str]:
+    def cells(self, request: Request) -> dict[str, str]:
         """Return the texts of a request by field. Raises ValueError where texts are missing or too many."""
-        return cells_of(self.request_format(request).codec.info, request)
+        return request_cells(self.request_format(request).codec.info, request)
 
     # -------------------------------------------------------------------------------------------------------- evaluation
 
@@ -147,7 +147,7 @@ class TrainedRun:
             files: Other files; ``CLASS=FILE`` where each class has its own.
         """
         name, dataset = self.dataset(split, files)
-        return replace(self.evaluation().judge(self.model, self.objective, dataset, self.codec, self.device), split=name)
+        return replace(self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device), split=name)
 
     def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""

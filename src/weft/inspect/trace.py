@@ -20,8 +20,8 @@ from weft.core.example import MarkedIds, ids_of
 from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
-from weft.data import example_of
-from weft.data.requests import cells_of, read_apart
+from weft.data import encode_example
+from weft.data.requests import encoder_field, request_cells
 from weft.generate.frontier import Front
 from weft.inspect.attention import attention
 from weft.inspect.attention_page import CROSS, Example, Map, Step, attention_page
@@ -167,7 +167,7 @@ def _written(
     known = answer if isinstance(answer, Hypothesis) else Hypothesis(list(map(int, answer)), 0.0, 0.0)
     target, given = model.target, _read_fields(model, codec)[0]
     alone = given.name == target.name
-    prompt = ids_of(example_of(codec, {given.name: text})[given.name]).tolist() if alone else []
+    prompt = ids_of(encode_example(codec, {given.name: text})[given.name]).tolist() if alone else []
     # Where nothing stands before a text, as GPT-2's tokenizer has it, an empty one still begins with the begin mark.
     first = () if begin == () and prompt else begin or ((target.special.bos,) if alone else target.decoder_prefix())
     start, ids, finished, notes = [*first, *prompt], known.ids, known.finished, []
@@ -246,15 +246,15 @@ def _classes(model: Any, codec: Codec, text: str, *, named: bool) -> dict[str, A
 def _read_fields(model: Any, codec: Codec) -> list[Field]:
     """The fields that a text for this model belongs to."""
     if Decodes in model.provides():
-        return [read_apart(model, codec.info) or model.target]
+        return [encoder_field(model, codec.info) or model.target]
     return codec.info.input_texts()
 
 
 def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     """The ids that the model reads, with all that stands around a text, or between two."""
     fields = _read_fields(model, codec)
-    row = {fields[0].name: text} if len(fields) == 1 else cells_of(codec.info, text)
-    example = example_of(codec, row)
+    row = {fields[0].name: text} if len(fields) == 1 else request_cells(codec.info, text)
+    example = encode_example(codec, row)
     if Decodes in model.provides():
         return fields[0].frame.around([example[fields[0].name]])
     return Given(codec.info)(example)

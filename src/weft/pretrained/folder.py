@@ -20,7 +20,7 @@ from weft.core.fields import Field, Info
 from weft.core.hub import find_model
 from weft.core.io import read_json
 from weft.core.registry import Build, name_of, options
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.family import LAYOUTS, Config, Layout, tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import Unfilled
@@ -195,7 +195,7 @@ class Published:
     def ids(self) -> int | None:
         """How many ids its tokenizer gives; None where it has none."""
         try:
-            return PublishedTokenizer(from_=str(self.path)).vocab
+            return PretrainedTokenizer(from_=str(self.path)).vocab
         except ValueError:
             return None
 

@@ -12,7 +12,7 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
 from weft.core.io import check_free, read_json, whole_folder, write_json
 from weft.core.registry import Build
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import some, their_name
 from weft.pretrained.folder import Published
 from weft.pretrained.load_weights import Taken
@@ -43,7 +43,7 @@ class Loaded:
         place, texts = self.published.path, self.info.tokenized()
         if not texts:
             raise ValueError(f"{place} reads images: it has no tokenizer")
-        found = PublishedTokenizer(from_=str(place))
+        found = PretrainedTokenizer(from_=str(place))
         if found.vocab > texts[0].vocab:
             raise ValueError(f"{place}: its tokenizer has {found.vocab} ids, but config.json: vocab_size is {texts[0].vocab}")
         return found

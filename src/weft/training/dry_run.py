@@ -104,7 +104,7 @@ def check(run: Run) -> list[Report]:
             report = attempt(_report, plan.structure, plan, learning, info, network)
             reports += [report]
             if report is not None and evaluation is not None and network is not None and evaluation.every:
-                attempt(evaluation.check_best, plan.evaluate, report.terms, next(iter(network.objectives.values())))
+                attempt(evaluation.check_monitor, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
         raise RecipeError(once(problems, run.copies))
     return reports

@@ -307,18 +307,18 @@ class Training:
         for split in ("valid", "test"):
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
-                    results[split] = self.evaluation.judge(
+                    results[split] = self.evaluation.evaluate(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
         judged = results.get("test") or results.get("valid") or EvaluationResult({})
         split = "test" if "test" in results else "valid"
         valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
         with self.display.waiting("confidence intervals"):
-            about = judged.about(self.evaluation.metrics)
+            about = judged.details(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
         write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
-        padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
+        padding = {f.name: f.padding.ratio for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
         progress = self.loop.progress
@@ -347,7 +347,7 @@ class Training:
         row = {"stage": self.plan.index, **row}
         self.write_log(row)
         self.meter.look()
-        padding = self.feeds[-1].padding.share if self.feeds else 0.0
+        padding = self.feeds[-1].padding.ratio if self.feeds else 0.0
         self.display.update(row, padding)
 
     def write_log(self, row: dict[str, Any]) -> None:
@@ -375,13 +375,13 @@ class Training:
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
         assert self.corpus is not None
-        judged = self.evaluation.judge(
+        judged = self.evaluation.evaluate(
             self.network.model,
             next(iter(self.network.objectives.values())),
             self.corpus.splits[self.evaluation.split],
             self.corpus.codec,
             self.device,
-            self.evaluation.rows,
+            self.evaluation.max_examples,
             last=False,
         )
         remarks = {"remarks": judged.remarks} if judged.remarks else {}
@@ -389,7 +389,7 @@ class Training:
             {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
         )
         self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
-        return self.evaluation.better(judged)
+        return self.evaluation.score(judged)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}

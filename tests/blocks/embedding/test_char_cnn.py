@@ -91,7 +91,7 @@ def test_a_head_can_be_tied_and_other_embedders_added():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, characters: 20\}"):
+    with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, max_characters: 20\}"):
         CharCNN(6, Field("text", 30))
     with pytest.raises(ValueError, match=r"width 2 is even.*take 3"):
         CharCNN(6, FIELD, width=2)

@@ -37,7 +37,7 @@ def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
 
 
 def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
-    corpus = LabeledImages(train=str(drawn(tmp_path)), side=8, hold_out=0.0).open()
+    corpus = LabeledImages(train=str(drawn(tmp_path)), size=8, validation_fraction=0.0).open()
     train = corpus.splits["train"]
     assert list(corpus.splits) == ["train"] and len(train) == 12
     assert corpus.codec.info["label"].labels == ("blue", "red")
@@ -66,20 +66,20 @@ def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> Non
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
     table = str(drawn(tmp_path, 40))
-    corpus = LabeledImages(train=table, side=4, hold_out=0.3).open()
+    corpus = LabeledImages(train=table, size=4, validation_fraction=0.3).open()
     names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
     assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
     assert len(names["train"] | names["valid"]) == 40
-    again = LabeledImages(train=table, test=table, side=4, hold_out=0.3).open(corpus.codec, only=("test",))
+    again = LabeledImages(train=table, test=table, size=4, validation_fraction=0.3).open(corpus.codec, only=("test",))
     assert list(again.splits) == ["test"] and len(again.splits["test"]) == 40
     save_codec(corpus.codec, tmp_path)
-    assert load_codec(LabeledImages(train=table, side=4), tmp_path).info == corpus.codec.info
+    assert load_codec(LabeledImages(train=table, size=4), tmp_path).info == corpus.codec.info
 
 
 def opened(folder: Path, lines: list[str], **options: Any) -> Any:
     drawn(folder, 4)
     (folder / "table.tsv").write_text("\n".join(["image\tlabel", *lines]) + "\n")
-    return LabeledImages(train=str(folder / "table.tsv"), side=4, hold_out=0.0, **options).open()
+    return LabeledImages(train=str(folder / "table.tsv"), size=4, validation_fraction=0.0, **options).open()
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match=r"labels must be at least two different names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="there is no split 'test' in the data"):
-        LabeledImages(train=str(drawn(tmp_path)), side=4).open(only=("test",))
+        LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
-    broken = LabeledImages(train=str(tmp_path / "train.tsv"), side=4, hold_out=0.0).open().splits["train"]
+    broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
         broken[0]
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -125,7 +125,7 @@ SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
 
 
 def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     run = Run(
         data=data,
         structure=SMALL(),
@@ -146,7 +146,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, size=4)
     first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
     first.train(tmp_path / "first", quiet=True)

@@ -594,7 +594,7 @@ def test_a_metric_without_its_field_says_how_to_have_it():
 def test_a_class_without_examples_is_refused_before_training(tmp_path):
     (tmp_path / "good.txt").write_text("".join(f"the {word} was fine .\n" for word in ["soup", "salad", "bread", "pasta"]))
     (tmp_path / "bad.txt").write_text("")
-    run = read_run("cara", [f"data.train={{good: {tmp_path}/good.txt, bad: {tmp_path}/bad.txt}}", "data.hold_out=0.0"])
+    run = read_run("cara", [f"data.train={{good: {tmp_path}/good.txt, bad: {tmp_path}/bad.txt}}", "data.validation_fraction=0.0"])
     with pytest.raises(ValueError, match=r"train has no example of the class 'bad'"):
         run.train(tmp_path / "run", quiet=True)
 

@@ -255,7 +255,8 @@ def test_refused():
 # ------------------------------------------------------------------------------------------------------- as a stage
 
 RECIPE = """
-data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3, tokenizer: {type: word, size: 40}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, validation_fraction: 0.3,
+  tokenizer: {type: word, vocab_size: 40}}
 structure:
   type: text-vae
   latent: 3
@@ -350,9 +351,9 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     dataset = whole.dataset("valid")[1]
 
     def judged(run, batch):
-        evaluation = Evaluation(metrics=[Distinct], batch=batch, search=partial(Greedy, length=6))
+        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(Greedy, length=6))
         objective = next(iter(run.objectives.values()))
-        return evaluation.judge(run.model, objective, dataset, run.codec, torch.device("cpu"))
+        return evaluation.evaluate(run.model, objective, dataset, run.codec, torch.device("cpu"))
 
     one = judged(whole, 1000)
     torch.manual_seed(77)
@@ -362,7 +363,7 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     critic = whole.objectives["critic"].eval()
     evaluation = Evaluation()
     first, again = (
-        evaluation.judge(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
+        evaluation.evaluate(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
     )
     assert first == again and first["penalty"] == 0 and first["distance"] == -first["critic"]
 

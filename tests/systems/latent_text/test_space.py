@@ -17,7 +17,7 @@ import torch
 from tests.commands import weft
 
 from weft.core.contracts import Decodes, Encodes
-from weft.data.text_files import read_sorted, read_texts
+from weft.data.text_files import read_labeled_texts, read_texts
 from weft.evaluate import KneserNey, perplexity
 from weft.generate import Beam, Sample
 from weft.learning import read_weights, write_weights
@@ -36,7 +36,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, max_length: 12, validation_fraction: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -48,10 +48,11 @@ data:
   type: autoencoding-text
   train: texts.tsv
   label: label
-  tokenizer: {{type: bpe, size: 40}}
-  by_word: true
-  words: [1, 13]
-  hold_out: 0.2
+  tokenizer: {{type: bpe, vocab_size: 40}}
+  word_ids: true
+  min_words: 1
+  max_words: 13
+  validation_fraction: 0.2
 objective: elbo
 structure:
   type: text-vae
@@ -437,11 +438,11 @@ def test_what_cannot_be_judged(labelled, home):
 def test_oracles_and_texts_from_files(home, tmp_path):
     rows = read_texts(home / "texts.tsv")
     assert rows == ROWS and [row.text for row in read_texts(home / "texts.txt")] == TEXTS
-    sorted_ = read_sorted([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
+    sorted_ = read_labeled_texts([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
     assert sorted(sorted_) == sorted(ROWS)
     (tmp_path / "x=y.txt").write_text("a b\n")
     (tmp_path / "y.txt").write_text("c d\n")
-    assert read_sorted([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
+    assert read_labeled_texts([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
     oracle, known = open_oracle([str(home / "texts.tsv")])
     assert known == TEXTS and oracle.labels == ("bad", "good")
     oracle.save(tmp_path / "oracle.json")
@@ -470,7 +471,7 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=said):
-        read_sorted([str(tmp_path / name)])
+        read_labeled_texts([str(tmp_path / name)])
 
 
 # ------------------------------------------------------------------------------------------------------------------ commands
@@ -674,7 +675,10 @@ def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
-        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] changes how data files are read, but no file is given"),
+        (
+            ["evaluate", "{cls}", "data.max_words=3"],
+            "data.max_words=3 changes how data files are read, but no file is given",
+        ),
         (
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",

@@ -59,7 +59,7 @@ class CharCNN(Embedder):
         super().__init__(dim, field)
         if not field.characters:
             raise ValueError(
-                f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, characters: 20}} in the data, "
+                f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, max_characters: 20}} in the data, "
                 "or take the embedder token"
             )
         if width % 2 == 0:

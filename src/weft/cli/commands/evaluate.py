@@ -62,7 +62,7 @@ def evaluate(
     generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
     result = trained.evaluate(split, data_files)
     result.remarks += [f"warning: {warning}" for warning in warnings]
-    about = result.about(trained.evaluation().metrics)
+    about = result.details(trained.evaluation().metrics)
     metric_values = {**result.metric_values, **generated}
     if not data_files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}

@@ -15,8 +15,8 @@ from weft.core.batch import Instance, collate
 from weft.core.contracts import Latent, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.encoding import assemble, encode, rows_of, shorten
-from weft.data.text_files import Sorted, class_and_file, read_sorted, read_texts
+from weft.data.encoding import assemble, encode, rows_of, truncate
+from weft.data.text_files import TextWithLabel, class_and_file, read_labeled_texts, read_texts
 from weft.evaluate.subsample import evenly
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
@@ -97,7 +97,7 @@ class LatentSpace:
         rows = _listed(texts)
         different = list(dict.fromkeys(rows))
         values = rows_of(encode(self.codec, [{"source": text} for text in different])) if different else []
-        short = [shorten(self.codec.info, row) for row in values]
+        short = [truncate(self.codec.info, row) for row in values]
         lost = {text for text, (_, tokens) in zip(different, short, strict=True) if tokens}
         unk = self.source.special.unk
         strange = {text for text, (row, _) in zip(different, short, strict=True) if text.strip() and (row["source"] == unk).any()}
@@ -384,21 +384,21 @@ def _is_scale(words: Sequence[str]) -> bool:
     return bool(numeric) and words[1] not in ("+", "-")
 
 
-def texts_at(run: TrainedRun, places: Sequence[str], most: int) -> list[Sorted]:
+def texts_at(run: TrainedRun, places: Sequence[str], most: int) -> list[TextWithLabel]:
     """Texts with their classes, as far as these are known: of a file, of a split of the run's data, or of files named with their
     class (CLASS=FILE); not all, where they are more than wanted."""
     place = places[0]
     if len(places) > 1 and (split := next((one for one in places if one in SPLITS and not Path(one).is_file()), None)):
         raise ValueError(f"{split} is a split of the run's data, which stands alone: give it, or files")
     if len(places) > 1 or class_and_file(place) is not None:
-        return evenly(read_sorted(places), most)
+        return evenly(read_labeled_texts(places), most)
     if Path(place).is_file():
         return evenly(read_texts(place), most)
     if place not in SPLITS:
         raise ValueError(f"there is no file {place}, and splits are called {', '.join(SPLITS)}")
     dataset = run.dataset(place)[1]
     raw = (dataset.raw(row) for row in evenly(range(len(dataset)), most))
-    return [Sorted(row["source"], row.get("label")) for row in raw]
+    return [TextWithLabel(row["source"], row.get("label")) for row in raw]
 
 
 def _listed(texts: Iterable[str]) -> list[str]:

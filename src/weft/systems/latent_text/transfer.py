@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core.contracts import ProgressCallback
 from weft.core.seeding import key
-from weft.data.text_files import Sorted, read_sorted, read_texts
+from weft.data.text_files import TextWithLabel, read_labeled_texts, read_texts
 from weft.evaluate import KneserNey
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
@@ -88,7 +88,7 @@ def open_oracle(places: Sequence[str]) -> tuple[Oracle, list[str]]:
         if not Path(places[0]).is_file():
             raise ValueError(f"there is no file {places[0]}")
         return Oracle.load(places[0]), []
-    rows = read_sorted(places)
+    rows = read_labeled_texts(places)
     return Oracle.train([row.text for row in rows], [str(row.label) for row in rows]), [row.text for row in rows]
 
 
@@ -182,13 +182,13 @@ def judge_run(
     )
 
 
-def _real(run: TrainedRun, split: str | None, files: Sequence[str | Path]) -> list[Sorted]:
+def _real(run: TrainedRun, split: str | None, files: Sequence[str | Path]) -> list[TextWithLabel]:
     """The texts that the run is judged by, with their classes."""
     name, dataset = run.dataset(split, files)
     raw = [dataset.raw(row) for row in range(len(dataset))]
     if any("label" not in row for row in raw):
         raise ValueError(f"the rows of {name} have no classes, so that texts of a class cannot be compared with them")
-    return [Sorted(row["source"], row["label"]) for row in raw]
+    return [TextWithLabel(row["source"], row["label"]) for row in raw]
 
 
 def _trained_with(run: TrainedRun) -> list[str]:

@@ -50,7 +50,7 @@ def test_batches_and_the_state_of_the_generator_change_nothing(trained):
     one = measured(trained, metric)
     torch.manual_seed(8)
     state = torch.get_rng_state()
-    assert measured(trained, metric, batch=1) == one
+    assert measured(trained, metric, batch_tokens=1) == one
     assert torch.equal(torch.get_rng_state(), state), "training goes on as if nothing had been drawn"
 
 
