@@ -24,6 +24,7 @@ from tools.docs.package import ROOT, Slot, catalog, problems_of, recipes
 
 PLANTED = '''
 from dataclasses import dataclass
+from typing import NamedTuple
 
 @dataclass
 class Row:
@@ -43,6 +44,16 @@ class Row:
             at: Where.
             by: How.
         """
+
+class Pair(NamedTuple):
+    """A pair.
+
+    Args:
+        left: It.
+        right: It.
+    """
+
+    left: int
 '''
 PARTS = [part for slot in catalog() for part in slot.parts]
 
@@ -89,6 +100,7 @@ def test_coverage_finds_an_argument_that_does_not_exist(tmp_path: Path) -> None:
     assert coverage.of_arguments([root]) == [
         "planted.Row: describes the argument 'old', which it does not have",
         "planted.Row.get: describes the argument 'by', which it does not have",
+        "planted.Pair: describes the argument 'right', which it does not have",
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import griffe
 from tools.docs.api_pages import exported, path_of, target
+from tools.docs.docstrings import is_named_tuple
 from tools.docs.package import Slot
 
 
@@ -39,6 +40,8 @@ def of_arguments(modules: Iterable[griffe.Module]) -> list[str]:
         for thing in _callables(module):
             args = thing.docstring.value.partition("Args:\n")[2].partition("\n\n")[0] if thing.docstring else ""
             known = {parameter.name.lstrip("*") for parameter in thing.parameters}
+            if isinstance(thing, griffe.Class) and is_named_tuple(thing):
+                known = set(thing.attributes)
             unknown = [name for name in re.findall(r"^ {4}(\w+)(?: \([^)]*\))?: ", args, re.MULTILINE) if name not in known]
             found += [f"{thing.path}: describes the argument {name!r}, which it does not have" for name in unknown]
     return found

@@ -17,6 +17,13 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = rewritten(obj.docstring.value)
+            if isinstance(obj, griffe.Class) and is_named_tuple(obj):  # griffe knows no constructor of it
+                obj.docstring.value = re.sub(r"^Args:$", "Attributes:", obj.docstring.value, flags=re.MULTILINE)
+
+
+def is_named_tuple(thing: griffe.Class) -> bool:
+    """Whether a class is declared as a ``typing.NamedTuple``."""
+    return any(str(base).rpartition(".")[2] == "NamedTuple" for base in thing.bases)
 
 
 def rewritten(text: str) -> str:
