@@ -28,7 +28,7 @@ from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
-from weft.core.options import Count, Dropout, Heads, Layers, Natural, Width
+from weft.core.options import Count, Dim, Dropout, Heads, Layers, Natural
 from weft.core.registry import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
 from weft.core.seq import Memory, Seq
 from weft.models import TextEncoder
@@ -239,7 +239,7 @@ def _alternatives(annotation: Any, value: Any) -> list[Any]:
         return [n for n in (1, 3) if n != value]
     if Heads in members:
         return [n for n in (1, 2) if n != value]
-    if value is None and (Width in members or Count in members):
+    if value is None and (Dim in members or Count in members):
         return [26]
     return [2] if Natural in members and value == 0 else []
 

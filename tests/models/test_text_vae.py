@@ -265,7 +265,7 @@ def test_what_reads_and_what_writes():
 
 def test_parts_begin_with_their_weights(tmp_path):
     """The decoder from a published folder, the encoder from random numbers."""
-    from weft.pretrained.weights import begin
+    from weft.pretrained.weights import initialize_weights
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)
@@ -275,7 +275,7 @@ def test_parts_begin_with_their_weights(tmp_path):
     torch.manual_seed(4)
     model = TextVAE(INFO, latent=4, **choices)
     encoder = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
-    taken = begin(model, partial(TextVAE, latent=4, **choices))
+    taken = initialize_weights(model, partial(TextVAE, latent=4, **choices))
     assert [str(place) for place in taken] == [str(tmp_path / "gpt2")]
     for name, tensor in source.state_dict().items():
         assert torch.equal(model.decoder.model.state_dict()[name], tensor), name

@@ -172,16 +172,16 @@ def test_the_wrong_kind_of_answer_is_refused(objective, info, message):
 
 def test_recipe_words_for_weights():
     from weft.core.contracts import Objective
-    from weft.recipe import Reader, parse
+    from weft.recipe import RecipeParser, parse
 
     for text, want in (("balanced", "balanced"), ("{a: 2}", {"a": 2.0}), ("null", None)):
-        reader = Reader()
+        reader = RecipeParser()
         node = parse(f"part: {{type: classification, weights: {text}}}", "r.yaml")
         part = reader.read(Objective, node.value["part"], "part")
         assert not reader.problems
         assert part.keywords["weights"] == want
     for text in ("equal", "{a: -1}"):
-        reader = Reader()
+        reader = RecipeParser()
         reader.read(Objective, parse(f"part: {{type: classification, weights: {text}}}", "r.yaml").value["part"], "part")
         assert reader.problems
 

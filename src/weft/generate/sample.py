@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.options import Count, Natural, Positive, Share
+from weft.core.options import Count, Fraction, Natural, Positive
 from weft.core.outputs import Hypothesis
 from weft.core.registry import block
 from weft.core.seq import Memory, Seq
@@ -53,7 +53,7 @@ class Sample(Limited):
         *,
         temperature: Positive = 1.0,
         top_k: Count | None = None,
-        top_p: Share | None = None,
+        top_p: Fraction | None = None,
         seed: Natural = 0,
         length: Count = 200,
         ratio: Positive | None = None,

@@ -20,7 +20,7 @@ from weft.core.registry import choices
 from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 
 WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "caf\u00e9", ",", "\U0001f600", "at", "Joe's"]
 
@@ -325,13 +325,11 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
     build = partial(AutoencodingText, train=table, tokenizer=Character)
-    how = (
-        r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
-    )
+    how = r"needs a field 'label', but .* has: .*; to add it, name the column of classes in the tables \(data.label=label\), or"
     for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
-        with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
+        with pytest.raises(ValueError, match=r"needs a field 'image', but .* has: [\w, ]+$"):
             info["image"]
     info = build(label="label", validation_fraction=0.2).open().codec.info
     assert info["label"].labels == ("no", "yes")
@@ -516,7 +514,7 @@ def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
-    reader = Reader(folder, files)
+    reader = RecipeParser(folder, files)
     found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
@@ -541,7 +539,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "in a list": ({"x": ["a", 3], "y": "b"}, ["data.train.x.1: must be the path of a file, not 3"]),
         "not there": (
             {"x": "a", "y": "c"},
-            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second place to look, is not set)"],
+            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second folder to search, is not set)"],
         ),
         "changed": (
             {"path": "a", "sha256": "0" * 64},
@@ -555,7 +553,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read({"train": written}, tmp_path) == said
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
-        Reader(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
+        RecipeParser(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
 
 
 def test_the_ledgers_counts_are_explained() -> None:

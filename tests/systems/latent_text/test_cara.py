@@ -27,7 +27,7 @@ from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, g
 from weft.objectives import ELBO, Decay, Ramp, Steady
 from weft.pretrained import save
 from weft.pretrained import weights as pretrained
-from weft.pretrained.weights import begin
+from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import ARAE, CARA, Contests, Follow, Fool, Judge, Listen, Listens, Reconstruct
 from weft.training.dry_run import check
@@ -541,10 +541,10 @@ def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     folder = save(structure(Info({"text": Field("text", 10, max_length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
-    with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
-        begin(build(INFO), build)
+    with pytest.raises(ValueError, match=r"has shape .10, 8., expected .14, 8."):
+        initialize_weights(build(INFO), build)
     few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
-    assert len(begin(build(few), build)[str(folder)].taken) > 10
+    assert len(initialize_weights(build(few), build)[str(folder)].loaded) > 10
 
 
 def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
@@ -552,7 +552,7 @@ def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
     folder = save(structure(Info({"text": Field("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
     build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
-    begin(model, build)
+    initialize_weights(model, build)
     first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.substructures()["decoder"])
     assert others and all(torch.equal(p, other[n]) for other in others for n, p in first.items())
 
@@ -571,7 +571,7 @@ REFUSED = {
     "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
     "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
-    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. gives: source, target; to have "
+    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
     r"it, name the column of classes in the tables \(data\.label=label\), "
     r"or give the files of each class by its name \(data\.train=\{positive: good",
 }
@@ -586,7 +586,7 @@ def test_what_does_not_fit_is_refused_before_training(change):
 def test_a_metric_without_its_field_says_how_to_have_it():
     wrong = ["data.train=yelp/positive.txt", "evaluate.metrics=[accuracy]"]
     with pytest.raises(
-        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to have it, name the col"
+        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to add it, name the col"
     ):
         check(read_run("cara", wrong))
 

@@ -25,8 +25,8 @@ from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.evaluate import Oracle
 from weft.systems.latent_text.space import LatentSpace, between, open_latent, read_terms
 from weft.systems.latent_text.transfer import judge_run, open_fluency, open_oracle
+from weft.training import artifacts
 from weft.training.recipes import read_run
-from weft.training.trainer import Training
 
 PARTS = """\
   encoder: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
@@ -81,7 +81,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("good", "bad"):
         (home / f"{kind}.txt").write_text("".join(f"{text}\n" for text, label in ROWS if label == kind))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "draw_curve", lambda self: None)
+        patch.setattr(artifacts, "draw_curve", lambda *args: None)
         for name, recipe in (("vae", VAE), ("cls", LABELLED)):
             (home / f"{name}.yaml").write_text(recipe)
             answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")

@@ -27,7 +27,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.classifier import Classifier
@@ -154,9 +154,9 @@ class CARA(Transfers, Listens):
         self,
         info: Info,
         *,
-        latent: Width = 128,
-        noise: Width = 32,
-        label_dim: Width = 32,
+        latent: Dim = 128,
+        noise: Dim = 32,
+        label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
@@ -167,7 +167,7 @@ class CARA(Transfers, Listens):
         classifier: Build[Transform] = CLASSIFIER,
         critic: Build[Transform] = CRITIC,
         listener: Build[Structure] | None = LISTENER,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
@@ -219,8 +219,8 @@ class ARAE(Transfers):
         self,
         info: Info,
         *,
-        latent: Width = 128,
-        noise: Width = 32,
+        latent: Dim = 128,
+        noise: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
@@ -230,7 +230,7 @@ class ARAE(Transfers):
         sampler: Build[Transform] = SAMPLER,
         classifier: Build[Transform] = CLASSIFIER,
         critic: Build[Transform] = CRITIC,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)

@@ -8,7 +8,7 @@ from functools import partial
 from weft.blocks import Mean
 from weft.core.contracts import Injection, Pooler, Structure
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.language_model import LanguageModel
 from weft.models.text_encoder import TextEncoder
@@ -47,14 +47,14 @@ class CtrlGen(TextVAE, Listens):
         self,
         info: Info,
         *,
-        latent: Width = 32,
-        label_dim: Width = 32,
+        latent: Dim = 32,
+        label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
         listener: Build[Structure] = LISTENER,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         classes_in(info)
         super().__init__(

@@ -29,7 +29,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Decoded, Memory, Seq
 from weft.models.text_vae import TextVAE
@@ -140,11 +140,11 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         info: Info,
         *,
         model: Build[Structure] = TextVAE,
-        noise: Width = 64,
-        label_dim: Width = 64,
+        noise: Dim = 64,
+        label_dim: Dim = 64,
         generator: Build[Transform] = partial(MLP, hidden=[512, 512], activation=LeakyReLU),
         critic: Build[Discriminator] = ConcatDiscriminator,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         label = info["label"]
