@@ -32,7 +32,7 @@ from weft.core.registry import (
     wiring,
 )
 from weft.core.seq import Seq
-from weft.recipe import Reader, parse
+from weft.recipe import RecipeParser, parse
 from weft.recipe.describe import allowed
 from weft.recipe.serialize import dump, to_yaml
 from weft.training.catalog import fill_catalog
@@ -210,10 +210,10 @@ def recipes() -> tuple[Recipe, ...]:
 
 def problems_of(option: Option, line: str) -> list[str]:
     """What is wrong with a line of a recipe that gives ``option`` a value; files that it names need not exist."""
-    reader = Reader(ROOT, files=False)
+    parser = RecipeParser(ROOT, files=False)
     node = parse(line, "example.yaml")
-    reader.read(option.annotation, node.value[option.name], option.name)
-    return [str(problem) for problem in [*node.problems, *reader.problems]]
+    parser.read(option.annotation, node.value[option.name], option.name)
+    return [str(problem) for problem in [*node.problems, *parser.problems]]
 
 
 def architecture_figure(recipe: str) -> str | None:
