@@ -162,7 +162,7 @@ def test_the_first_sentence_of_a_recipe():
 
 def test_demo(tmp_path):
     small = ["data.train=60", "data.valid=8", "data.test=8", "structure.dim=8", "learning.steps=1", "evaluate.every=0"]
-    answer = weft("demo", *small, "evaluate.search.length=12", "--run", tmp_path / "demo")
+    answer = weft("demo", *small, "evaluate.search.max_length=12", "--run", tmp_path / "demo")
     assert answer.code == 0, answer.err
     assert "->" in answer.out and (tmp_path / "demo" / "attention.html").stat().st_size > 1000
     again = weft("demo", *small, "--run", tmp_path / "demo")

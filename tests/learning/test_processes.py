@@ -29,7 +29,7 @@ from weft.core.io import read_json, read_lines
 from weft.core.loss import Loss, Term
 from weft.data import Dates
 from weft.evaluate import Evaluation
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.learning import (
     DDP,
     EMA,
@@ -121,7 +121,7 @@ def dates(learning: dict[str, Any], **more: Any) -> Run:
         structure=partial(Seq2Seq, dim=32, encoder=LSTM, decoder=AttentionLSTM),
         objective=NextToken,
         learning=partial(Gradient, **{**choices, **learning}),
-        **{"device": "cpu", "evaluate": partial(Evaluation, search=partial(Greedy, length=12)), **more},
+        **{"device": "cpu", "evaluate": partial(Evaluation, search=partial(GreedySearch, max_length=12)), **more},
     )
 
 
@@ -487,7 +487,7 @@ def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
 
 
 def quick() -> Any:
-    return partial(Evaluation, every=2, search=partial(Greedy, length=12))
+    return partial(Evaluation, every=2, search=partial(GreedySearch, max_length=12))
 
 
 def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):

@@ -165,13 +165,13 @@ def test_what_stands_beside_a_bare_body_is_not_of_it(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------- defaults
 
 
-def told(folder: Path, config: Mapping[str, Any]) -> Any:
-    """All that is read of a config.json: the structures for each task, and the field that is read."""
+def described(folder: Path, config: Mapping[str, Any]) -> Any:
+    """All that config.json determines: the structure for each task, and the input field."""
     (folder / "config.json").write_text(json.dumps(config))
     found = PublishedModel(folder)
-    tasks = dict.fromkeys(found.layout.tasks.values())
-    structures = {task: identity(found.layout.read(found.config, task, [])) for task in tasks}
-    return structures, found.layout.field(found.config)
+    tasks = dict.fromkeys(found.family.tasks.values())
+    structures = {task: identity(found.family.from_config(found.config, task, [])) for task in tasks}
+    return structures, found.family.field(found.config)
 
 
 SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} | {
@@ -185,10 +185,10 @@ SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} |
 def test_a_config_of_sizes_alone_has_the_defaults_of_transformers(kind: str, tmp_path: Path) -> None:
     config, sizes = SIZES[kind]
     said = {"model_type": kind, **sizes}
-    assert told(tmp_path, said) == told(tmp_path, config(**sizes).to_dict())
+    assert described(tmp_path, said) == described(tmp_path, config(**sizes).to_dict())
     for key in sizes:
         with pytest.raises(ValueError, match=f"config.json has no '{key}', which a {kind} needs"):
-            told(tmp_path, {name: value for name, value in said.items() if name != key})
+            described(tmp_path, {name: value for name, value in said.items() if name != key})
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -44,7 +44,7 @@ def test_an_option_on_a_bare_name(read, small: str) -> None:
 
 
 def test_an_option_on_a_default(read, small: str) -> None:
-    run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.length=9"]).dump()
+    run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.max_length=9"]).dump()
     assert run["structure"]["encoder"]["layers"] == 1
     assert run["structure"]["encoder"]["layer"]["mixer"]["heads"] == 2
     assert run["evaluate"]["search"] == {"type": "greedy", "length": 9, "ratio": None, "extra": 10}

@@ -425,7 +425,7 @@ def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "loop").symlink_to("loop")
     place = tmp_path.resolve()
     other = hashlib.sha256(b"other").hexdigest()
-    form = "norm.file: a file is a path, or {path: ..., sha256: ...}"
+    form = "norm.file: a file must be a path, or {path: ..., sha256: ...}"
     assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {place / 'b.txt'}{unset}"]
     assert read_odd({"file": "/b.txt"}, tmp_path) == ["norm.file: there is no file /b.txt"]
     assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {place} is a folder, not a file"]

@@ -14,7 +14,7 @@ import torch
 import weft
 from weft.core.fields import Field, Info
 from weft.inference.convert import to_published
-from weft.inference.embedding import open_vectors
+from weft.inference.embedding import open_embedder
 from weft.models import bert
 from weft.pretrained import load, save
 from weft.training.recipes import read_run_text
@@ -146,7 +146,7 @@ def test_a_run_is_converted_to_the_published_layout_and_reads_back_the_same(tmp_
 
 
 def test_vectors_of_texts_do_not_depend_on_their_company(folder: Path) -> None:
-    vectors_of = open_vectors(folder)
+    vectors_of = open_embedder(folder)
     texts = ["good film", "it was a very good film and a fine play", "not", "bad play . " * 20]
     together = vectors_of(texts)
     alone = np.stack([vectors_of([text])[0] for text in texts])
@@ -189,7 +189,7 @@ def test_minilm_gives_the_vectors_of_its_recipe() -> None:
 
     from weft.core.hub import find_model
 
-    vectors_of = open_vectors("minilm")
+    vectors_of = open_embedder("minilm")
     path = str(find_model("minilm"))
     tokenizer, model = hf.AutoTokenizer.from_pretrained(path), hf.AutoModel.from_pretrained(path).eval()
     awkward = [

@@ -21,7 +21,7 @@ from weft.core.registry import is_composition, name_of, options
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
-from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
+from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_embedder
 from weft.inference.load import load
 from weft.inference.published import open_published
 from weft.learning import write_weights
@@ -168,7 +168,7 @@ def _write_sentences(place: Path, structure: Any, new: Path) -> None:
     mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
     if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
         return
-    _write_pooling(mode, option_at(structure, "dim"), open_vectors(place, "cpu").length, new)
+    _write_pooling(mode, option_at(structure, "dim"), open_embedder(place, "cpu").length, new)
     parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
     write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])

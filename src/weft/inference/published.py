@@ -47,11 +47,6 @@ ANY_LENGTH = 1_000_000
 """Of a text that is read in windows."""
 
 
-def is_published(place: str | Path) -> bool:
-    """Whether a folder is in the published layout."""
-    return (Path(place) / "config.json").is_file() and not (Path(place) / "recipe.yaml").is_file()
-
-
 def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> TrainedRun:
     """A published model with its tokenizer, as a run.
 
