@@ -229,6 +229,13 @@ def test_results_are_those_of_shipped_recipes() -> None:
         assert measured[name][0].row[1] in hooks.generated()[f"{recipe_pages.FOLDER}/{name}.md"]
 
 
+def test_a_recipe_whose_result_is_told_in_prose_links_to_it() -> None:
+    (link,) = recipe_pages.mentioned("translate-small")
+    assert link == "[Translation](../../about/benchmarks.md#translation)"
+    assert link in hooks.generated()[f"{recipe_pages.FOLDER}/translate-small.md"]
+    assert not recipe_pages.mentioned("transl")
+
+
 def test_citation_names_the_present_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     cited = YAML(typ="safe", pure=True).load(text)

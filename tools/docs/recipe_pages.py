@@ -48,8 +48,8 @@ def _index(drawn: dict[str, str]) -> str:
         chosen = _types(recipe)
         rows.append([f"[{recipe.name}]({recipe.name}.md)", cell(prose(recipe.summary)), chosen["structure"], chosen["objective"]])
     cards = [_card(recipe) for recipe in recipes() if recipe.name in drawn]
-    gallery = '<div class="gallery" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>" if cards else None
-    return page("# Recipe gallery", intro, gallery, table(["Recipe", "Task", "Structure", "Objective"], rows))
+    gallery = '## Architectures\n\n<div class="gallery" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>" if cards else None
+    return page("# Recipe gallery", intro, table(["Recipe", "Task", "Structure", "Objective"], rows), gallery)
 
 
 def _card(recipe: Recipe) -> str:
@@ -64,14 +64,16 @@ def _recipe(recipe: Recipe, drawn: bool, measured: list[Result]) -> str:
     commands = [f"$ weft check {recipe.name}", f"$ weft train {recipe.name} --run runs/{recipe.name}"]
     commands += [f"$ weft train {recipe.name} preset={name}" for name in presets]
     text = re.sub(r"\A(?:#.*\n)+", "", recipe.text)
+    found = mentioned(recipe.name)
     return page(
         f"# {recipe.name}",
         prose(_comment(recipe.text)),
         table(["Part", "Type"], ([part, chosen[part]] for part in PARTS)),
         f"![Architecture of the recipe {recipe.name}](images/{recipe.name}.svg)" if drawn else None,
         code("\n".join(commands), "console"),
-        "## Result" if measured else None,
+        "## Result" if measured or found else None,
         *(_result(result) for result in measured),
+        f"Measured in {', '.join(found)}." if not measured and found else None,
         "## Recipe",
         code(text, "yaml"),
     )
@@ -131,9 +133,20 @@ def results() -> dict[str, list[Result]]:
         elif header is None:
             header = _cells(line)
         elif name := re.fullmatch(r"`([\w-]+)`", _cells(line)[0]):
-            anchor = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
-            found.setdefault(name[1], []).append(Result(header, _cells(line), section, anchor))
+            found.setdefault(name[1], []).append(Result(header, _cells(line), section, _anchor(section)))
     return found
+
+
+def mentioned(recipe: str) -> list[str]:
+    """Links to the sections on measured results that name the command which trains a recipe."""
+    text = (ROOT / "docs" / RESULTS).read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    named = [title for title, body in sections if re.search(rf"weft train {re.escape(recipe)}(?![\w-])", body)]
+    return [f"[{title}](../../{RESULTS}#{_anchor(title)})" for title in named]
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _cells(line: str) -> list[str]:
