@@ -22,7 +22,8 @@ EXAMPLES = (3, 5)
 """Examples of the two batches."""
 LONGER = (3, 7, 11, 13, 17)
 """By how many tokens each text field is longer in the second batch: all different, and not what EXAMPLES differ by."""
-LENGTH = 24
+LENGTH, FRAME = 16, 6
+"""Tokens of a text in the first batch; room for special tokens around a text, where a model has few positions."""
 
 
 @dataclass
@@ -104,7 +105,7 @@ def _sized(info: Info, number: int) -> Info:
     fields = dict(info.fields)
     for at, text in enumerate(info.texts()):
         longer = LONGER[at % len(LONGER)]
-        length = min(text.length, LENGTH + at + longer)
+        length = min(max(2, text.length - FRAME), LENGTH + at + longer)
         fields[text.name] = replace(text, length=length if number else max(1, length - longer))
     return replace(info, fields=fields)
 

@@ -115,7 +115,7 @@ class Panel:
                 self.layout.wire((rect.center, rect.top), (rect.center, rect.top + 8), (aside, rect.top + 8), (aside, bottom))
 
     def draw(self, canvas: Canvas) -> None:
-        draw_blocks(self.layout, canvas)
+        draw_blocks(self.layout, canvas, self.top.copies())
         for rect, spans in self.pills:
             canvas.rect(rect, fill="#ffffff", stroke=LINE, radius=12)
             canvas.line(rect.center, rect.middle, *spans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weft.inspect.diagram.layout import (
     SMALL,
@@ -120,12 +120,18 @@ class Canvas:
         )
 
 
-def draw_blocks(layout: Layout, canvas: Canvas) -> None:
-    """Frames first, then wires over them, then the blocks inside."""
+def draw_blocks(layout: Layout, canvas: Canvas, copies: Mapping[Block, int]) -> None:
+    """Frames first, then wires over them, then the blocks inside.
+
+    Args:
+        layout: What is drawn where.
+        canvas: Where it is drawn.
+        copies: How often each block occurs, with the repetitions of the frames around it.
+    """
     blocks = sorted(layout.rects, key=lambda block: -layout.rects[block].width * layout.rects[block].height)
     for block in blocks:
         if is_framed(block):
-            _draw_frame(block, layout.rects[block], canvas)
+            _draw_frame(block, layout.rects[block], canvas, copies[block])
     for x, low, high in layout.links:
         canvas.parts.append(
             f'<path d="M{number(x)} {number(canvas.y(low))}V{number(canvas.y(high))}" stroke="{GRAY}" stroke-dasharray="3 3"/>'
@@ -134,7 +140,7 @@ def draw_blocks(layout: Layout, canvas: Canvas) -> None:
         canvas.wire(wire)
     for block in blocks:
         if not block.children:
-            _draw_leaf(block, layout.rects[block], canvas)
+            _draw_leaf(block, layout.rects[block], canvas, copies[block])
     for x, u in layout.sums:
         canvas.plus(x, u)
     for note in layout.notes:
@@ -148,7 +154,7 @@ def role_drawn(block: Block) -> str:
     return block.role if block.role in COLORS else "other"
 
 
-def _opened(block: Block) -> str:
+def _opened(block: Block, copies: int) -> str:
     """The group of a block: with what it stands for, for readers of the file, and a tooltip."""
     faded = "" if block.ran else f' opacity="{FADED}"'
     path = ", ".join(p.removeprefix("model.") for p in block.paths[:1])
@@ -158,12 +164,12 @@ def _opened(block: Block) -> str:
     tooltip = f"{path}{more}: {block.kind or block.title}; {block.parameters:,} parameters{tied}{output}"
     return (
         f'<g class="{"frame" if block.children else "block"}" data-path="{escape(block.path)}" '
-        f'data-parameters="{block.parameters}" data-repeat="{block.repeat}"{faded}><title>{escape(tooltip)}</title>'
+        f'data-parameters="{block.parameters}" data-copies="{copies}"{faded}><title>{escape(tooltip)}</title>'
     )
 
 
-def _draw_frame(block: Block, rect: Rect, canvas: Canvas) -> None:
-    canvas.parts.append(_opened(block))
+def _draw_frame(block: Block, rect: Rect, canvas: Canvas, copies: int) -> None:
+    canvas.parts.append(_opened(block, copies))
     fill = "#ffffff" if block.role in ("layer", "embedding") else "#f7f8fa"
     if block.repeat > 1 or block.applied > 1:
         for shift in (6, 3):
@@ -185,8 +191,8 @@ def _draw_title(block: Block, rect: Rect, canvas: Canvas) -> None:
     canvas.text(rect.right - 9, rect.middle, count, color=COUNT, anchor="end")
 
 
-def _draw_leaf(block: Block, rect: Rect, canvas: Canvas) -> None:
-    canvas.parts.append(_opened(block))
+def _draw_leaf(block: Block, rect: Rect, canvas: Canvas, copies: int) -> None:
+    canvas.parts.append(_opened(block, copies))
     fill, stroke, _ = COLORS[role_drawn(block)]
     dashed = ' stroke-dasharray="4 3"' if block.role == "position" else ""
     if block.repeat > 1:

@@ -82,6 +82,13 @@ class Block:
         for child in self.children:
             yield from child.walk()
 
+    def copies(self, around: int = 1) -> dict[Block, int]:
+        """How often the block and those inside occur, with the repetitions of the blocks around them."""
+        found: dict[Block, int] = {self: around * self.repeat}
+        for child in self.children:
+            found |= child.copies(around * self.repeat)
+        return found
+
     def signature(self) -> Any:
         """Equal for blocks that are drawn alike."""
         inner = tuple(child.signature() for child in self.children)
@@ -103,6 +110,8 @@ def outline(roots: Mapping[str, nn.Module]) -> Block:
             for block in blocks:
                 block.title = f"Objective: {block.title.lower()}"
         top.children += blocks
+    if not top.children:  # of modules without state
+        top.children = [Block(path, type(module).__name__, "", "other") for path, module in roots.items()]
     return top
 
 
