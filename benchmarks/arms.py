@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import record, recorded
-from weft.files import read_json
+from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.run import read_run
+from weft.training.run import read_run
 
 PLACE = Path("runs/arms")
 LSTM = (
@@ -50,7 +50,7 @@ class Arm:
     name: str
     recipe: str
     changes: tuple[str, ...] = ()
-    figures: tuple[str, ...] = ()
+    metric_values: tuple[str, ...] = ()
 
     def folder(self) -> Path:
         """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
@@ -120,7 +120,7 @@ def row_of(arm: Arm) -> str:
     if found is None:
         return f"| {arm.name} | missing | | | |"
     metrics, shown = found["metrics"], list[str]()
-    for figure in arm.figures:
+    for figure in arm.metric_values:
         low, high = metrics.get("intervals", {}).get(figure, (None, None))
         shown.append(f"{figure} {metrics[figure]:.4g}" + (f" ({low:.4g} to {high:.4g})" if low is not None else ""))
     minutes = f"{found['seconds'] / 60:.1f} | {found['cpu_seconds'] / 60:.1f}"

@@ -20,9 +20,9 @@ from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
-from weft.files import read_json
+from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.run import load
+from weft.training.run import load
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
@@ -32,14 +32,14 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule": (_FREE % 0,),
     "schedule, 0.1 nats free": (_FREE % 0.1,),
     "schedule, 0.5 nats free": (_FREE % 0.5,),
-    "schedule, 0.5 free, slot alone": (_FREE % 0.5, "structure.injections=[latent-slot]"),
+    "schedule, 0.5 free, slot alone": (_FREE % 0.5, "structure.injections=[latent-memory]"),
     "schedule, 0.5 free, embedding alone": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
     "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
         "data.length=12",
-        "structure.pooler={type: by-place, places: 13}",
-        "structure.injections=[{type: latent-by-place, places: 13}]",
+        "structure.pooler={type: position-concat, places: 13}",
+        "structure.injections=[{type: latent-per-position, places: 13}]",
     ),
 }
 FIGURES = {
@@ -63,8 +63,10 @@ def judge(one: Arm) -> None:
     """Evaluate a run that is done on sentences that it has not seen, and keep the figures."""
     folder = one.folder()
     usage = read_json(folder / "usage.json")
-    figures = {key: value for key, value in load(folder).judge("test").figures.items() if isinstance(value, int | float)}
-    record(folder.name, {"figures": figures, **{key: usage[key] for key in ("seconds", "cpu_seconds", "peak_memory")}})
+    metric_values = {
+        key: value for key, value in load(folder).judge("test").metric_values.items() if isinstance(value, int | float)
+    }
+    record(folder.name, {"figures": metric_values, **{key: usage[key] for key in ("seconds", "cpu_seconds", "peak_memory")}})
 
 
 def results(name: str) -> list[dict[str, Any]]:

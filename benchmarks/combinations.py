@@ -15,33 +15,34 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import PLACES, Batch, Clock, Field, Info, collate
-from weft.blocks import ClassifierHead, Concat, First, LatentEmbedding, LatentSlot, Mean
-from weft.build import Plan, build_network
-from weft.catalog import CATALOG, name_of
-from weft.check import check
+from weft.blocks import ClassifierHead, Concat, First, LatentEmbedding, LatentMemory, Mean
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Data, Decoder, Encoder, Objective, Pooler
+from weft.core.example import CHOICE_LABELS
+from weft.core.fields import Field, Info
+from weft.core.registry import CATALOG, name_of
 from weft.learning import Gradient
 from weft.models import (
-    Chooser,
     Classifier,
     ImageEncoder,
     LanguageModel,
+    MultipleChoiceModel,
     Seq2Seq,
     Seq2SeqClassifier,
-    SpanReader,
+    SpanExtractor,
     Tagger,
     TextEncoder,
     TextVAE,
 )
 from weft.objectives import (
     ELBO,
-    Choice,
     Classification,
     Denoising,
     EncoderLM,
     MaskedLM,
     MaskedPatches,
     MultiLabel,
+    MultipleChoiceObjective,
     NextToken,
     Ordinal,
     PrefixLM,
@@ -51,11 +52,12 @@ from weft.objectives import (
     Tagging,
     Weighted,
 )
-from weft.run import Run
-from weft.slots import Data, Decoder, Encoder, Objective, Pooler
+from weft.training.build import StagePlan, build_network
+from weft.training.dry_run import check
+from weft.training.run import Run
 
 DIM, STEPS = 8, 30
-_TEXT = partial(Field, vocab=16, length=6, spare=4)
+_TEXT = partial(Field, vocab=16, length=6, sentinel_count=4)
 INFOS = {
     "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
     "mirrored text": Info(
@@ -75,7 +77,7 @@ INFOS = {
         {
             "question": _TEXT("question"),
             "choices": _TEXT("choices", kind="texts"),
-            "label": Field("label", len(PLACES), "label", labels=PLACES),
+            "label": Field("label", len(CHOICE_LABELS), "label", labels=CHOICE_LABELS),
         },
         "question",
         "choices",
@@ -91,8 +93,8 @@ class Combination:
     objective: Any
     title: str
 
-    def plan(self) -> Plan:
-        return Plan(0, "main", None, self.structure, self.objective, None, None, {}, True)
+    def plan(self) -> StagePlan:
+        return StagePlan(0, "main", None, self.structure, self.objective, None, None, {}, True)
 
 
 def combinations() -> Iterator[Combination]:
@@ -106,7 +108,7 @@ def combinations() -> Iterator[Combination]:
             partial(TextEncoder, dim=DIM, encoder=encoder, head=None),
             partial(LanguageModel, dim=DIM, decoder=decoder),
         )
-        slots = [LatentSlot, LatentEmbedding] if d == "transformer" else [LatentEmbedding]
+        slots = [LatentMemory, LatentEmbedding] if d == "transformer" else [LatentEmbedding]
         structures[f"text-vae {e} + {d}"] = partial(TextVAE, latent=4, reader=reader, writer=writer, injections=slots)
         structures[f"seq2seq-classifier {e} + {d}"] = partial(Seq2SeqClassifier, dim=DIM, encoder=encoder, decoder=decoder)
     for d, decoder in decoders.items():
@@ -116,8 +118,8 @@ def combinations() -> Iterator[Combination]:
         structures[f"classifier {e} + {p}"] = partial(Classifier, dim=DIM, encoder=encoder, pooler=pooler)
     for e, encoder in encoders.items():
         structures[f"tagger {e}"] = partial(Tagger, dim=DIM, encoder=encoder)
-        structures[f"span-reader {e}"] = partial(SpanReader, dim=DIM, encoder=encoder)
-        structures[f"chooser {e}"] = partial(Chooser, dim=DIM, encoder=encoder)
+        structures[f"span-extractor {e}"] = partial(SpanExtractor, dim=DIM, encoder=encoder)
+        structures[f"chooser {e}"] = partial(MultipleChoiceModel, dim=DIM, encoder=encoder)
         structures[f"text-encoder {e}"] = partial(TextEncoder, dim=DIM, encoder=encoder)
         structures[f"text-encoder {e} + judge"] = partial(TextEncoder, dim=DIM, encoder=encoder, judge=ClassifierHead)
         structures[f"image-encoder {e}"] = partial(ImageEncoder, dim=DIM, encoder=encoder)
@@ -129,7 +131,7 @@ def combinations() -> Iterator[Combination]:
         "regression": Regression,
         "tagging": Tagging,
         "span": SpanAnswer,
-        "choice": Choice,
+        "choice": MultipleChoiceObjective,
         "elbo": ELBO,
         "encoder-lm": EncoderLM,
         "masked-lm": MaskedLM,
@@ -148,7 +150,9 @@ def combinations() -> Iterator[Combination]:
 
 def fixed_batch(info: Info, objective: Objective) -> Batch:
     rng = np.random.default_rng(1)
-    return collate([i for i in (objective.prepare(info.imagine(rng, n), rng, None) for n in (5, 3, 1, 6)) if i is not None])
+    return collate(
+        [i for i in (objective.prepare(info.synthetic_example(rng, n), rng, None) for n in (5, 3, 1, 6)) if i is not None]
+    )
 
 
 def accepted(combination: Combination) -> bool:

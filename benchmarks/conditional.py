@@ -28,10 +28,20 @@ from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
-from weft.evaluate import KneserNey, Oracle, Pool, Written, constant, copied, drawn, judge_generation, judge_transfer, retrieved
-from weft.files import read_json
+from weft.core.io import read_json
+from weft.evaluate import KneserNey, Pool
 from weft.recipe import RecipeError
-from weft.transfer import judge_run
+from weft.systems.latent_text.evaluate import (
+    Oracle,
+    Written,
+    constant,
+    copied,
+    drawn,
+    judge_generation,
+    judge_transfer,
+    retrieved,
+)
+from weft.systems.latent_text.transfer import judge_run
 
 SEEDS = (1, 2, 3)
 CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
@@ -123,7 +133,7 @@ def judge(arm: Arm, corpus: Corpus, split: str) -> None:
     record(
         name_of(arm, split),
         {
-            "figures": found.figures(),
+            "figures": found.metric_values(),
             "warnings": found.warnings(),
             "validation": {name: value for name, value in metrics.items() if isinstance(value, float)},
             "seconds": usage["seconds"],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.files import write_text
+from weft.core.io import write_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "figures.md"
 IMAGES = PAGE.parent / "images"
@@ -17,7 +17,7 @@ INK, SOFT = "#1c2128", "#667080"
 COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d", "#e03131", "#495057")
 """Those of the pictures that weft draws."""
 
-Points = Sequence[tuple[float, float]]
+Series = Sequence[tuple[float, float]]
 
 
 def show(name: str, lines: Iterable[str], page: Path | None = PAGE) -> None:
@@ -38,7 +38,7 @@ def show(name: str, lines: Iterable[str], page: Path | None = PAGE) -> None:
 def scatter(
     file: Path,
     title: str,
-    panels: Mapping[str, Mapping[str, Points]],
+    panels: Mapping[str, Mapping[str, Series]],
     axes: tuple[str, str],
     more: Callable[[Any], None] | None = None,
 ) -> None:

@@ -15,13 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
-from weft.catalog import block
-from weft.choices import Count, Natural, Width
-from weft.slots import Codec, Corpus, Data, Objective, Structure, Tell, Tokenizer
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Codec, Corpus, Data, Objective, ProgressCallback, Structure, Tokenizer
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Count, Natural, Width
+from weft.core.registry import block
 
 
-class Points:
+class CirclePoints:
     """Points near eight places on a circle."""
 
     def __init__(self, rows: int, seed: int):
@@ -65,9 +68,9 @@ class Ring(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
-        splits = {"train": Points(self.rows, self.seed), "valid": Points(512, self.seed + 1)}
+        splits = {"train": CirclePoints(self.rows, self.seed), "valid": CirclePoints(512, self.seed + 1)}
         return Corpus(codec or Codec(self.declare(), {}), splits, {"rows": self.rows})
 
     def tokenizers(self) -> dict[str, Any]:

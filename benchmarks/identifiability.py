@@ -21,16 +21,18 @@ import torch
 
 from benchmarks.document import PAGE, show
 from benchmarks.results import spread
-from weft.batch import Example, Field, Info, Special, pad
 from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max, RMSNorm
-from weft.catalog import block
+from weft.core.batch import pad
+from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
+from weft.core.example import Example
+from weft.core.fields import Field, Info, Special
+from weft.core.registry import block
+from weft.core.seq import Seq
 from weft.learning import Adam, Gradient, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder
 from weft.objectives import Steady
-from weft.run import Run
-from weft.seq import Seq
-from weft.slots import Codec, Corpus, Data, Tell, Tokenizer
-from weft.systems.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+from weft.systems.latent_text.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+from weft.training.run import Run
 
 DISHES = ["pizza", "pasta", "soup", "salad", "sushi", "curry", "steak", "toast"]
 WORDS = {"good": ["great", "lovely", "superb", "tasty"], "bad": ["awful", "bland", "stale", "cold"]}
@@ -93,7 +95,7 @@ class Dishes(Data):
         *,
         known: Mapping[str, Tokenizer] | None = None,
         only: Sequence[str] = (),
-        tell: Tell | None = None,
+        tell: ProgressCallback | None = None,
     ) -> Corpus:
         train = Sentences([(dish, usual(dish)) for dish in DISHES])
         everything = Sentences([(dish, label) for dish in DISHES for label in LABELS])
@@ -158,7 +160,7 @@ def heeded(model: Any) -> dict[str, float]:
         z_BP = model.posterior(pad([np.append(ids, Special.eos) for ids in texts])).mean_BP
         given = torch.from_numpy(np.stack([np.append(Special.bos, ids[:3]) for ids in texts]))
         for wish in LABELS:
-            memory = model.write_from(z_BP, torch.full((len(texts),), LABELS.index(wish)))
+            memory = model.memory_from(z_BP, torch.full((len(texts),), LABELS.index(wish)))
             p_BTV = model.head(model.decode(Seq(given), memory).hidden.data).softmax(-1)
             words = p_BTV[:, 3, [SYMBOLS.index(word) for word in WORDS[wish]]].sum(-1)
             found["usual word" if wish == usual(dish) else "other word"] += words.tolist()
@@ -167,19 +169,19 @@ def heeded(model: Any) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
+def draw(metric_values: dict[str, list[dict[str, float]]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2, 3.4), dpi=160, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for at, seeds in enumerate(figures.values()):
+    for at, seeds in enumerate(metric_values.values()):
         for shift, kind, colour in zip((-0.27, 0.0, 0.27), KINDS, ("#c6ccd6", "#1d5cd6", "#8fb0ef"), strict=True):
             values = [seed[kind] for seed in seeds]
             axes.bar(at + shift, np.mean(values), 0.25, color=colour, label=KINDS[kind] if at == 0 else None)
             axes.plot([at + shift] * len(values), values, "o", color="#1c2128", markersize=3)
-    axes.set_xticks(range(len(figures)), list(figures))
+    axes.set_xticks(range(len(metric_values)), list(metric_values))
     axes.set_ylabel("probability", fontsize=8)
     axes.set_ylim(0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
@@ -191,20 +193,20 @@ def draw(figures: dict[str, list[dict[str, float]]], path: Path) -> None:
 def main(
     seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1, page: Path | None = None
 ) -> dict[str, list[dict[str, float]]]:
-    figures: dict[str, list[dict[str, float]]] = {}
+    metric_values: dict[str, list[dict[str, float]]] = {}
     for name, listens in (("ARAE-", False), ("CARA", True)):
         for seed in range(1, seeds + 1):
             run = run_of(listens, seed, steps, label_dim)
             run.train(runs / f"{name}-{seed}", quiet=True)
             assert run.model is not None
-            figures.setdefault(name, []).append(heeded(run.model.eval()))
-            print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in figures[name][-1].items()), flush=True)
-    draw(figures, picture)
+            metric_values.setdefault(name, []).append(heeded(run.model.eval()))
+            print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in metric_values[name][-1].items()), flush=True)
+    draw(metric_values, picture)
     lines = [f"| {' | '.join(['', *TITLES.values()])} |", "|---" * (len(TITLES) + 1) + "|"]
-    for name, found in figures.items():
+    for name, found in metric_values.items():
         lines.append(f"| {' | '.join([name, *(spread([f[kind] for f in found], 3) for kind in TITLES)])} |")
     show("identifiability", lines, page)
-    return figures
+    return metric_values
 
 
 if __name__ == "__main__":

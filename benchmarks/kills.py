@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from weft.files import read_lines
+from weft.core.io import read_lines
 from weft.learning import digest
 
 ROOT = Path(__file__).parent.parent
@@ -74,7 +74,7 @@ def weft(arguments: list[str], messages: Path) -> Process:
         )
 
 
-class Several:
+class Sequences:
     """``weft`` in several processes, started by torchrun. A kill hits all of them, or only the one that saves.
 
     Args:
@@ -119,7 +119,7 @@ class Several:
 def weft_in(processes: int) -> Start:
     """Start ``weft`` in so many processes."""
     one = itertools.cycle((True, False))
-    return weft if processes == 1 else lambda arguments, messages: Several(processes, arguments, messages, one)
+    return weft if processes == 1 else lambda arguments, messages: Sequences(processes, arguments, messages, one)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import sys
 import time
 
 import weft
-from weft.batch import Clock
+from weft.core.batch import Clock
+from weft.core.contracts import Dataset
 from weft.data import evaluation_batches
 from weft.evaluate import KneserNey
-from weft.slots import Dataset
 
 
 def sentences(dataset: Dataset) -> list[list[str]]:

@@ -29,11 +29,11 @@ from benchmarks.collapse import SEEDS, arm
 from benchmarks.document import show
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
-from weft.batch import Instance, collate
 from weft.blocks import Mean
+from weft.core.batch import Instance, collate
+from weft.core.contracts import Dataset, Encodes, Latent
 from weft.recipe import RecipeError
-from weft.run import Run, load
-from weft.slots import Dataset, Encodes, Latent
+from weft.training.run import Run, load
 
 USED = "schedule, 0.5 nats free"
 PLAIN = (

@@ -41,9 +41,9 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from benchmarks.stand_ins import write_stand_ins
-from weft.check import check
 from weft.recipe import Problem, RecipeError
-from weft.run import read_run, read_run_text, shipped_recipes
+from weft.training.dry_run import check
+from weft.training.run import read_run, read_run_text, shipped_recipes
 
 BROAD = """\
 # One of everything: a named model with grafts, objectives by name, phases, a reference, stages.

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft.batch import Clock
 from weft.blocks import LSTM, AttentionLSTM
-from weft.build import build_network, plans
+from weft.core.batch import Clock
 from weft.data import Dates, Feed
 from weft.learning import Gradient, Loop
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
-from weft.run import Run
+from weft.training.build import build_network, plans
+from weft.training.run import Run
 
 ROUNDS, UPDATES = 7, 20
 
@@ -38,7 +38,7 @@ class Nobody:
 
     def restore(self) -> Any: ...
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from sklearn.metrics import accuracy_score, f1_score
 
 from benchmarks.arms import FROZEN, HALF, PLACE, Arm, done, only, run
-from weft.choices import find_file
-from weft.files import read_lines, write_text
+from weft.core.io import read_lines, write_text
+from weft.core.options import find_file
 from weft.recipe import RecipeError
 
 FOLDS = 3
@@ -70,8 +70,8 @@ def main() -> None:
             print(f"| {way} | missing | | | |")
             continue
         all_same = ["1"] * len(right)
-        figures = [f"{measure(right, some):.1%}" for some in (said, all_same) for measure in (accuracy_score, _f1)]
-        print(f"| {way} | {finished} of {FOLDS} | {figures[0]} | {figures[1]} | {figures[2]}, {figures[3]} |")
+        values = [f"{measure(right, some):.1%}" for some in (said, all_same) for measure in (accuracy_score, _f1)]
+        print(f"| {way} | {finished} of {FOLDS} | {values[0]} | {values[1]} | {values[2]}, {values[3]} |")
 
 
 def _f1(right: list[str], said: list[str]) -> float:

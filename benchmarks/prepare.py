@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from weft.core.seeding import key
 from weft.data import Buckets
-from weft.keys import key
 
 WORDS, VOCABULARY = 200_000, 8000
 RECIPE = """

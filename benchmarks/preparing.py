@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Example, Field, Info
 from weft.blocks import ClassifierHead, First, Transformer, TransformerDecoder
-from weft.catalog import CATALOG
+from weft.core.batch import Clock
+from weft.core.contracts import MaskingStrategy, Noise, Pairing
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.registry import CATALOG
 from weft.data.feed import Feed
 from weft.models import LanguageModel, Seq2Seq, TextEncoder
 from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedToken
-from weft.slots import Hiding, Noise, Pairing
 
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
-INFO = Info({"text": Field("text", VOCAB, length=256, spare=100, stops=tuple(range(7, 7 + STOPS)))})
+INFO = Info({"text": Field("text", VOCAB, length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
 ENCODER = partial(Transformer, layers=4)
 READER = partial(TextEncoder, dim=DIM, encoder=ENCODER, pooler=First, relation=ClassifierHead, judge=ClassifierHead)
 WRITER = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))
@@ -55,8 +57,8 @@ class MadeUp:
 def objectives() -> dict[str, tuple[Any, Any]]:
     """Structure and objective, by name."""
     found: dict[str, tuple[Any, Any]] = {"next-token": (WRITER, NextToken), "prefix-lm": (WRITER, PrefixLM)}
-    for name, hiding in CATALOG[Hiding].items():
-        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, hiding=hiding))
+    for name, masking in CATALOG[MaskingStrategy].items():
+        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, masking=masking))
     for name, pairing in CATALOG[Pairing].items():
         found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, pairing=pairing))
     found["replaced-token"] = (READER, ReplacedToken)

@@ -23,8 +23,8 @@ from pathlib import Path
 from benchmarks.arms import PLACE, Arm, done, figures_of, run
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import spread
-from weft.choices import find_file
-from weft.files import write_text
+from weft.core.io import write_text
+from weft.core.options import find_file
 from weft.recipe import RecipeError
 
 RECIPE = str(Path(__file__).with_suffix(".yaml"))
@@ -72,7 +72,7 @@ class Trial:
         rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
             f"seed={self.seed}",
-            f"data={{type: labelled-text, {files}, {tokenizer}}}",
+            f"data={{type: labeled-text, {files}, {tokenizer}}}",
             f"structure={{{structure}, {weights}}}",
             f"objective={{type: classification, begin: {str(self.before == 'next token').lower()}}}",
             f"learning.steps={STEPS[self.labels]}",

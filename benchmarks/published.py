@@ -21,9 +21,9 @@ import numpy as np
 
 ROUNDS = 7
 START = {
-    "weft": "from weft.embed import open_vectors; v = open_vectors('minilm'); v(['A man is eating food.'])",
+    "weft": "from weft.inference.embedding import open_vectors; v = open_vectors('minilm'); v(['A man is eating food.'])",
     "transformers": (
-        "import torch; from transformers import AutoModel, AutoTokenizer; from weft.hub import find_model;"
+        "import torch; from transformers import AutoModel, AutoTokenizer; from weft.core.hub import find_model;"
         "p = str(find_model('minilm'));"
         "t = AutoTokenizer.from_pretrained(p); m = AutoModel.from_pretrained(p).eval();"
         "e = t(['A man is eating food.'], return_tensors='pt');"
@@ -70,8 +70,8 @@ def sentences(number: int = 1000) -> list[str]:
 def embed() -> None:
     from sentence_transformers import SentenceTransformer
 
-    from weft.embed import open_vectors
-    from weft.hub import find_model
+    from weft.core.hub import find_model
+    from weft.inference.embedding import open_vectors
 
     ours, theirs = open_vectors("minilm", "cpu"), SentenceTransformer(str(find_model("minilm")), device="cpu")
     texts = sentences()
@@ -110,11 +110,12 @@ def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> Non
     import torch
     import transformers as hf
 
-    from weft.batch import Batch, Clock, Info, Picked
-    from weft.memory import keep_freed
-    from weft.models import load
+    from weft.core.batch import Batch, Clock, FlatTargets
+    from weft.core.fields import Info
+    from weft.core.seq import Seq
     from weft.objectives import MaskedLM
-    from weft.seq import Seq
+    from weft.pretrained import load
+    from weft.training.allocator import keep_freed
 
     keep_freed()
     torch.manual_seed(0)
@@ -128,7 +129,7 @@ def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> Non
     shown = ids.flatten().index_fill(0, hidden, 103).view_as(ids)
     targets = torch.full((rows * 128,), -100).index_copy(0, hidden, ids.flatten()[hidden]).view_as(ids)
     objective = MaskedLM(Info({"text": loaded.info["text"]}), ours.dim)
-    batch = Batch({"text": Seq(shown), "picks": Picked(hidden, ids.flatten()[hidden])}, rows)
+    batch = Batch({"text": Seq(shown), "picks": FlatTargets(hidden, ids.flatten()[hidden])}, rows)
     losses: dict[str, list[float]] = {"weft": [], "transformers": []}
 
     def steps(side: str, model: torch.nn.Module, loss_of: Callable[[], torch.Tensor]) -> Iterator[None]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.files import read_json, write_text
+from weft.core.io import read_json, write_text
 
 PLACE = Path(__file__).parent / "results"
 
@@ -23,9 +23,9 @@ def recorded(name: str) -> dict[str, Any] | None:
     return read_json(file) if file.is_file() else None
 
 
-def record(name: str, figures: dict[str, Any]) -> None:
+def record(name: str, metric_values: dict[str, Any]) -> None:
     PLACE.mkdir(exist_ok=True)
-    write_text(PLACE / f"{name}.json", json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    write_text(PLACE / f"{name}.json", json.dumps(metric_values, indent=1, sort_keys=True) + "\n")
 
 
 def spread(found: Sequence[float], digits: int = 1) -> str:

@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression
 
 import weft
 from benchmarks.arms import Arm, done, run
-from weft.batch import collate
-from weft.objectives.pairing import NextSentence, SentenceOrder
-from weft.slots import Pairing, Related
+from weft.core.batch import collate
+from weft.core.contracts import Pairing, SegmentPair
+from weft.objectives.segment_pairs import NextSentence, SentenceOrder
 
 PAIRINGS: dict[str, Pairing] = {"next-sentence": NextSentence(), "sentence-order": SentenceOrder()}
 PAIRS = {"train": 20_000, "valid": 2_000}
@@ -33,7 +33,7 @@ def arm(name: str) -> Arm:
     return Arm(f"segments-{name}", recipe, (f"objective.pairing={name}",))
 
 
-def pairs(trained: weft.Run, pairing: Pairing, split: str) -> list[Related]:
+def pairs(trained: weft.Run, pairing: Pairing, split: str) -> list[SegmentPair]:
     """Pairs made of the rows of a split, as many as are wanted."""
     _, rows = trained.rows(split)
     rng = np.random.default_rng(7)
@@ -41,15 +41,15 @@ def pairs(trained: weft.Run, pairing: Pairing, split: str) -> list[Related]:
     return [pair for pair in made if pair is not None]
 
 
-def bag_of_words(train: Sequence[Related], valid: Sequence[Related]) -> dict[str, float]:
+def bag_of_words(train: Sequence[SegmentPair], valid: Sequence[SegmentPair]) -> dict[str, float]:
     """The share of held-out pairs that a bag of words is right about."""
 
-    def texts(some: Sequence[Related], which: str) -> list[str]:
+    def texts(some: Sequence[SegmentPair], which: str) -> list[str]:
         return [" ".join(f"w{i}" for i in getattr(pair, which)) for pair in some]
 
     tfidf = TfidfVectorizer(sublinear_tf=True).fit(texts(train, "first"))
 
-    def features(some: Sequence[Related]) -> dict[str, np.ndarray]:
+    def features(some: Sequence[SegmentPair]) -> dict[str, np.ndarray]:
         first, second = (tfidf.transform(texts(some, which)) for which in ("first", "second"))
         return {"cosine": np.asarray(first.multiply(second).sum(1)), "difference": first - second}  # rows have length 1
 
@@ -59,7 +59,7 @@ def bag_of_words(train: Sequence[Related], valid: Sequence[Related]) -> dict[str
 
 
 @torch.inference_mode()
-def transformer(trained: weft.Run, some: Sequence[Related]) -> float:
+def transformer(trained: weft.Run, some: Sequence[SegmentPair]) -> float:
     """The share of pairs that the run is right about."""
     objective, hits = next(iter(trained.objectives.values())), 0
     frame = objective.field.frame

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 
 from benchmarks.arms import PLACE
-from weft.choices import find_file
-from weft.files import write_text
+from weft.core.io import write_text
+from weft.core.options import find_file
 
 Rows = list[tuple[str, str]]
 """Sentences with their classes."""

@@ -13,9 +13,9 @@ import csv
 from pathlib import Path
 
 from benchmarks.arms import ARMS, row_of
-from weft.choices import find_file
-from weft.embed import open_vectors
+from weft.core.options import find_file
 from weft.evaluate import Correlation
+from weft.inference.embedding import open_vectors
 
 
 def before(file: Path) -> dict[str, float]:

@@ -3,7 +3,7 @@
 The hand-written side is what one would write in plain torch, with nothing of weft: nn.Linear, nn.LayerNorm, nn.Dropout,
 scaled_dot_product_attention, one product for query, key and value, cross-entropy on all places, fused Adam. Weft's side is the
 whole loop as ``weft train`` runs it, with the batches prepared and put together from the corpus. Both work in one process, so
-both have what ``weft.memory`` does; ``--plain-memory`` runs them without.
+both have what ``weft.training.allocator`` does; ``--plain-memory`` runs them without.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.overhead import Nobody
-from weft.batch import Batch, Example, Field, Info
 from weft.blocks import (
     MultiHead,
     PositionwiseFeedForward,
@@ -33,11 +32,14 @@ from weft.blocks import (
     TransformerDecoder,
     TransformerLayer,
 )
+from weft.core.batch import Batch
+from weft.core.example import Example
+from weft.core.fields import Field, Info
 from weft.data import Feed
 from weft.learning import Gradient, Loop, Network
-from weft.memory import keep_freed
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
+from weft.training.allocator import keep_freed
 
 DIM, HEADS, HIDDEN, LAYERS, VOCAB, DROPOUT, SMOOTHING, BUDGET, LONGEST = 256, 4, 1024, 3, 8000, 0.1, 0.1, 2000, 64
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from weft.cli import main
+from weft.cli.app import main
 from weft.learning import digest
 
 TINY = """\
@@ -71,7 +71,7 @@ def state(run: Path) -> str:
 # ------------------------------------------------------------------------------------------------------------- processes
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["weft.cli", "weft.check", "weft.demo", "torch._dynamo", "matplotlib.pyplot"])
+FORKS.set_forkserver_preload(["weft.cli.app", "weft.training.dry_run", "weft.cli.demo", "torch._dynamo", "matplotlib.pyplot"])
 
 
 class Forked:

@@ -9,18 +9,18 @@ __all__ = ["Run", "Stage", "block", "composition", "load", "models", "slot", "tu
 
 if TYPE_CHECKING:
     from weft import models as models
-    from weft.catalog import block, composition, slot
-    from weft.run import Run, load, tune
-    from weft.stage import Stage
+    from weft.core.registry import block, composition, slot
+    from weft.training.run import Run, load, tune
+    from weft.training.stages import Stage
 
 _HOMES = {
-    "Run": "weft.run",
-    "Stage": "weft.stage",
-    "load": "weft.run",
-    "tune": "weft.run",
-    "block": "weft.catalog",
-    "composition": "weft.catalog",
-    "slot": "weft.catalog",
+    "Run": "weft.training.run",
+    "Stage": "weft.training.stages",
+    "load": "weft.training.run",
+    "tune": "weft.training.run",
+    "block": "weft.core.registry",
+    "composition": "weft.core.registry",
+    "slot": "weft.core.registry",
 }
 
 

@@ -1,5 +1,5 @@
 """``python -m weft``."""
 
-from weft.cli import main
+from weft.cli.app import main
 
 main()

@@ -22,8 +22,8 @@ from weft.blocks import (
     TransformerDecoder,
     TransformerLayer,
 )
-from weft.masks import Causal, Full
-from weft.seq import Memory, Seq
+from weft.core.masks import Causal, Full
+from weft.core.seq import Memory, Seq
 
 DIM, MEMORY = 8, 6
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}

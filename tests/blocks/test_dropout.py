@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.blocks import MultiHead
 from weft.blocks.dropout import LEVELS, Drop, dropout
-from weft.masks import Full
-from weft.seq import Seq
+from weft.core.masks import Full
+from weft.core.seq import Seq
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])

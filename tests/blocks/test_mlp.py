@@ -27,9 +27,9 @@ def twin(mlp: MLP, activation: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-@pytest.mark.parametrize("standardizer", [None, BatchNorm])
-def test_it_computes_what_torch_does_in_training_and_in_evaluation(standardizer):
-    mlp = MLP(3, 2, hidden=[5, 4], activation=partial(LeakyReLU, slope=0.1), standardizer=standardizer)
+@pytest.mark.parametrize("batch_norm", [None, BatchNorm])
+def test_it_computes_what_torch_does_in_training_and_in_evaluation(batch_norm):
+    mlp = MLP(3, 2, hidden=[5, 4], activation=partial(LeakyReLU, slope=0.1), batch_norm=batch_norm)
     for parameter in mlp.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     other = twin(mlp, nn.LeakyReLU(0.1))

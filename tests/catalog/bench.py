@@ -22,16 +22,18 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft import slots
-from weft.batch import PLACES, Batch, Clock, Field, Info, collate
 from weft.blocks import ClassifierHead, SharedToken
-from weft.catalog import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
-from weft.choices import Count, Dropout, Heads, Layers, Natural, Width
-from weft.masks import Causal, Full, Mask, Prefix, Window
+from weft.core import contracts as slots
+from weft.core.batch import Batch, Clock, collate
+from weft.core.example import CHOICE_LABELS
+from weft.core.fields import Field, Info
+from weft.core.masks import Causal, Full, Mask, Prefix, Window
+from weft.core.options import Count, Dropout, Heads, Layers, Natural, Width
+from weft.core.registry import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
+from weft.core.seq import Memory, Seq
 from weft.models import TextEncoder
-from weft.seq import Memory, Seq
-from weft.systems.cara import Contests, Listens
-from weft.systems.latent_gan import Draws
+from weft.systems.latent_text.cara import Contests, Listens
+from weft.systems.latent_text.optimus.latent_gan import Draws
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -39,7 +41,7 @@ LENGTHS = (6, 3, 1)
 FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
-TEXT = Field("text", VOCAB, length=24, spare=6)
+TEXT = Field("text", VOCAB, length=24, sentinel_count=6)
 SPELLED = Field("text", VOCAB, length=24, letters=12)
 IMAGE = Field("image", 2, kind="image", length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
@@ -47,7 +49,10 @@ INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info(
-        {"source": Field("source", VOCAB, length=24, spare=6), "target": Field("target", VOCAB, length=24, spare=6)},
+        {
+            "source": Field("source", VOCAB, length=24, sentinel_count=6),
+            "target": Field("target", VOCAB, length=24, sentinel_count=6),
+        },
         target="target",
     ),
     "mirrored": Info(
@@ -68,7 +73,7 @@ INFOS: dict[str, Info] = {
         {
             "question": Field("question", VOCAB, length=24),
             "choices": Field("choices", VOCAB, kind="texts", length=24),
-            "label": Field("label", 26, kind="label", space="label", labels=PLACES),
+            "label": Field("label", 26, kind="label", space="label", labels=CHOICE_LABELS),
         },
         target="question",
     ),
@@ -173,7 +178,8 @@ def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
 @functools.cache
 def published() -> str:
     """The folder of a tiny BERT in the published layout."""
-    from weft.models import bert, save
+    from weft.models import bert
+    from weft.pretrained import save
 
     structure = bert(**{name: value for name, value in TINY.items() if name in choices(bert)})
     folder = tempfile.mkdtemp()
@@ -344,7 +350,7 @@ def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, si
 
 def examples(info: Info, lengths: Sequence[int] = (6, 3, 4), seed: int = 5) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
-    return [info.imagine(rng, n) for n in lengths]
+    return [info.synthetic_example(rng, n) for n in lengths]
 
 
 # ---------------------------------------------------------------------------------------- how each slot is built and called
@@ -439,7 +445,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Norm: {"": (DIM,)},
     slots.FeedForward: {"": (DIM,)},
     slots.Transform: {"": (DIM, MEMORY)},
-    slots.Critic: {"": (DIM, 3)},
+    slots.Discriminator: {"": (DIM, 3)},
     slots.Residual: {"": (DIM,)},
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
@@ -447,7 +453,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
     slots.Encoder: {"": (DIM,)},
-    slots.Mix: {"": (DIM, 6)},
+    slots.LayerMix: {"": (DIM, 6)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
     slots.Head: {"untied": (DIM, TEXT, None), "tied": (DIM, TEXT, Table)},
@@ -582,7 +588,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
     info: Info = case.wiring[0]
     batch, out = to(text_batch(info)), []
     provided = module.provides()
-    if slots.Decodes in provided or slots.Restores in provided:
+    if slots.Decodes in provided or slots.Reconstructs in provided:
         hidden = module.decode(batch[module.target.name], module.memory(batch)).hidden.data
         out.append(module.head(hidden.flatten(0, 1)))
     if slots.Encodes in provided:
@@ -593,7 +599,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if slots.Classifies not in provided and hasattr(module, "features") and getattr(module, "pooler", None) is not None:
             out.append(module.features(x))
             out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
-        if slots.Judges in provided:
+        if slots.DetectsReplaced in provided:
             out.append(module.judge(module.encode(x).data.flatten(0, 1)))
     if Contests in provided:
         z = module.posterior(batch["source"]).mean_BP
@@ -602,7 +608,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         out.append(module.heard(batch[module.target.name]))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
-    if slots.Chooses in provided:
+    if slots.ScoresChoices in provided:
         out.append(module.chooser(module.features(next(batch.sequences()))))
     if slots.Tags in provided:
         hidden = module.encode(batch["text"])
@@ -613,7 +619,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
     if Draws in provided:
         place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
         out += [place, module.score(place, batch["label"])]
-    if slots.Points in provided:
+    if slots.ExtractsSpans in provided:
         out.append(module.pointer(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out
 
@@ -628,7 +634,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Norm: _call_plain,
     slots.FeedForward: _call_plain,
     slots.Transform: _call_plain,
-    slots.Critic: _call_critic,
+    slots.Discriminator: _call_critic,
     slots.Residual: _call_residual,
     slots.Position: _call_position,
     slots.Score: _call_score,
@@ -636,7 +642,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Layer: _call_layer,
     slots.Embedder: _call_embedder,
     slots.Encoder: _call_encoder,
-    slots.Mix: _call_mix,
+    slots.LayerMix: _call_mix,
     slots.Decoder: _call_decoder,
     slots.Pooler: _call_pooler,
     slots.Head: _call_head,

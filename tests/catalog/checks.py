@@ -28,37 +28,39 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Info, Instance, Marked, Picks, Several
-from weft.catalog import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
-from weft.masks import Causal, Full, Mask
-from weft.models.text_vae import TextVAE
-from weft.seq import Memory, Seq
-from weft.slots import (
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import (
     Activation,
     Attention,
-    Chooses,
     Classifies,
-    Critic,
     Decoder,
     Decodes,
+    Discriminator,
     Embedder,
     Encoder,
     Encodes,
+    ExtractsSpans,
     FeedForward,
     Head,
     Layer,
-    Mix,
+    LayerMix,
     Norm,
     Objective,
-    Points,
     Pooler,
     Position,
     Residual,
     Score,
+    ScoresChoices,
     Structure,
     Tags,
     Transform,
 )
+from weft.core.example import MarkedIds, Sequences, Targets
+from weft.core.fields import Info
+from weft.core.masks import Causal, Full, Mask
+from weft.core.registry import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
+from weft.core.seq import Memory, Seq
+from weft.models.text_vae import TextVAE
 
 from .bench import (
     DIM,
@@ -96,7 +98,7 @@ MODULES = (
     Norm,
     FeedForward,
     Transform,
-    Critic,
+    Discriminator,
     Residual,
     Position,
     Score,
@@ -104,7 +106,7 @@ MODULES = (
     Layer,
     Embedder,
     Encoder,
-    Mix,
+    LayerMix,
     Decoder,
     Pooler,
     Head,
@@ -590,7 +592,7 @@ def check_attention_chunks(factory: Any) -> None:
 @torch.no_grad()
 def check_attention_maps(factory: Any) -> None:
     """Recording changes nothing; the recorded maps are distributions over real keys, and explain the output."""
-    attend = _module("weft.blocks.attend")
+    attend = _module("weft.blocks.attention.attend")
     for case in cases(factory):
         module = case.build(dtype=torch.float64)
         query = Seq(normal(3, 4, DIM, seed=44, dtype=torch.float64))
@@ -756,7 +758,7 @@ def check_embedder_steps(factory: Any) -> None:
 
 
 def honoured(module: Encoder) -> list[Mask]:
-    return [mask for mask in MASKS if isinstance(mask, module.honours)]
+    return [mask for mask in MASKS if isinstance(mask, module.supported_masks)]
 
 
 @check(Encoder)
@@ -765,7 +767,7 @@ def check_padding(factory: Any) -> None:
     """Padding, on either side and whatever stands in it, changes nothing at real positions. One position works."""
     for case in cases(factory):
         module, rows = case.build(), vectors()
-        assert Full in module.honours or Mask in module.honours, "an encoder respects Full at least"
+        assert Full in module.supported_masks or Mask in module.supported_masks, "an encoder respects Full at least"
         for mask in honoured(module):
             alone = [module(Seq(row[None]), mask).data[0] for row in rows]
             for side in ("right", "left"):
@@ -835,7 +837,7 @@ def check_refused_masks(factory: Any) -> None:
     for case in cases(factory):
         module, x = case.build(), Seq(normal(2, 4, DIM, seed=53))
         for mask in MASKS:
-            if isinstance(mask, module.honours):
+            if isinstance(mask, module.supported_masks):
                 continue
             for name, call in (("forward", module), ("states", module.states)):
                 try:
@@ -1263,7 +1265,7 @@ def check_classifies(factory: Any) -> None:
 @torch.no_grad()
 def check_chooses(factory: Any) -> None:
     """``features``: as of what classifies; the chooser has one logit for each sequence."""
-    for case, module, info in _structures(factory, Chooses):
+    for case, module, info in _structures(factory, ScoresChoices):
         rows = ids((5, 3, 1), 4, info["choices"].vocab)
         for training in (False, True):
             module.train(training)
@@ -1292,7 +1294,7 @@ def check_tags(factory: Any) -> None:
 @torch.no_grad()
 def check_points(factory: Any) -> None:
     """The pointer has two logits, begin and end, for each vector of ``encode``."""
-    for case, module, info in _structures(factory, Points):
+    for case, module, info in _structures(factory, ExtractsSpans):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info.given()[0].vocab))).data
         logits = module.pointer(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
@@ -1441,7 +1443,7 @@ def check_sum(factory: Any) -> None:
 def check_prepare(factory: Any) -> None:
     """``prepare`` is a function of the example and the generator, and leaves the example alone."""
     for case, objective, _ in _fitting(factory):
-        pool = [case.wiring[0].imagine(np.random.default_rng(s), 6) for s in range(3)]
+        pool = [case.wiring[0].synthetic_example(np.random.default_rng(s), 6) for s in range(3)]
         before = copy.deepcopy(pool[0])
         one, two = (objective.prepare(pool[0], np.random.default_rng(4), pool) for _ in range(2))
         assert one is not None and two is not None, f"{case.label}: prepare finds nothing to learn in a plain example"
@@ -1452,11 +1454,11 @@ def check_prepare(factory: Any) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, Picks):
+    if isinstance(value, Targets):
         return value.of, value.at.tolist(), value.ids.tolist()
-    if isinstance(value, Several):
+    if isinstance(value, Sequences):
         return [_plain(part) for part in value.parts]
-    if isinstance(value, Marked):
+    if isinstance(value, MarkedIds):
         return value.ids.tolist(), _plain(value.marks)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
@@ -1469,7 +1471,7 @@ def check_targets(factory: Any) -> None:
         if not info.texts():  # there are no ids: what is whole numbers there are places
             continue
         vocab = max(f.vocab for f in info.fields.values())
-        for example in [info.imagine(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
+        for example in [info.synthetic_example(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
             made = objective.prepare(example, np.random.default_rng(4), [example])
             if made is not None:
                 _check_targets(made, vocab, case.label, "tags" in info)
@@ -1479,7 +1481,7 @@ def _check_targets(made: Instance, vocab: int, label: str, classes: bool) -> Non
     for name, value in made.items():
         if isinstance(value, Instance):
             _check_targets(value, vocab, label, classes)
-        elif isinstance(value, Picks):
+        elif isinstance(value, Targets):
             width = len(made[value.of])
             assert len(value.at) == len(value.ids), f"{label}: {name} has {len(value.at)} positions for {len(value.ids)} targets"
             assert np.all((value.at >= 0) & (value.at < width)), (

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weft.catalog import base_of, choices, name_of
+from weft.core.registry import base_of, choices, name_of
 
 from .bench import entries, fill_catalog
 

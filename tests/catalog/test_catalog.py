@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from weft import slots
-from weft.batch import Info
-from weft.catalog import CATALOG, is_composition
+from weft.core import contracts as slots
+from weft.core.fields import Info
+from weft.core.registry import CATALOG, is_composition
 from weft.objectives import Classification, NextToken
 
 from . import bench, checks

@@ -16,15 +16,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
-from weft.blocks.attend import allowed as allowed_by
-from weft.blocks.attend import attend
-from weft.blocks.patch import Patch
-from weft.catalog import Build, block, unregister
-from weft.choices import Heads, Positive, Share
-from weft.masks import Causal, Full, Mask
-from weft.seq import KV, Decoded, Memory, Seq
-from weft.slots import Activation, FeedForward, LayerOutput, Norm, Structure
+from weft.blocks.attention.attend import allowed as allowed_by
+from weft.blocks.attention.attend import attend
+from weft.blocks.embedding.patch import Patch
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Activation, FeedForward, LayerOutput, Norm, Structure
+from weft.core.example import Example, Targets
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Heads, Positive, Share
+from weft.core.registry import Build, block, unregister
+from weft.core.seq import KV, Decoded, Memory, Seq
 
 from . import checks
 from .bench import DIM
@@ -655,7 +658,7 @@ class PaddedTargets(Follow):
         made = super().prepare(example, rng, pool)
         if made is not None:
             picks = made["picks"]
-            made["picks"] = Picks(picks.of, picks.at, np.where(picks.ids == 2, 0, picks.ids))
+            made["picks"] = Targets(picks.of, picks.at, np.where(picks.ids == 2, 0, picks.ids))
         return made
 
 
@@ -663,7 +666,7 @@ class OutsideTargets(Follow):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         made = super().prepare(example, rng, pool)
         if made is not None:
-            made["picks"] = Picks("input", made["picks"].at + 1, made["picks"].ids)
+            made["picks"] = Targets("input", made["picks"].at + 1, made["picks"].ids)
         return made
 
 

@@ -12,35 +12,38 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Picks
-from weft.choices import Dropout, Layers, Share, Width
-from weft.masks import Causal, Full, Mask
-from weft.seq import KV, Decoded, Memory, Seq
-from weft.slots import (
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import (
     CHOICE,
     Activation,
     Attention,
-    Chooses,
     Classifies,
     Decoder,
     Decodes,
     Embedder,
     Encoder,
     Encodes,
+    ExtractsSpans,
     FeedForward,
     Head,
     Layer,
     LayerOutput,
     Norm,
     Objective,
-    Points,
     Pooler,
     Position,
     Residual,
     Score,
+    ScoresChoices,
     Structure,
     Tags,
 )
+from weft.core.example import Example, Targets
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Dropout, Layers, Share, Width
+from weft.core.seq import KV, Decoded, Memory, Seq
 
 from .bench import DIM, Table
 
@@ -183,7 +186,7 @@ class Tokens(Table):
 class Attends(Encoder):
     """A stack of layers under any mask."""
 
-    honours = (Mask,)
+    supported_masks = (Mask,)
     layer: type[PlainLayer] = PlainLayer
 
     def __init__(self, dim: int, *, layers: Layers = 1):
@@ -366,7 +369,7 @@ class Labels(Structure, Tags, Encodes):
         return self.encoder(self.embedder(x), mask)
 
 
-class Picker(Structure, Encodes, Chooses):
+class Picker(Structure, Encodes, ScoresChoices):
     """Says which of several texts is right."""
 
     def __init__(self, info: Info, *, pooler: type[Pooler] = Average):
@@ -382,7 +385,7 @@ class Picker(Structure, Encodes, Chooses):
         return self.pooler(self.encode(x))
 
 
-class Finds(Structure, Points, Encodes):
+class Finds(Structure, ExtractsSpans, Encodes):
     """Says where an answer is."""
 
     def __init__(self, info: Info):
@@ -414,7 +417,7 @@ class Follow(Objective):
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         whole = np.concatenate([[self.field.special.bos], example[self.field.name], [self.field.special.eos]])
-        made = Instance({"input": whole[:-1], "picks": Picks("input", np.arange(len(whole) - 1), whole[1:])})
+        made = Instance({"input": whole[:-1], "picks": Targets("input", np.arange(len(whole) - 1), whole[1:])})
         if self.source:
             made["source"] = example["source"]
         return made

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from weft.batch import Several
-from weft.data import Character, Dates, LabelledText, MultipleChoice, ParallelText, PlainText, Word, load_codec, save_codec
-from weft.slots import Data
+from weft.core.contracts import Data
+from weft.core.example import Sequences
+from weft.data import Character, Dates, LabeledText, MultipleChoice, ParallelText, PlainText, Word, load_codec, save_codec
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def sources(tmp_path: Path) -> dict[str, Data]:
         "plain": PlainText(train=a, tokenizer=Word),
         "shared": ParallelText(train=(a, b)),
         "separate": ParallelText(train=(a, b), tokenizer=Character, target_tokenizer=Word),
-        "labelled": LabelledText(train=t, tokenizer=Character, hold_out=0),
+        "labelled": LabeledText(train=t, tokenizer=Character, hold_out=0),
         "choices": MultipleChoice(train=q, tokenizer=Character, hold_out=0),
     }
 
@@ -48,7 +48,7 @@ def test_round_trip(name: str, sources: dict[str, Data], tmp_path: Path) -> None
 
 
 def plain(value: Any) -> Any:
-    parts = value.parts if isinstance(value, Several) else [value]
+    parts = value.parts if isinstance(value, Sequences) else [value]
     return [part if isinstance(part, int) else part.tolist() for part in parts]
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Field, Info, Marked, Picks, Special
+from weft.core.contracts import Codec, Tokenizer
+from weft.core.example import MarkedIds, Targets
+from weft.core.fields import Field, Info, Special
 from weft.data import BPE, Word, example_of
 from weft.data.encoding import BadCell, assemble, columns_from, cut, encode, rows_of, shorten, split
-from weft.slots import Codec, Tokenizer
 
 WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 
@@ -54,7 +55,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
             assert truncated or end - start == min(len(encoded[word]), length)
             assert "OBI"[row["tags"][n]] == tags[first + n]
             if field.letters:
-                assert isinstance(example["text"], Marked)
+                assert isinstance(example["text"], MarkedIds)
                 for at, letters in enumerate(spelled[word] or []):
                     if start + at < end:
                         shown = example["text"].marks["letters"][start + at]
@@ -92,13 +93,15 @@ def test_texts_are_cut_anywhere() -> None:
 def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
     codec = codec_of(Word(characters=6), words=False)
     example = example_of(codec, {"text": "  "})
-    assert isinstance(example["text"], Marked) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
+    assert (
+        isinstance(example["text"], MarkedIds) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
+    )
 
 
 def test_words_without_tokens_have_a_place() -> None:
     codec = codec_of(Word())
     example = example_of(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
-    assert isinstance(example["tags"], Picks) and len(example["tags"].at) == 3
+    assert isinstance(example["tags"], Targets) and len(example["tags"].at) == 3
     none = Field("text", 10, words=True, special=Special(unk=-1))
 
     class Empty(Tokenizer):

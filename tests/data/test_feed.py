@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Batch, Field, Info, Instance
+from weft.core.batch import Batch, Instance
+from weft.core.contracts import Objective
+from weft.core.fields import Field, Info
 from weft.data import Column, Feed, TokenDataset, evaluation_batches
-from weft.slots import Objective
 
 INFO = Info({"text": Field("text", 1000)})
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.core.seeding import key
 from weft.data.order import Buckets, mix, permute
-from weft.keys import key
 
 COSTS = st.one_of(*(st.lists(st.integers(0, most), min_size=1, max_size=120) for most in (300, 12)))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Field, Info
+from weft.core.fields import Field, Info
 from weft.data import Prepared, prepared
 from weft.data.encoding import assemble, columns_from, rows_of
 from weft.data.prepared import Writer, is_done

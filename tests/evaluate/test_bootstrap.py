@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from weft.core.contracts import Metric
 from weft.evaluate import (
     BLEU,
     Accuracy,
@@ -20,7 +21,6 @@ from weft.evaluate import (
     paired,
 )
 from weft.evaluate.bootstrap import Additive
-from weft.slots import Metric
 
 ADDITIVE = [
     Accuracy(),

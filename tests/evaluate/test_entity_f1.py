@@ -25,7 +25,7 @@ def expected(seqeval, right, predicted, **options):
         "entity_f1": seqeval.f1_score(right, predicted, zero_division=0, **options),
         "entity_precision": seqeval.precision_score(right, predicted, zero_division=0, **options),
         "entity_recall": seqeval.recall_score(right, predicted, zero_division=0, **options),
-    } | {f"entity_f1/{kind}": figures["f1-score"] for kind, figures in each.items() if not kind.endswith(" avg")}
+    } | {f"entity_f1/{kind}": metric_values["f1-score"] for kind, metric_values in each.items() if not kind.endswith(" avg")}
 
 
 @pytest.mark.parametrize("letters", ["BI", "I", "BIES", "ES"])

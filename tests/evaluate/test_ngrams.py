@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.evaluate import BleuScore, Pool, PoolBLEU, SelfBLEU, bootstrap, corpus_bleu, g_score, paired, self_bleu
-from weft.evaluate.evenly import evenly
+from weft.evaluate.subsample import evenly
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=8).map(" ".join)
 SOME = st.lists(WORDS, min_size=1, max_size=6)

@@ -43,9 +43,9 @@ def run(request, tmp_path_factory) -> weft.Run:
 
 
 def test_equal_to_what_the_run_says_of_itself(run):
-    figures, found = run.judge("valid").figures, perplexity(run, TEXTS)
-    assert found.per_token == pytest.approx(figures["perplexity"], rel=1e-5)
-    assert found.per_word == pytest.approx(figures["word_perplexity"], rel=1e-5)
+    metric_values, found = run.judge("valid").metric_values, perplexity(run, TEXTS)
+    assert found.per_token == pytest.approx(metric_values["perplexity"], rel=1e-5)
+    assert found.per_word == pytest.approx(metric_values["word_perplexity"], rel=1e-5)
     assert found.words == sum(len(text.split()) + 1 for text in TEXTS) and found.unknown == 0
     assert found.tokens >= found.words and not run.model.training
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score
 
-from weft.batch import Field, Info
+from weft.core.fields import Field, Info
 from weft.evaluate import EntityF1, TagAccuracy
 
 
@@ -16,8 +16,10 @@ def test_it_is_the_accuracy_over_all_words():
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, 40)
     right, found = ([rng.choice(["DET", "NOUN", "VERB"], n).tolist() for n in sizes] for _ in range(2))
-    figures = TagAccuracy().compute([" ".join(row) for row in found], [{"tags": " ".join(row)} for row in right])
-    assert figures["tag_accuracy"] == pytest.approx(accuracy_score(*(list(chain.from_iterable(rows)) for rows in (right, found))))
+    metric_values = TagAccuracy().compute([" ".join(row) for row in found], [{"tags": " ".join(row)} for row in right])
+    assert metric_values["tag_accuracy"] == pytest.approx(
+        accuracy_score(*(list(chain.from_iterable(rows)) for rows in (right, found)))
+    )
 
 
 def test_rows_must_have_as_many_tags():

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Field, Special
-from weft.seq import Decoded, Memory, Seq
+from weft.core.fields import Field, Special
+from weft.core.seq import Decoded, Memory, Seq
 
 Prefix = tuple[int, ...]
 

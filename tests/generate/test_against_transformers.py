@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Field, Special
+from weft.core.fields import Field, Special
+from weft.core.seq import Decoded, Seq
 from weft.generate import Beam
-from weft.seq import Decoded, Seq
 
 EOS = 5
 

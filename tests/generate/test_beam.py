@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import Special
+from weft.core.fields import Special
+from weft.core.seq import Seq
 from weft.generate import Beam, Greedy
-from weft.seq import Seq
 
 EOS = 2
 TIGHT = Special(pad=0, bos=1, eos=2, unk=3, mask=0, cls=0, sep=0)

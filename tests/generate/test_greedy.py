@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import Special
+from weft.core.fields import Special
+from weft.core.seq import Seq
 from weft.generate import Beam, Greedy, Sample
-from weft.seq import Seq
 
 NEVER = (0, 1, 4, 5, 6)
 EOS = 2

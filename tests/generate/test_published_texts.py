@@ -17,13 +17,13 @@ import transformers as hf
 from tokenizers import decoders, models, pre_tokenizers, processors
 
 import weft
-from weft.convert import to_run
 from weft.evaluate import Evaluation
 from weft.generate import Beam, Greedy, Sample
-from weft.inspect.look import BEGIN as SHOWN_BEGIN
-from weft.inspect.look import END as SHOWN_END
-from weft.inspect.look import look_at
-from weft.prompt import log_probabilities
+from weft.inference.convert import to_run
+from weft.inference.prompting import log_probabilities
+from weft.inspect.trace import BEGIN as SHOWN_BEGIN
+from weft.inspect.trace import END as SHOWN_END
+from weft.inspect.trace import look_at
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 END, BEGIN, PAD = 256, 257, 258

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from weft.blocks.multihead import MultiHead
+from weft.blocks.attention.multihead import MultiHead
+from weft.core.masks import Causal, Full
+from weft.core.seq import Seq
 from weft.inspect import attention
-from weft.masks import Causal, Full
-from weft.seq import Seq
 
 
 class Two(nn.Module):

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.inspect.test_page import HOSTILE, hostile
+from tests.inspect.test_attention_page import HOSTILE, hostile
 
-from weft.inspect.page import Example, Map, Step, attention_page
+from weft.inspect.attention_page import Example, Map, Step, attention_page
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

@@ -12,12 +12,12 @@ from weft.inspect.confusion import _fewer, confusion, confusion_counts
 @pytest.fixture
 def drawn(monkeypatch):
     """The figures that were saved."""
-    figures = []
+    metric_values = []
     from matplotlib.figure import Figure
 
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
-    return figures
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (metric_values.append(self), save(self, *a, **k))[1])
+    return metric_values
 
 
 def cells(figure):

@@ -14,19 +14,19 @@ from weft.inspect.curve import _percent, _smooth
 def rows(updates=200):
     rng = np.random.default_rng(0)
     train = [{"update": u, "loss": 3 * 0.97**u + 0.01 + 0.01 * rng.random()} for u in range(1, updates + 1)]
-    figures = {"loss": 0.5, "exact_match": 0.9, "exact_match/a": 0.8, "perplexity": 1.6, "bleu": 30.0}
-    return [*train, {"update": updates // 2, "valid": figures}, {"update": updates, "valid": figures}, {"note": "x"}]
+    metric_values = {"loss": 0.5, "exact_match": 0.9, "exact_match/a": 0.8, "perplexity": 1.6, "bleu": 30.0}
+    return [*train, {"update": updates // 2, "valid": metric_values}, {"update": updates, "valid": metric_values}, {"note": "x"}]
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     """The figures that were saved."""
-    figures = []
+    metric_values = []
     from matplotlib.figure import Figure
 
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
-    return figures
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (metric_values.append(self), save(self, *a, **k))[1])
+    return metric_values
 
 
 def labels(figure):
@@ -47,8 +47,8 @@ def test_picture_has_what_the_log_has(tmp_path, drawn):
 
 
 def test_equal_figures_are_all_seen(tmp_path, drawn):
-    figures = {"exact_match": 0.5, "exact_match_worst": 0.5, "accuracy": 0.5}
-    file = curve([{"update": u, "valid": figures} for u in (0, 50, 100)], tmp_path / "c.png")
+    metric_values = {"exact_match": 0.5, "exact_match_worst": 0.5, "accuracy": 0.5}
+    file = curve([{"update": u, "valid": metric_values} for u in (0, 50, 100)], tmp_path / "c.png")
     [axes] = [axes for axes in drawn[0].axes if axes.lines]
     colours = [np.round(255 * np.array(matplotlib.colors.to_rgb(line.get_color()))) for line in axes.lines]
     # in a column of pixels between two points

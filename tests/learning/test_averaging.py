@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.catalog import CATALOG
+from weft.core.registry import CATALOG
 from weft.learning.averaging import EMA, average
 from weft.learning.checkpoint import read_tensors, write_tensors
 

@@ -21,16 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.learning import checkpoint
-from weft.learning.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    Checkpoints,
-    digest,
-    load,
-    problems,
-    read_tensors,
-    write_tensors,
-)
+from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, load, problems, read_tensors, write_tensors
 
 
 def content(value):

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import Clock, Field, Info, collate
 from weft.blocks import Mean, Sinusoidal, Sum, Token, Transformer, TransformerDecoder
+from weft.core.batch import Clock, collate
+from weft.core.fields import Field, Info
 from weft.learning import Step
-from weft.learning import active as active_module
+from weft.learning import active_phase as active_module
 from weft.models import Classifier, LanguageModel, Seq2Seq
 from weft.objectives import Classification, NextToken
 
@@ -44,7 +45,7 @@ def test_a_compiled_step_equals_the_plain_one(case, monkeypatch):
     fast = active_module.compiled(step)
     rng = np.random.default_rng(0)
     for rows, shortest in ((3, 4), (5, 6), (4, 9)):
-        instances = [objective.prepare(info.imagine(rng, shortest + i), rng, None) for i in range(rows)]
+        instances = [objective.prepare(info.synthetic_example(rng, shortest + i), rng, None) for i in range(rows)]
         batch = collate(instances)
         plain, quick = step(batch, Clock()), fast(batch, Clock())
         assert plain.keys() == quick.keys()

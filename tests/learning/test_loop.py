@@ -16,19 +16,21 @@ from benchmarks.gan import GAN, Fool, Judge, Ring
 from safetensors.torch import load_file
 from torch import nn
 
-from weft.batch import Batch, Clock, Info, Loss, Term
 from weft.blocks import LSTM, AttentionLSTM
-from weft.catalog import block, unregister
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Objective, Structure
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.registry import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
 from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import NextToken, Ramp
-from weft.run import Run, load
-from weft.slots import Objective, Structure
-from weft.stage import Stage
-from weft.train import Training, train
+from weft.training.run import Run, load
+from weft.training.stages import Stage
+from weft.training.trainer import Training, train
 
 
 class Quiet:
@@ -56,7 +58,7 @@ class Quiet:
     def restore(self) -> Any:
         return self.saved
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 
@@ -389,13 +391,13 @@ def test_rows_without_anything_to_learn_are_counted_when_there_is_no_update():
 
 def test_a_figure_that_is_not_a_number_is_never_the_best():
     class Odd(Quiet):
-        figures = iter([float("nan"), 0.1, float("nan")])
+        metric_values = iter([float("nan"), 0.1, float("nan")])
 
         def due(self, progress: Any, last: bool) -> bool:
             return True
 
         def evaluate(self, progress: Any, last: bool) -> float | None:
-            return next(self.figures)
+            return next(self.metric_values)
 
     loop = loop_over(rows([4]), watcher=Odd(), steps=3)
     loop.run(resume=False)
@@ -623,12 +625,12 @@ def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
 
 
 def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
-    figures = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.9, 0.9])
+    metric_values = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.9, 0.9])
 
     def judge(self: Any, *args: Any, **keywords: Any) -> Any:
-        from weft.evaluate import Judged
+        from weft.evaluate import EvaluationResult
 
-        return Judged({"loss": next(figures, 0.9)})
+        return EvaluationResult({"loss": next(metric_values, 0.9)})
 
     monkeypatch.setattr(Evaluation, "judge", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
@@ -669,7 +671,7 @@ def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
 
 
 def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
-    from weft.run import read_run
+    from weft.training.run import read_run
 
     small_run(precision="bf16").train(tmp_path / "first", quiet=True)
     train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from weft.catalog import CATALOG, choices
+from weft.core.contracts import Optimizer
+from weft.core.registry import CATALOG, choices
 from weft.learning.checkpoint import read_tensors, write_tensors
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop, flatten_state, restore_state
-from weft.slots import Optimizer
 
 KINDS = {
     "adam": partial(Adam, lr=0.01, weight_decay=0.1),

@@ -21,11 +21,14 @@ import torch
 from tests.commands import FORKS
 from torch import nn
 
-from weft.batch import Batch, Clock, Info, Loss, Term
 from weft.blocks import LSTM, AttentionLSTM
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Objective, Structure
+from weft.core.fields import Info
+from weft.core.io import read_json, read_lines
+from weft.core.loss import Loss, Term
 from weft.data import Dates
 from weft.evaluate import Evaluation
-from weft.files import read_json, read_lines
 from weft.generate import Greedy
 from weft.learning import (
     DDP,
@@ -46,9 +49,8 @@ from weft.learning import (
 from weft.learning.checkpoint import load
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
-from weft.run import Run
-from weft.slots import Objective, Structure
-from weft.train import Training
+from weft.training.run import Run
+from weft.training.trainer import Training
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -204,8 +206,8 @@ def test_only_the_first_writes_and_the_files_tell_of_all(alone, both):
     ours, theirs = read_json(run / "ledger.json"), read_json(alone / "ledger.json")
     assert ours["nothing_to_learn"] == theirs["nothing_to_learn"]
     assert len([row for row in read_lines(run / "log.jsonl") if row["event"] == "begun"]) == 1
-    figures = [read_json(r / "metrics.json")["loss"] for r in (run, alone)]
-    assert figures[0] == pytest.approx(figures[1], rel=1e-4)
+    metric_values = [read_json(r / "metrics.json")["loss"] for r in (run, alone)]
+    assert metric_values[0] == pytest.approx(metric_values[1], rel=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------------- killed, stopped
@@ -338,7 +340,7 @@ class Watching:
     def restore(self) -> Any:
         return self.saved
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return False
 
 
@@ -468,7 +470,7 @@ def test_objectives_whose_examples_interact_are_refused(tmp_path):
 def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
     """Train with sharded weights, with a moving average and evaluation; tell of the share of the weights that is here."""
     shares: list[float] = []
-    began, wants = Loop.run, Training.wants_stop
+    began, wants = Loop.run, Training.should_stop
 
     def run(self: Loop, resume: bool) -> None:
         parameters: list[Any] = list(self.network.parameters().values())
@@ -476,7 +478,7 @@ def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
         began(self, resume)
 
     Loop.run, Training.draw_curve = run, lambda self: None
-    Training.wants_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
+    Training.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
         dates(choices, evaluate=quick()).train(place / "sharded", resume=resume, quiet=True)

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.catalog import CATALOG
+from weft.core.contracts import Schedule
+from weft.core.registry import CATALOG
 from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
-from weft.slots import Schedule
 
 SCHEDULES = (Constant, Linear, Cosine, Noam, SlantedTriangular)
 

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 import torch
 
-from weft.batch import Field, Info
 from weft.blocks import GRU, BagOfWords, ClassifierHead, First, Last, Max, Mean, Transformer
-from weft.masks import Causal
+from weft.core.contracts import Classifies, Embeds, Encodes
+from weft.core.fields import Field, Info
+from weft.core.masks import Causal
+from weft.core.seq import Seq
 from weft.models import Classifier
-from weft.seq import Seq
-from weft.slots import Classifies, Embeds, Encodes
 
 INFO = Info({"text": Field("text", 13), "label": Field("label", 3, kind="label")})
 IDS = torch.tensor([[7, 8, 9, 10], [0, 0, 11, 12], [7, 9, 0, 0]])

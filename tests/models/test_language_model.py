@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 import torch
 
-from weft.batch import Field, Info
 from weft.blocks import AttentionLSTM, GRUDecoder, Last, LSTMDecoder, TransformerDecoder
+from weft.core.contracts import Classifies, Decodes, ModelsLanguage
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.models import LanguageModel
-from weft.seq import Seq
-from weft.slots import Classifies, Continues, Decodes
 
 TEXT, LABEL = Field("text", 13), Field("label", 3, kind="label")
 BOTH = Info({"text": TEXT, "label": LABEL})
@@ -33,8 +33,8 @@ def test_padding_changes_nothing_and_all_learns(decoder):
 
 def test_classifies_only_with_a_pooler():
     plain, both = LanguageModel(BOTH, dim=8), LanguageModel(BOTH, dim=8, pooler=Last)
-    assert plain.provides() == (Decodes, Continues)
-    assert both.provides() == (Decodes, Continues, Classifies)
+    assert plain.provides() == (Decodes, ModelsLanguage)
+    assert both.provides() == (Decodes, ModelsLanguage, Classifies)
     assert both.classifier(both.features(Seq(IDS, MASK))).shape == (2, 3)
     assert not any("classifier" in name for name, _ in plain.named_parameters())
     with pytest.raises(ValueError, match="does not classify; give it a pooler"):

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.batch import Batch, Field, Info
 from weft.blocks import (
     GRU,
     AttentionGRU,
@@ -24,9 +23,11 @@ from weft.blocks import (
     TransformerDecoder,
     Untied,
 )
+from weft.core.batch import Batch
+from weft.core.contracts import Decodes, Encodes, Reconstructs
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.models import Seq2Seq, transformer_base, transformer_big
-from weft.seq import Seq
-from weft.slots import Decodes, Encodes, Restores
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 PAIR = Info({"source": Field("source", 13, length=9), "target": Field("target", 13, length=20)}, target="target")
@@ -143,8 +144,8 @@ def test_a_deep_copy_is_independent():
 
 
 def test_protocols_and_missing_fields():
-    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Restores)
-    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Restores)
+    assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Reconstructs)
+    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Reconstructs)
     apart = Info({"source": Field("source", 9, space="a"), "target": Field("target", 9, space="b")}, "target")
     assert Seq2Seq(apart, dim=8).provides() == (Encodes, Decodes)
     with pytest.raises(ValueError, match="needs a field 'source'"):

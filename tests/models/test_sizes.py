@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from weft.batch import Field, Info
-from weft.catalog import CATALOG
+from weft.core.contracts import Structure
+from weft.core.fields import Field, Info
+from weft.core.registry import CATALOG
 from weft.models import (
     albert,
     bart,
@@ -29,7 +30,6 @@ from weft.models import (
     transformer_big,
     vit,
 )
-from weft.slots import Structure
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 ROW = re.compile(r"\| `([\w-]+)` \| ([\w.]+|) +\| ([\d,]+) +\| ([\d,]+) +\| ([\d.]+) ([MB]) +\|")
@@ -83,7 +83,7 @@ def test_a_published_size(model: str, size: str, vocab: int, parameters: int, pu
 def test_every_named_model_and_size_is_in_the_table() -> None:
     from typing import get_args
 
-    from weft.catalog import alternatives, choices
+    from weft.core.registry import alternatives, choices
 
     there = {(m, s) for m, s, *_ in rows()}
     named = {name: f for name, f in CATALOG[Structure].items() if name in BUILDERS}

@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from weft.batch import Batch, Clock, Field, Info, collate
-from weft.blocks import GRU, GRUDecoder, LatentByPlace, LatentEmbedding, LatentSlot, Learned, Sum, Token, TransformerDecoder
+from weft.blocks import GRU, GRUDecoder, LatentEmbedding, LatentMemory, LatentPerPosition, Learned, Sum, Token, TransformerDecoder
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Posterior
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.generate import Beam, Greedy
-from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2, save
+from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
 from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
-from weft.seq import Seq
-from weft.slots import Posterior
+from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 INFO = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
@@ -45,18 +47,18 @@ def batch_of(objective: ELBO, rows) -> Batch:
 # ------------------------------------------------------------------------------------------------------------ how z enters
 
 INJECTIONS = {
-    "both": [LatentSlot, LatentEmbedding],
-    "slot": [LatentSlot],
+    "both": [LatentMemory, LatentEmbedding],
+    "slot": [LatentMemory],
     "embedding": [LatentEmbedding],
-    "by place": [partial(LatentByPlace, places=7)],
-    "all": [partial(LatentByPlace, places=2), LatentSlot, LatentEmbedding, partial(LatentByPlace, places=3)],
+    "by place": [partial(LatentPerPosition, places=7)],
+    "all": [partial(LatentPerPosition, places=2), LatentMemory, LatentEmbedding, partial(LatentPerPosition, places=3)],
 }
 
 
 @pytest.mark.parametrize("injections", INJECTIONS.values(), ids=INJECTIONS)
 def test_stepping_equals_the_full_pass(injections):
     model = vae(injections=injections)
-    memory = model.write_from(torch.randn(2, 4))
+    memory = model.memory_from(torch.randn(2, 4))
     full = model.decode(Seq(IDS), memory).hidden.data
     state, steps = model.start(memory, 2), []
     for t in range(IDS.shape[1]):
@@ -71,7 +73,7 @@ def test_every_position_sees_z_and_no_later_token(injections):
     model = vae(injections=injections)
     z = torch.randn(1, 4, requires_grad=True)
     soft = torch.nn.functional.one_hot(IDS[:1], 17).float().requires_grad_()
-    hidden = model.decode(Seq(soft), model.write_from(z)).hidden.data
+    hidden = model.decode(Seq(soft), model.memory_from(z)).hidden.data
     for t in range(IDS.shape[1]):
         by_z, by_x = torch.autograd.grad(hidden[0, t].sum(), (z, soft), retain_graph=True)
         assert bool((by_z != 0).any()), f"position {t} does not see z"
@@ -79,33 +81,33 @@ def test_every_position_sees_z_and_no_later_token(injections):
 
 
 def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none():
-    model = vae(injections=[partial(LatentByPlace, places=2)])
+    model = vae(injections=[partial(LatentPerPosition, places=2)])
     (injection,) = model.writer.injections
     z_BP, plain = torch.randn(2, 4), model.writer.model.embed(Seq(IDS)).data
-    given = model.writer._embed(Seq(IDS), model.writer._added(model.write_from(z_BP))).data - plain
+    given = model.writer._embed(Seq(IDS), model.writer._added(model.memory_from(z_BP))).data - plain
     for t, weight_DP in enumerate(injection.map.weight.unflatten(0, (2, -1))):
         torch.testing.assert_close(given[:, t], z_BP @ weight_DP.T, **CLOSE)
     assert not given[:, 2:].any()
     mask = torch.tensor([[False, False, True, True], [True, True, True, False]])
     padded = Seq(IDS, mask)
-    given = model.writer._embed(padded, model.writer._added(model.write_from(z_BP))).data - model.writer.model.embed(padded).data
+    given = model.writer._embed(padded, model.writer._added(model.memory_from(z_BP))).data - model.writer.model.embed(padded).data
     torch.testing.assert_close(given[0, 2:], (injection.map(z_BP[0])).unflatten(0, (2, -1)), **CLOSE)
 
 
 def test_what_several_injections_add_is_summed_place_by_place():
-    model = vae(injections=[partial(LatentByPlace, places=3), LatentEmbedding, partial(LatentByPlace, places=2)])
+    model = vae(injections=[partial(LatentPerPosition, places=3), LatentEmbedding, partial(LatentPerPosition, places=2)])
     z_BP = torch.randn(2, 4)
     three, everywhere, two = (injection.added(z_BP) for injection in model.writer.injections)
     wanted = everywhere + three
     wanted[:, :2] += two
-    torch.testing.assert_close(model.writer._added(model.write_from(z_BP)), wanted, **CLOSE)
+    torch.testing.assert_close(model.writer._added(model.memory_from(z_BP)), wanted, **CLOSE)
     with pytest.raises(ValueError, match="1 place: what is added to all tokens alike is latent-embedding"):
-        vae(injections=[partial(LatentByPlace, places=1)])
+        vae(injections=[partial(LatentPerPosition, places=1)])
 
 
 def test_without_injections_z_is_not_seen():
     model = vae(injections=None)
-    one, two = (model.decode(Seq(IDS), model.write_from(torch.randn(2, 4))).hidden.data for _ in range(2))
+    one, two = (model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data for _ in range(2))
     assert torch.equal(one, two)
 
 
@@ -122,14 +124,14 @@ def test_with_the_latent_paths_at_zero_the_writer_is_the_plain_one(writer):
     for injection in model.writer.injections:
         torch.nn.init.zeros_(injection.map.weight)
     plain = model.writer.model.decode(Seq(IDS), None).hidden.data
-    torch.testing.assert_close(model.decode(Seq(IDS), model.write_from(torch.randn(2, 4))).hidden.data, plain, **CLOSE)
+    torch.testing.assert_close(model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data, plain, **CLOSE)
 
 
 def test_a_slot_is_key_and_value_of_every_layer():
     """Against attention written out: one layer, one head, a slot before the tokens."""
-    model = vae(writer=partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=1)), injections=[LatentSlot])
+    model = vae(writer=partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=1)), injections=[LatentMemory])
     z = torch.randn(2, 4)
-    (kv,) = model.write_from(z).past
+    (kv,) = model.memory_from(z).past
     slot = model.writer.injections[0].map(z)
     mixer = model.writer.decoder.stack.layers[0].mixer
     wanted = slot.unflatten(-1, (mixer.heads, -1))
@@ -140,7 +142,7 @@ def test_a_slot_is_key_and_value_of_every_layer():
 def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
     writer = partial(LanguageModel, dim=8, decoder=GRUDecoder)
     model = vae(writer=writer, injections=[LatentEmbedding])
-    assert model.decode(Seq(IDS), model.write_from(torch.randn(2, 4))).hidden.data.shape == (2, 4, 8)
+    assert model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data.shape == (2, 4, 8)
     with pytest.raises(ValueError, match="GRUDecoder has no layers that could remember a vector; use latent-embedding alone"):
         vae(writer=writer)
 
@@ -148,10 +150,10 @@ def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
 @pytest.mark.parametrize("search", [Greedy(length=6), Beam(width=3, length=6)])
 def test_what_is_written_depends_on_the_row_alone(search):
     model, z = vae(), 3 * torch.randn(5, 4)
-    together = search(model, model.write_from(z), limits=[6] * 5)
+    together = search(model, model.memory_from(z), limits=[6] * 5)
     assert len({tuple(row[0].ids) for row in together}) > 1
     for row, found in enumerate(together):
-        alone = search(model, model.write_from(z[row : row + 1]), limits=[6])[0]
+        alone = search(model, model.memory_from(z[row : row + 1]), limits=[6])[0]
         assert alone[0].ids == found[0].ids
 
 
@@ -166,13 +168,13 @@ def test_divergence_and_bound_against_torch():
     q = Normal(found.mean_BP, (0.5 * found.logvar_BP).exp())
     torch.testing.assert_close(loss["raw_kl"].total, kl_divergence(q, Normal(torch.zeros(4), torch.ones(4))).sum(), **CLOSE)
     z = objective.place(found, batch)
-    logits = model.head(model.decode(batch["input"], model.write_from(z)).hidden.data)
+    logits = model.head(model.decode(batch["input"], model.memory_from(z)).hidden.data)
     nll = 0.0
     for row, example in enumerate(examples()):
         ids = [*example["target"].tolist(), 2]
         nll += torch.nn.functional.cross_entropy(logits[row, : len(ids)], torch.tensor(ids), reduction="sum")
     torch.testing.assert_close(loss["reconstruction"].total, nll, **CLOSE)
-    assert objective.figures({"reconstruction": 3.0, "raw_kl": 2.0, "kl": 9.0}) == {"negative_elbo": 5.0}
+    assert objective.metric_values({"reconstruction": 3.0, "raw_kl": 2.0, "kl": 9.0}) == {"negative_elbo": 5.0}
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -260,7 +262,7 @@ def test_what_reads_and_what_writes():
 
 def test_parts_begin_with_their_weights(tmp_path):
     """The writer from a published folder, the reader from random numbers."""
-    from weft.models.pretrained import begin
+    from weft.pretrained.weights import begin
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)

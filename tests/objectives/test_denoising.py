@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.batch import Field, Info, Special
+from weft.core.fields import Field, Info, Special
 from weft.objectives import (
     Chained,
     Denoising,
@@ -36,7 +36,7 @@ from weft.objectives import (
 )
 
 VOCAB, SPARE = 400, 100
-FIELD = Field("text", VOCAB, spare=SPARE, stops=(20,))
+FIELD = Field("text", VOCAB, sentinel_count=SPARE, sentence_ends=(20,))
 MASK = Special.mask
 PARTY = ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week", "."]
 IDS = np.arange(len(PARTY)) + 30
@@ -224,18 +224,18 @@ def test_a_text_without_two_ordinary_tokens_is_left_out() -> None:
 def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, length: int) -> None:
     """The least number that is accepted is also reached by some text, so that it refuses no more than it must."""
 
-    def field(spare: int) -> Field:
-        return Field("text", VOCAB, length=length, spare=spare)
+    def field(sentinel_count: int) -> Field:
+        return Field("text", VOCAB, length=length, sentinel_count=sentinel_count)
 
-    def accepted(spare: int) -> bool:
+    def accepted(sentinel_count: int) -> bool:
         try:
-            noise.check(field(spare))
+            noise.check(field(sentinel_count))
         except ValueError as error:
-            assert f"texts of up to {length} tokens" in str(error) and f"has {spare} spare ids" in str(error)
+            assert f"texts of up to {length} tokens" in str(error) and f"has {sentinel_count} spare ids" in str(error)
             return False
         return True
 
-    enough = next(spare for spare in range(VOCAB) if accepted(spare))
+    enough = next(sentinel_count for sentinel_count in range(VOCAB) if accepted(sentinel_count))
     most = 0
     for seed in range(1500):
         draw = rng(seed)
@@ -249,7 +249,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
 def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None:
     """Budget and what can be undone come before it."""
     ids = np.array([i for k in range(20) for i in (30 + k, Special.unk)])
-    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, length=40, spare=3)
+    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, length=40, sentinel_count=3)
     noise.check(tight)
     for seed in range(20):
         made = noise.corrupt(ids, rng(seed), tight)
@@ -290,7 +290,7 @@ def test_too_few_sentinels_are_said() -> None:
     with pytest.raises(
         ValueError, match=r"need \d+ sentinels, but the vocabulary has 2 spare ids: take the tokenizer with-sentinels"
     ):
-        ReplaceSpans(share=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, spare=2))
+        ReplaceSpans(share=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, sentinel_count=2))
 
 
 def test_spans_are_spread_over_the_text_with_the_mean_length() -> None:
@@ -322,11 +322,11 @@ def masked(ids: np.ndarray, seed: int = 0, **options: Any) -> Any:
     return MaskedLM(INFO, 8, **options).prepare({"text": ids}, rng(seed), None)
 
 
-@pytest.mark.parametrize("hiding", [Tokens, Words, Spans])
+@pytest.mark.parametrize("masking", [Tokens, Words, Spans])
 @given(ids=TEXTS, seed=SEEDS)
 @settings(max_examples=60)
-def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(hiding: Any, ids: np.ndarray, seed: int) -> None:
-    made = masked(ids, seed, hiding=hiding)
+def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(masking: Any, ids: np.ndarray, seed: int) -> None:
+    made = masked(ids, seed, masking=masking)
     whole, picks = made["text"].copy(), made["picks"]
     assert len(set(picks.at.tolist())) == len(picks.at) == max(1, round(0.15 * len(ids)))
     assert picks.at.max() < len(ids)  # the end mark stands after them
@@ -375,7 +375,7 @@ def test_static_places_depend_on_the_seed() -> None:
 
 def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
-    from weft.batch import pack_pieces
+    from weft.core.fields import pack_pieces
 
     return Field("text", VOCAB, pieces=pack_pieces([i >= 100 for i in range(VOCAB)]))
 
@@ -383,7 +383,7 @@ def pieces_field() -> Field:
 def test_whole_words_are_hidden_whole() -> None:
     field = pieces_field()
     ids = np.array([10, 100, 101, 11, 12, 102, 13, 14, 15, 103, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26])
-    objective = MaskedLM(Info({"text": field}), 8, share=0.3, hiding=Words)
+    objective = MaskedLM(Info({"text": field}), 8, share=0.3, masking=Words)
     for seed in range(100):
         at = set(objective.prepare({"text": ids}, rng(seed), None)["picks"].at.tolist())
         for word in ({0, 1, 2}, {4, 5}, {8, 9}):
@@ -477,7 +477,7 @@ def test_sentence_order_swaps_half() -> None:
 
 
 def test_a_pairing_makes_two_segments_with_marks() -> None:
-    from weft.batch import Frame
+    from weft.core.fields import Frame
 
     field = Field("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
     objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask=0.0, other=0.0)
@@ -523,7 +523,7 @@ def test_a_replaced_token_is_judged_everywhere_but_at_marks() -> None:
 
 
 @pytest.mark.parametrize(
-    "objective", [MaskedLM, partial(MaskedLM, hiding=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM]
+    "objective", [MaskedLM, partial(MaskedLM, masking=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM]
 )
 def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective: Any) -> None:
     before = IDS.copy()
@@ -552,8 +552,8 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
     """No gradient goes from the second loss into the generator, and replaced places are those that differ."""
     import torch
 
-    from weft.batch import Clock, collate
     from weft.blocks import ClassifierHead
+    from weft.core.batch import Clock, collate
     from weft.models import TextEncoder
 
     torch.manual_seed(0)
@@ -575,7 +575,7 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
 def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_does() -> None:
     import torch
 
-    from weft.batch import Clock, collate
+    from weft.core.batch import Clock, collate
     from weft.models import electra
 
     torch.manual_seed(0)
@@ -592,8 +592,8 @@ def test_the_judge_is_high_where_a_token_was_replaced() -> None:
     """Most tokens are as they were: saying so of all of them costs little, and the contrary costs much."""
     import torch
 
-    from weft.batch import Clock, collate
     from weft.blocks import ClassifierHead
+    from weft.core.batch import Clock, collate
     from weft.models import TextEncoder
 
     info = Info({"text": Field("text", 60)})

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from weft.batch import PLACES, Batch, Clock, Field, Frame, Info, Marked, Several, Special, collate
+from weft.core.batch import Batch, Clock, collate
+from weft.core.example import CHOICE_LABELS, MarkedIds, Sequences
+from weft.core.fields import Field, Frame, Info, Special
+from weft.core.seq import Seq
 from weft.models import LanguageModel, Seq2Seq, gpt
-from weft.objectives import Choice, Classification, NextToken, Ordinal, Regression, Weighted
-from weft.objectives.given import Given
-from weft.seq import Seq
+from weft.objectives import Classification, MultipleChoiceObjective, NextToken, Ordinal, Regression, Weighted
+from weft.objectives.inputs import Given
 
 VOCAB, DIM = 30, 16
 BOS, END, BETWEEN = Special.bos, Special.eos, Special.sep
@@ -27,7 +29,7 @@ CHOICES = Info(
     {
         "question": Field("question", VOCAB),
         "choices": Field("choices", VOCAB, kind="texts"),
-        "label": Field("label", len(PLACES), kind="label", labels=PLACES),
+        "label": Field("label", len(CHOICE_LABELS), kind="label", labels=CHOICE_LABELS),
     },
     "question",
 )
@@ -44,7 +46,8 @@ def ids(seed: int, size: int) -> np.ndarray:
 
 PAIRS = [{"first": ids(i, 2 + i), "second": ids(i + 50, 5 - i), "label": i % 3} for i in range(4)]
 QUESTIONS = [
-    {"question": ids(i, 3), "choices": Several(tuple(ids(9 * i + j, 1 + j) for j in range(2 + i))), "label": i} for i in range(3)
+    {"question": ids(i, 3), "choices": Sequences(tuple(ids(9 * i + j, 1 + j) for j in range(2 + i))), "label": i}
+    for i in range(3)
 ]
 
 
@@ -133,16 +136,22 @@ def test_where_a_tokenizer_puts_nothing_between_two_texts_its_separator_stands_t
     assert Given(info)(row).tolist() == [7, BETWEEN, 8]
     assert Given(pairs(frame=bare, special=Special(sep=-1)))(row).tolist() == [7, 8]
     asked = Info({n: Field(n, VOCAB, kind=f.kind, frame=bare, labels=f.labels) for n, f in CHOICES.fields.items()}, "question")
-    read = Choice(asked, DIM).prepare(QUESTIONS[0], None, None)["choices"].parts[0].tolist()
+    read = MultipleChoiceObjective(asked, DIM).prepare(QUESTIONS[0], None, None)["choices"].parts[0].tolist()
     assert read == [*QUESTIONS[0]["question"], BETWEEN, *QUESTIONS[0]["choices"].parts[0]]
 
 
 def test_the_begin_mark_stands_first_where_it_is_wanted() -> None:
     made = Classification(pairs(), DIM, orders="both", begin=True).prepare(PAIRS[0], None, None)
     assert made["text"][0] == made["turned"][0] == BOS and made["text"][-1] == END
-    assert all(part[0] == BOS for part in Choice(CHOICES, DIM, begin=True).prepare(QUESTIONS[0], None, None)["choices"].parts)
+    assert all(
+        part[0] == BOS
+        for part in MultipleChoiceObjective(CHOICES, DIM, begin=True).prepare(QUESTIONS[0], None, None)["choices"].parts
+    )
     lengths = {"question": np.array([3]), "choices": np.array([3]), "choices/sizes": np.array([2])}
-    assert Choice(CHOICES, DIM, begin=True).cost(lengths)[0] == Choice(CHOICES, DIM).cost(lengths)[0] + 2
+    assert (
+        MultipleChoiceObjective(CHOICES, DIM, begin=True).cost(lengths)[0]
+        == MultipleChoiceObjective(CHOICES, DIM).cost(lengths)[0] + 2
+    )
     image = Info({"image": Field("image", 1, kind="image", length=4), "label": LABELS["label"]}, "image")
     with pytest.raises(ValueError, match="begin: true needs a text with a begin mark, and 'image' has none"):
         Classification(image, DIM, begin=True)
@@ -175,7 +184,7 @@ def test_the_loss_of_a_question_is_that_of_its_right_choice() -> None:
     as_one = [plain(np.concatenate([row["question"], [BETWEEN], text])) for row, text in zip(QUESTIONS, right, strict=True)]
     whole = NextToken(CHOICES, DIM, whole=True)
     assert mean(whole, model, QUESTIONS) == pytest.approx(mean(NextToken(TEXT, DIM), model, as_one), rel=1e-6)
-    read = Choice(CHOICES, DIM, begin=True).prepare(QUESTIONS[2], None, None)["choices"].parts[2]
+    read = MultipleChoiceObjective(CHOICES, DIM, begin=True).prepare(QUESTIONS[2], None, None)["choices"].parts[2]
     assert read.tolist() == [*whole.prepare(QUESTIONS[2], None, None)["input"].tolist(), END]
     alone = Info({n: CHOICES[n] for n in ("choices", "label")}, "choices")
     assert NextToken(alone, DIM, whole=True).prepare(QUESTIONS[2], None, None)["picks"].ids.tolist() == [*right[2], END]
@@ -190,7 +199,7 @@ def test_a_text_alone_is_predicted_as_ever() -> None:
 
 def test_letters_stay_with_their_words() -> None:
     info = pairs(letters=15)
-    row = {name: Marked(np.array([7, 8]), {"letters": np.array([[9], [10]])}) for name in ("first", "second")}
+    row = {name: MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])}) for name in ("first", "second")}
     made = NextToken(info, DIM, whole=True).prepare(row, None, None)
     assert made["input"].ids.tolist() == [BOS, 7, 8, BETWEEN, 7, 8]
     assert made["input"].marks["letters"][:, 0].tolist() == [0, 9, 10, 0, 9, 10]
@@ -201,7 +210,7 @@ def test_both_losses_together_are_gpts(of: str) -> None:
     """L3 = L2 + 0.5 L1."""
     info, examples = (pairs(), PAIRS) if of == "pairs" else (CHOICES, QUESTIONS)
     model = model_for(info)
-    answer = partial(Classification, orders="both", begin=True) if of == "pairs" else partial(Choice, begin=True)
+    answer = partial(Classification, orders="both", begin=True) if of == "pairs" else partial(MultipleChoiceObjective, begin=True)
     parts = {"answer": answer, "lm": partial(NextToken, whole=True)}
     together = Weighted(info, DIM, parts=parts, weights={"lm": 0.5})
     alone = [mean(part(info, DIM), model, examples) for part in parts.values()]

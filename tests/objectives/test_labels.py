@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from weft.batch import Clock, Field, Info, collate
 from weft.blocks import BagOfWords, ClassifierHead, Ordered
+from weft.core.batch import Clock, collate
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.generate import Greedy
 from weft.models import Classifier
 from weft.objectives import Classification, MultiLabel, Ordinal, Regression
-from weft.seq import Seq
 
 TEXT = Field("text", 20)
 ONE = Info({"text": TEXT, "label": Field("label", 4, kind="label", labels=("a", "b", "c", "d"))})
@@ -170,8 +171,8 @@ def test_the_wrong_kind_of_answer_is_refused(objective, info, message):
 
 
 def test_recipe_words_for_weights():
+    from weft.core.contracts import Objective
     from weft.recipe import Reader, parse
-    from weft.slots import Objective
 
     for text, want in (("balanced", "balanced"), ("{a: 2}", {"a": 2.0}), ("null", None)):
         reader = Reader()

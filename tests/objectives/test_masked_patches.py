@@ -13,7 +13,6 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file
 
-from weft.batch import Batch, Clock, Field, Info, collate
 from weft.blocks import (
     GELU,
     LayerNorm,
@@ -25,9 +24,11 @@ from weft.blocks import (
     TransformerLayer,
     patchify,
 )
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import EncodesImages
+from weft.core.fields import Field, Info
 from weft.models import ImageEncoder, vit
 from weft.objectives import MaskedPatches
-from weft.slots import Sees
 
 INFO = Info({"image": Field("image", 2, kind="image", length=12)}, "image")
 
@@ -37,7 +38,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def made(objective: MaskedPatches, rows: int = 3, info: Info = INFO) -> Batch:
-    instances = [objective.prepare(info.imagine(rng(row)), rng(10 + row), None) for row in range(rows)]
+    instances = [objective.prepare(info.synthetic_example(rng(row)), rng(10 + row), None) for row in range(rows)]
     return collate([i for i in instances if i is not None])
 
 
@@ -52,7 +53,7 @@ def test_as_many_are_hidden_as_the_share_says(share: float, hidden: int) -> None
     objective = MaskedPatches(INFO, 16, size=4, share=share)
     often = np.zeros(9)
     for seed in range(300):
-        instance = objective.prepare(INFO.imagine(rng()), rng(seed), None)
+        instance = objective.prepare(INFO.synthetic_example(rng()), rng(seed), None)
         assert instance is not None
         assert len(instance["hidden"]) == hidden
         assert sorted([*instance["hidden"], *instance["seen"]]) == list(range(9))
@@ -61,7 +62,7 @@ def test_as_many_are_hidden_as_the_share_says(share: float, hidden: int) -> None
 
 
 def test_the_generator_decides_what_is_hidden_and_nothing_else() -> None:
-    objective, example = MaskedPatches(INFO, 16, size=4), INFO.imagine(rng())
+    objective, example = MaskedPatches(INFO, 16, size=4), INFO.synthetic_example(rng())
     before = example["image"].copy()
     draws = [objective.prepare(example, rng(seed), None) for seed in (1, 1, 2)]
     places = [instance["hidden"].tolist() for instance in draws if instance is not None]
@@ -174,7 +175,7 @@ def test_what_does_not_fit_is_said() -> None:
         ValueError, match="makes 10 vectors of an image that here has 36 patches of 2 x 2 pixels: give both the same"
     ):
         objective(model, made(objective), Clock())
-    assert Sees in model.provides() and objective.needs == (Sees,)
+    assert EncodesImages in model.provides() and objective.needs == (EncodesImages,)
 
 
 # --------------------------------------------------------------------------------------------------- transformers' ViTMAE

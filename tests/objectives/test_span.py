@@ -11,13 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.batch import Clock, Field, Frame, Info, Passage, collate
 from weft.blocks import Ordered
+from weft.core.batch import Clock, collate
+from weft.core.contracts import Encodes, ExtractsSpans
+from weft.core.fields import Field, Frame, Info
+from weft.core.outputs import SpanPrediction
 from weft.generate import Greedy
-from weft.models import SpanReader, bert
+from weft.models import SpanExtractor, bert
 from weft.objectives import SpanAnswer
 from weft.objectives.span import Scores
-from weft.slots import Encodes, Points
 
 ANSWER = Field("answer", 2, kind="span", space="context")
 
@@ -58,7 +60,7 @@ def logits_of(model: Any, objective: SpanAnswer, row: dict[str, Any]) -> tuple[T
 def setting(request: pytest.FixtureRequest) -> tuple[Any, SpanAnswer]:
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "length": 40, "dropout": 0.0}
-    factory = partial(SpanReader, dim=16) if request.param is INFO else bert(**sizes, task="answer")
+    factory = partial(SpanExtractor, dim=16) if request.param is INFO else bert(**sizes, task="answer")
     model = factory(request.param)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -141,7 +143,7 @@ def test_padding_and_the_question_are_no_answers() -> None:
     objective = SpanAnswer(INFO, 2)
     rows = [example(2, 2, [0, 1]), example(2, 1, [0, 0])]
     batch = collate([objective.prepare(row, None, None) for row in rows])
-    assert objective.predict(Fixed(), batch, Greedy())[1] == Passage("context", 0, 0, 2.0)
+    assert objective.predict(Fixed(), batch, Greedy())[1] == SpanPrediction("context", 0, 0, 2.0)
     want = 2 * np.log(2 + np.exp(-1)) + 2 * np.log(1 + np.exp(-1))
     assert float(objective(Fixed(), batch, Clock())["loss"].total) == pytest.approx(want, rel=1e-5)
 
@@ -155,16 +157,16 @@ def test_a_context_without_tokens_has_no_answer(setting: tuple[Any, SpanAnswer])
 
 def test_what_does_not_fit_is_refused() -> None:
     wrong = Info({**INFO.fields, "answer": Field("answer", 2, kind="label")}, data="made up")
-    for build in (partial(SpanAnswer, wrong, 8), partial(SpanReader, wrong, dim=8)):
+    for build in (partial(SpanAnswer, wrong, 8), partial(SpanExtractor, wrong, dim=8)):
         with pytest.raises(
             ValueError, match=r"needs a place in a text, but in the data \(made up\) the field 'answer' is a label"
         ):
             build()
     with pytest.raises(ValueError, match="needs a field 'answer'"):
-        SpanReader(Info({"text": Field("text", 9)}), dim=8)
+        SpanExtractor(Info({"text": Field("text", 9)}), dim=8)
     apart = Info({**INFO.fields, "question": Field("question", 40, space="other")})
     with pytest.raises(ValueError, match="needs texts of one id space"):
-        SpanReader(apart, dim=8)
+        SpanExtractor(apart, dim=8)
     with pytest.raises(ValueError, match="the field 'answer' is a span: its begin and its end are not classes with an order"):
-        SpanReader(INFO, dim=8, head=Ordered)
-    assert SpanReader(INFO, dim=8).provides() == (Encodes, Points)
+        SpanExtractor(INFO, dim=8, head=Ordered)
+    assert SpanExtractor(INFO, dim=8).provides() == (Encodes, ExtractsSpans)

@@ -10,20 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from weft.batch import Clock, Field, Info, Marked, Picks, collate
-from weft.blocks import CNN, CRF, LSTM, BagOfWords, Spelled, Sum, Transformer
+from weft.blocks import CNN, CRF, LSTM, BagOfWords, CharCNN, Sum, Transformer
+from weft.core.batch import Clock, collate
+from weft.core.contracts import Embeds, Encodes, Tags
+from weft.core.example import MarkedIds, Targets
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
 from weft.generate import Greedy
 from weft.models import Classifier, Tagger
 from weft.objectives import EncoderLM, Tagging, Weighted
-from weft.seq import Seq
-from weft.slots import Embeds, Encodes, Tags
 
 TAGS = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
 INFO = Info({"text": Field("text", 20, words=True), "tags": TAGS})
 SPELLED = Info({"text": Field("text", 20, words=True, letters=11), "tags": TAGS})
 ROWS = [
-    {"text": np.array([7, 8, 9, 10]), "tags": Picks("text", np.array([0, 1, 3]), np.array([1, 2, 0]))},  # 9 belongs to word 8
-    {"text": np.array([11]), "tags": Picks("text", np.array([0]), np.array([0]))},
+    {"text": np.array([7, 8, 9, 10]), "tags": Targets("text", np.array([0, 1, 3]), np.array([1, 2, 0]))},  # 9 belongs to word 8
+    {"text": np.array([11]), "tags": Targets("text", np.array([0]), np.array([0]))},
 ]
 
 
@@ -62,15 +64,15 @@ def test_weights_count_words():
 
 
 def test_a_row_without_words_has_nothing_to_learn():
-    empty = {"text": np.array([], np.int64), "tags": Picks("text", np.array([], np.int64), np.array([], np.int64))}
+    empty = {"text": np.array([], np.int64), "tags": Targets("text", np.array([], np.int64), np.array([], np.int64))}
     assert Tagging(INFO, 8).prepare(empty, None, None) is None
 
 
 def test_spelled_words_are_tagged():
     rng = np.random.default_rng(0)
-    model, objective = Tagger(SPELLED, dim=8, embedder=Spelled).eval(), Tagging(SPELLED, 8)
-    rows = [SPELLED.imagine(rng, n) for n in (5, 2)]
-    assert isinstance(rows[0]["text"], Marked)
+    model, objective = Tagger(SPELLED, dim=8, embedder=CharCNN).eval(), Tagging(SPELLED, 8)
+    rows = [SPELLED.synthetic_example(rng, n) for n in (5, 2)]
+    assert isinstance(rows[0]["text"], MarkedIds)
     alone = [objective(model, batch_of(objective, [row]), Clock())["loss"].total for row in rows]
     torch.testing.assert_close(objective(model, batch_of(objective, rows), Clock())["loss"].total, alone[0] + alone[1])
 
@@ -90,10 +92,10 @@ def test_protocols_and_refusals():
 @pytest.mark.parametrize("info", [INFO, SPELLED], ids=["plain", "spelled"])
 def test_what_is_to_be_predicted_is_not_seen(encoder, info):
     """Zero Jacobian of the loss at each target to the vectors of that token and of all later ones."""
-    embedder = Spelled if info is SPELLED else Sum
+    embedder = CharCNN if info is SPELLED else Sum
     model = Tagger(info, dim=8, embedder=embedder, encoder=encoder).double().eval()
     objective = EncoderLM(info, 8).double()
-    row = info.imagine(np.random.default_rng(0), 6)
+    row = info.synthetic_example(np.random.default_rng(0), 6)
     batch = batch_of(objective, [row])
     vectors = model.embedder(batch["input"]).data.detach().requires_grad_()
     model.embedder = Given(vectors)
@@ -161,7 +163,7 @@ def test_any_structure_that_encodes_will_do():
     objective = EncoderLM(info, 8)
     batch = collate([objective.prepare({"text": np.array([7, 8]), "label": 1}, None, None)])
     assert objective(Classifier(info, dim=8, encoder=Transformer), batch, Clock())["loss"].count == 3
-    assert objective.figures({"loss": 0.0}) == {"perplexity": 1.0}
+    assert objective.metric_values({"loss": 0.0}) == {"perplexity": 1.0}
 
 
 # ------------------------------------------------------------------------------------------------------------- a chain

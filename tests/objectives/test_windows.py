@@ -11,11 +11,12 @@ import torch
 import transformers as hf
 
 import weft
-from weft.batch import Clock, Field, Frame, Info, collate
-from weft.convert import to_run
+from weft.core.batch import Clock, collate
+from weft.core.fields import Field, Frame, Info
 from weft.data import example_of
 from weft.generate import Greedy
-from weft.models import SpanReader
+from weft.inference.convert import to_run
+from weft.models import SpanExtractor
 from weft.objectives import SpanAnswer, span
 from weft.objectives.span import window_begins
 
@@ -46,7 +47,7 @@ def made(objective: SpanAnswer) -> Any:
 
 @pytest.fixture
 def model() -> Any:
-    return SpanReader(INFO, dim=16).eval()
+    return SpanExtractor(INFO, dim=16).eval()
 
 
 def test_every_token_is_in_a_window_and_none_begins_in_vain() -> None:

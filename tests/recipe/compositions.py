@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import strategies as st
 
-from weft.catalog import CATALOG, alternatives, choices, slot_of
-from weft.choices import IsFile
-from weft.models import pretrained
-from weft.run import Run
+from weft.core.options import IsFile
+from weft.core.registry import CATALOG, alternatives, choices, slot_of
+from weft.pretrained import weights as pretrained
+from weft.training.run import Run
 
 HERE = str(Path(__file__).resolve())
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(lambda t: "${" not in t)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.recipe import RecipeError
-from weft.run import Run, read_run_text
+from weft.training.run import Run, read_run_text
 
 SMALL = """\
 seed: 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.check import check
+from weft.cli.report import print_catalog, print_reports, slow_starts
+from weft.core.contracts import Metric
 from weft.evaluate import Evaluation
 from weft.objectives import NextToken
 from weft.recipe import RecipeError
-from weft.report import print_catalog, print_reports, slow_starts
-from weft.slots import Metric
+from weft.training.dry_run import check
 
 LIGHT = ["structure.encoder=bag-of-words", "structure.decoder={type: transformer, layers: 1}"]
 
@@ -54,7 +54,7 @@ def test_nothing_is_opened_or_allocated(read, small: str, tmp_path, monkeypatch:
 def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
     text = small[: small.index("structure:")].replace(
-        "{type: dates, train: 100}", "{type: labelled-text, train: t.tsv, labels: [x, y]}"
+        "{type: dates, train: 100}", "{type: labeled-text, train: t.tsv, labels: [x, y]}"
     )
     text += "structure: {type: classifier, encoder: bag-of-words}\n" + small[small.index("objective:") :]
     (line,) = refused(read(text, folder=tmp_path))

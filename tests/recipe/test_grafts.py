@@ -114,7 +114,7 @@ def test_no_mapping(mistakes, written: str) -> None:
 
 
 def test_what_a_grafted_constructor_refuses(read) -> None:
-    from weft.batch import Field, Info
+    from weft.core.fields import Field, Info
     from weft.recipe import RecipeError
 
     info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from weft.check import check
 from weft.recipe.tree import MOST_DEPTH, MOST_NODES, RecipeError
-from weft.run import read_run_text
+from weft.training.dry_run import check
+from weft.training.run import read_run_text
 
 
 def test_scalars_and_parts(read, small: str) -> None:

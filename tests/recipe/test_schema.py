@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from benchmarks.mutations import BROAD, mutants, recipes
-from compositions import runs
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
+from tests.recipe.compositions import runs
 
-from weft.catalog import CATALOG, choices, spoken
+from weft.core.registry import CATALOG, choices, recipe_key
 from weft.recipe import RecipeError, parse
 from weft.recipe.schema import schema
-from weft.run import Run, read_run, read_run_text, shipped_recipes
+from weft.training.run import Run, read_run, read_run_text, shipped_recipes
 
 STRUCTURAL = [
     "text for a number",
@@ -67,8 +67,8 @@ def test_everything_of_the_catalog_is_there(validator: Draft202012Validator) -> 
             continue
         for name, factory in entries.items():
             entry = reachable[f"{kind.__name__}.{name}"]
-            assert set(entry["properties"]) == {"type", "with", *map(spoken, choices(factory))}
-            assert set(entry["required"]) == {spoken(n) for n, p in choices(factory).items() if p.default is p.empty}
+            assert set(entry["properties"]) == {"type", "with", *map(recipe_key, choices(factory))}
+            assert set(entry["required"]) == {recipe_key(n) for n, p in choices(factory).items() if p.default is p.empty}
     assert {"Data", "Structure", "Objective", "Learning", "Encoder", "Norm", "Metric", "Phase"} <= set(reachable)
 
 

@@ -1,36 +1,36 @@
 """STRUCTURE: the catalog of building blocks. Importing this package registers them."""
 
 from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
-from weft.blocks.alignment import Alignment
-from weft.blocks.attend import attend, look, recording
-from weft.blocks.bag import BagOfWords
-from weft.blocks.cnn import CNN
-from weft.blocks.crf import CRF
-from weft.blocks.critic import Concatenated, Projection
+from weft.blocks.attention.alignment import Alignment
+from weft.blocks.attention.attend import attend, look, recording
+from weft.blocks.attention.multihead import MultiHead
+from weft.blocks.attention.position import Learned, RelativeBias, Rotary, Sinusoidal
+from weft.blocks.attention.score import Additive, Dot, General, ScaledDot
+from weft.blocks.bag_of_words import BagOfWords
+from weft.blocks.conv.cnn import CNN
 from weft.blocks.dense import Dense
-from weft.blocks.feedforward import Gated, PositionwiseFeedForward
-from weft.blocks.head import ClassifierHead, Tied, Untied
-from weft.blocks.injection import LatentByPlace, LatentEmbedding, LatentSlot
-from weft.blocks.interpolated import Interpolated
+from weft.blocks.embedding.char_cnn import CharCNN
+from weft.blocks.embedding.interpolated_position import Interpolated
+from weft.blocks.embedding.patch import Patch, patches_in, patchify, unpatchify
+from weft.blocks.embedding.sum import Sum
+from weft.blocks.embedding.token import SharedToken, Token
+from weft.blocks.embedding.token_type import TokenType
+from weft.blocks.heads.crf import CRF
+from weft.blocks.heads.discriminator import ConcatDiscriminator, ProjectionDiscriminator
+from weft.blocks.heads.ordinal import Ordered
+from weft.blocks.heads.vocabulary import ClassifierHead, Tied, Untied
+from weft.blocks.latent_injection import LatentEmbedding, LatentMemory, LatentPerPosition
+from weft.blocks.layer_mix import ScalarMix, SumLast
 from weft.blocks.linear import Linear
-from weft.blocks.mark import Mark
-from weft.blocks.mix import ScalarMix, SumLast
 from weft.blocks.mlp import MLP
-from weft.blocks.multihead import MultiHead
 from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
-from weft.blocks.ordered import Ordered
-from weft.blocks.patch import Patch, patches_in, patchify, unpatchify
-from weft.blocks.pooler import ByPlace, Concat, First, Last, Max, Mean
-from weft.blocks.position import Learned, RelativeBias, Rotary, Sinusoidal
-from weft.blocks.recurrent import GRU, LSTM
-from weft.blocks.recurrent_decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
-from weft.blocks.residual import PostNorm, PreNorm
-from weft.blocks.score import Additive, Dot, General, ScaledDot
-from weft.blocks.spelled import Spelled
-from weft.blocks.sum import Sum
-from weft.blocks.token import SharedToken, Token
-from weft.blocks.transformer import SharedTransformer, Transformer, TransformerDecoder
-from weft.blocks.transformer_layer import TransformerLayer
+from weft.blocks.pooler import Concat, First, Last, Max, Mean, PositionConcat
+from weft.blocks.recurrent.decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
+from weft.blocks.recurrent.encoder import GRU, LSTM
+from weft.blocks.transformer.feedforward import Gated, PositionwiseFeedForward
+from weft.blocks.transformer.layer import TransformerLayer
+from weft.blocks.transformer.residual import PostNorm, PreNorm
+from weft.blocks.transformer.stack import SharedTransformer, Transformer, TransformerDecoder
 
 __all__ = [
     "CNN",
@@ -45,10 +45,10 @@ __all__ = [
     "AttentionLSTM",
     "BagOfWords",
     "BatchNorm",
-    "ByPlace",
+    "CharCNN",
     "ClassifierHead",
     "Concat",
-    "Concatenated",
+    "ConcatDiscriminator",
     "Dense",
     "Dot",
     "First",
@@ -60,23 +60,23 @@ __all__ = [
     "Interpolated",
     "LSTMDecoder",
     "Last",
-    "LatentByPlace",
     "LatentEmbedding",
-    "LatentSlot",
+    "LatentMemory",
+    "LatentPerPosition",
     "LayerNorm",
     "LeakyReLU",
     "Learned",
     "Linear",
-    "Mark",
     "Max",
     "Mean",
     "MultiHead",
     "Ordered",
     "Patch",
+    "PositionConcat",
     "PositionwiseFeedForward",
     "PostNorm",
     "PreNorm",
-    "Projection",
+    "ProjectionDiscriminator",
     "RMSNorm",
     "ReLU",
     "RelativeBias",
@@ -88,12 +88,12 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "Sinusoidal",
-    "Spelled",
     "Sum",
     "SumLast",
     "Tanh",
     "Tied",
     "Token",
+    "TokenType",
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.catalog import block
-from weft.choices import Share
-from weft.slots import Activation
+from weft.core.contracts import Activation
+from weft.core.options import Share
+from weft.core.registry import block
 
 
 @block("relu")

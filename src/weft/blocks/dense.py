@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from weft.blocks.linear import Linear
-from weft.catalog import Build, block
-from weft.slots import Activation, Norm, Transform
+from weft.core.contracts import Activation, Norm, Transform
+from weft.core.registry import Build, block
 
 
 @block("dense")

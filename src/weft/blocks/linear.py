@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from weft.blocks.product import product
+from weft.blocks.matmul import product
 
 
 class Linear(nn.Linear):

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
-from weft.catalog import Build, block
-from weft.choices import Dropout, Width
-from weft.slots import Activation, Standardizer, Transform
+from weft.core.contracts import Activation, BatchNormalization, Transform
+from weft.core.options import Dropout, Width
+from weft.core.registry import Build, block
 
 
 @block("mlp")
@@ -23,7 +23,7 @@ class MLP(Transform):
     Args:
         hidden: Widths between the maps; none = one map alone.
         activation: The function f.
-        standardizer: Makes the numbers before f comparable over the rows of a batch, s; None = none.
+        batch_norm: Makes the numbers before f comparable over the rows of a batch, s; None = none.
         dropout: Share of the hidden numbers that training zeroes.
 
     Example:
@@ -39,13 +39,13 @@ class MLP(Transform):
         *,
         hidden: list[Width] = [128],
         activation: Build[Activation] = ReLU,
-        standardizer: Build[Standardizer] | None = None,
+        batch_norm: Build[BatchNormalization] | None = None,
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, out)
         widths = [dim, *hidden]
         self.maps = nn.ModuleList([Linear(a, b) for a, b in zip(widths, hidden, strict=False)])
-        self.standardizers = nn.ModuleList([standardizer(width) for width in hidden] if standardizer is not None else [])
+        self.standardizers = nn.ModuleList([batch_norm(width) for width in hidden] if batch_norm is not None else [])
         self.activation, self.drop = activation(), Drop(dropout)
         self.out = Linear(widths[-1], out)
 

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.catalog import block
-from weft.choices import Positive, Share
-from weft.slots import Norm, Standardizer
+from weft.core.contracts import BatchNormalization, Norm
+from weft.core.options import Positive, Share
+from weft.core.registry import block
 
 
 @block("layer-norm")
@@ -90,7 +90,7 @@ class UnitNorm(Norm):
 
 
 @block("batch-norm")
-class BatchNorm(Standardizer):
+class BatchNorm(BatchNormalization):
     """Mean 0 and variance 1 of each number over the rows of a batch, then a scale and a shift of each number.
 
     y = (x - mean_N(x)) / sqrt(var_N(x) + eps) * weight + bias

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.linear import Linear
-from weft.catalog import Build, block
-from weft.choices import Count
-from weft.seq import Seq
-from weft.slots import Pooler, Transform
+from weft.core.contracts import Pooler, Transform
+from weft.core.options import Count
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("first")
@@ -106,8 +106,8 @@ class Max(Pooler):
         return most_BD.masked_fill(~x.mask.any(1, keepdim=True), 0.0)
 
 
-@block("by-place")
-class ByPlace(Pooler):
+@block("position-concat")
+class PositionConcat(Pooler):
     """The real tokens' vectors one after another, through one dense map: each place of the text has weights of its own.
 
     y = sum_t W_place(t) h_t + b
@@ -138,7 +138,7 @@ class ByPlace(Pooler):
         if (x.width > self.places or by_word) and (most := self._places(x, place_BT)) > self.places:
             what = f"{most - 1} words" if by_word else f"{most} tokens"
             raise ValueError(
-                f"a text of {what}, but by-place has {self.places} places: raise places, or lower the length of the data"
+                f"a text of {what}, but position-concat has {self.places} places: raise places, or lower the length of the data"
             )
         within_BT = (place_BT >= 0) & (place_BT < self.places) & x.real()
         at_BTD = place_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)

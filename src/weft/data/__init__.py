@@ -1,37 +1,38 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
-from weft.data.bpe import BPE
-from weft.data.byte import Byte
-from weft.data.byte_bpe import ByteBPE
-from weft.data.character import Character
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
-from weft.data.dates import Dates
 from weft.data.encoding import example_of
 from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
-from weft.data.image import read_image
-from weft.data.labelled import LabelledText
-from weft.data.labelled_images import LabelledImages
-from weft.data.masking import with_masks
-from weft.data.mirrored import MirroredText
-from weft.data.multiple_choice import MultipleChoice
 from weft.data.order import Buckets, permute
-from weft.data.pairs import SentencePairs
-from weft.data.parallel import ParallelText
-from weft.data.plain import PlainText
 from weft.data.prepared import Prepared
-from weft.data.published import Published
-from weft.data.questions import Questions
-from weft.data.rows import rows
-from weft.data.sentinels import WithSentinels
-from weft.data.tagged import TaggedText
-from weft.data.unigram import Unigram
-from weft.data.vocabulary import survives
-from weft.data.word import Word
-from weft.data.wordpiece import WordPiece
+from weft.data.sources.autoencoding_text import AutoencodingText
+from weft.data.sources.dates import Dates
+from weft.data.sources.image import read_image
+from weft.data.sources.labeled_images import LabeledImages
+from weft.data.sources.labeled_text import LabeledText
+from weft.data.sources.multiple_choice import MultipleChoice
+from weft.data.sources.parallel_text import ParallelText
+from weft.data.sources.plain_text import PlainText
+from weft.data.sources.python_rows import rows
+from weft.data.sources.question_answering import QuestionAnswering
+from weft.data.sources.sentence_pairs import SentencePairs
+from weft.data.sources.tagged_text import TaggedText
+from weft.data.tokenizers.bpe import BPE
+from weft.data.tokenizers.byte import Byte
+from weft.data.tokenizers.byte_bpe import ByteBPE
+from weft.data.tokenizers.character import Character
+from weft.data.tokenizers.mask_tokens import with_masks
+from weft.data.tokenizers.pretrained import Published
+from weft.data.tokenizers.sentinels import WithSentinels
+from weft.data.tokenizers.unigram import Unigram
+from weft.data.tokenizers.vocabulary import survives
+from weft.data.tokenizers.word import Word
+from weft.data.tokenizers.wordpiece import WordPiece
 
 __all__ = [
     "BPE",
+    "AutoencodingText",
     "Buckets",
     "Byte",
     "ByteBPE",
@@ -39,16 +40,15 @@ __all__ = [
     "Column",
     "Dates",
     "Feed",
-    "LabelledImages",
-    "LabelledText",
-    "MirroredText",
+    "LabeledImages",
+    "LabeledText",
     "MultipleChoice",
     "Padding",
     "ParallelText",
     "PlainText",
     "Prepared",
     "Published",
-    "Questions",
+    "QuestionAnswering",
     "SentencePairs",
     "Sweep",
     "TaggedText",

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from weft.batch import Field, Frame, Info, Special
-from weft.data.published import Published
-from weft.slots import Codec, Data
+from weft.core.contracts import Codec, Data
+from weft.core.fields import Field, Frame, Info, Special
+from weft.data.tokenizers.pretrained import Published
 
 FORMAT = 1
 """Version of fields.json."""
@@ -79,7 +79,7 @@ def _field(content: dict[str, Any]) -> Field:
             **content,
             "special": special,
             "labels": labels,
-            "stops": tuple(map(int, content["stops"])),
+            "sentence_ends": tuple(map(int, content["sentence_ends"])),
             "ends": tuple(map(int, content.get("ends", ()))),
             "frame": Frame(first, between, last, bool(around["segments"])),
         }

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Field, Info, Marked, Picks, Several
-from weft.data.image import read_image
-from weft.data.lists import Lists
-from weft.data.recall import Recall
-from weft.slots import Codec, Tokenizer
+from weft.core.contracts import Codec, Tokenizer
+from weft.core.example import MarkedIds, Sequences, Targets
+from weft.core.fields import Field, Info
+from weft.data.ragged_array import Lists
+from weft.data.sources.image import read_image
+from weft.data.tokenizers.word_cache import Recall
 
 START = "start"
 """The cell that says at which character of the text the answer of a span begins; of several answers, with tabs between them."""
@@ -214,8 +215,8 @@ def shorten(info: Info, values: Values) -> tuple[Values, int]:
             values, lost = values | short, lost + over
             continue
         size, most = len(values[field.name]), field.length
-        if field.most_words and len(begins := values[f"{field.name}/words"]) > field.most_words:
-            most = min(most, int(begins[field.most_words]))
+        if field.max_words and len(begins := values[f"{field.name}/words"]) > field.max_words:
+            most = min(most, int(begins[field.max_words]))
         if size > most:
             lost += size - most
             values = values | cut(info, values, field, 0, most)
@@ -313,14 +314,14 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
             marks = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
-            if info.says_words(field):
+            if info.marks_words(field):
                 marks["word"] = words_of(values[f"{field.name}/words"], len(ids))
-            example[field.name] = Marked(ids, marks) if marks else ids
+            example[field.name] = MarkedIds(ids, marks) if marks else ids
         elif field.kind == "texts":
             example[field.name] = _apart(field, values)
         elif field.kind == "tags":
             words = np.array(values[f"{field.space}/words"], np.int64)
-            example[field.name] = Picks(field.space, words, np.array(value, np.int64))
+            example[field.name] = Targets(field.space, words, np.array(value, np.int64))
         elif field.kind == "span":
             example[field.name] = np.array(value, np.int64)
         elif field.kind == "labels":
@@ -330,12 +331,12 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
     return example
 
 
-def _apart(field: Field, values: Mapping[str, Any]) -> Several:
+def _apart(field: Field, values: Mapping[str, Any]) -> Sequences:
     """Each of a row's texts by itself."""
     ids = np.array(values[field.name], np.int64)
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
-    whole = Marked(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
-    return Several(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
+    whole = MarkedIds(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
+    return Sequences(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 
 
 def words_of(starts: np.ndarray, tokens: int) -> np.ndarray:

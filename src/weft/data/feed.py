@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.batch import Batch, Instance, collate
-from weft.catalog import base_of, name_of
+from weft.core.batch import Batch, Instance, collate
+from weft.core.contracts import Dataset, Objective
+from weft.core.registry import base_of, name_of
+from weft.core.seeding import Key
+from weft.core.seeding import key as hash_of
 from weft.data.order import Buckets
-from weft.keys import Key
-from weft.keys import key as hash_of
-from weft.slots import Dataset, Objective
 
 
 @dataclass

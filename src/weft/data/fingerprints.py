@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from weft.catalog import alternatives, base_of, choices, identity, name_of, options
-from weft.choices import IsFile
+from weft.core.contracts import Codec
+from weft.core.io import content_hash
+from weft.core.options import IsFile
+from weft.core.registry import alternatives, base_of, choices, identity, name_of, options
 from weft.data.codec import save_codec
-from weft.files import content_hash
-from weft.slots import Codec
 
 
 def of_files(files: list[list[str]]) -> list[Any]:

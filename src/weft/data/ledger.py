@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.data.reading import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
+from weft.data.sources.parsing import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
 
 SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "repeated rows", "texts of several classes"
 WORDS_LOST = "words lost"

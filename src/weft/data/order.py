@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from weft.keys import key
+from weft.core.seeding import key
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -15,10 +15,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.batch import Info
+from weft.core.fields import Info
+from weft.core.io import read_json, write_json
 from weft.data.encoding import Columns, assemble, columns_of, counted_columns
-from weft.data.lists import Lists
-from weft.files import read_json, write_json
+from weft.data.ragged_array import Lists
 
 FORMAT = 3
 """Version of the files."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from weft.slots import Metric
+from weft.core.contracts import Metric
 
 Rows = Sequence[dict[str, str]]
 _SLOW_SAMPLES = 200
@@ -59,7 +59,7 @@ def bootstrap(
         raise ValueError(f"level is {level}, but must lie between 0 and 1: 0.95 is usual")
     rng = np.random.default_rng(seed)
     samples = _checked(samples, metric)
-    if not metric.by_row:
+    if not metric.per_example:
         return {}
     if isinstance(metric, Additive):
         stats_NK = _floats(metric.statistics(predictions, references))
@@ -71,7 +71,7 @@ def bootstrap(
         found = [metric.compute([predictions[i] for i in rows], [references[i] for i in rows]) for rows in draws]
     ends = [50 * (1 - level), 50 * (1 + level)]
     # A group may be missing from some samples, and a figure not be defined for them.
-    values = {name: np.array([figures.get(name, np.nan) for figures in found]) for name in names}
+    values = {name: np.array([metric_values.get(name, np.nan) for metric_values in found]) for name in names}
     bounds = {name: np.nanpercentile(of, ends) for name, of in values.items() if not np.isnan(of).all()}
     return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
 
@@ -113,7 +113,7 @@ def paired(
         raise ValueError(f"method is {method!r}, but must be 'randomisation' or 'bootstrap'")
     if not len(a) == len(b) == len(references):
         raise ValueError(f"{len(a)} and {len(b)} predictions for {len(references)} rows: both systems must predict every row")
-    if method == "bootstrap" and not metric.by_row:
+    if method == "bootstrap" and not metric.per_example:
         raise ValueError(f"{type(metric).__name__} is about a set of texts, whose rows cannot be drawn again: use randomisation")
     rng = np.random.default_rng(seed)
     samples = _checked(samples, metric)
@@ -125,7 +125,7 @@ def paired(
         found = list(both(_drawn(rng, samples, len(references))))
     p_values: dict[str, float] = {}
     for name, difference in observed.items():
-        differences = np.array([figures.get(name, np.nan) for figures in found])
+        differences = np.array([metric_values.get(name, np.nan) for metric_values in found])
         if np.isnan(difference):
             p_values[name] = math.nan
             continue

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
-from weft.choices import Natural
+from weft.core.contracts import Metric
+from weft.core.options import Natural
+from weft.core.registry import block
 from weft.evaluate.reference import against
-from weft.slots import Metric
 
 
 @block("chrf")

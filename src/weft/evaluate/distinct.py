@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
-from weft.choices import Natural
-from weft.evaluate.evenly import evenly
+from weft.core.contracts import Metric
+from weft.core.options import Natural
+from weft.core.registry import block
 from weft.evaluate.ngrams import ngrams
-from weft.slots import Metric
+from weft.evaluate.subsample import evenly
 
 
 def distinct_ngrams(texts: Sequence[str], n: int) -> float:
@@ -75,7 +75,7 @@ class Distinct(Metric):
     """
 
     wants = "text"
-    by_row = False
+    per_example = False
 
     def __init__(self, *, most: Natural = 500):
         super().__init__()

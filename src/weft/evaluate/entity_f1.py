@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Info
-from weft.catalog import block
+from weft.core.contracts import Metric
+from weft.core.fields import Info
+from weft.core.registry import block
+from weft.data.tag_schemes import Scheme, Span, entities
 from weft.evaluate.reference import against, f1
-from weft.slots import Metric
-from weft.tags import Scheme, Span, entities
 
 
 @block("entity-f1")
@@ -57,8 +57,8 @@ class EntityF1(Metric):
         right = Counter(kind for _, there in rows for kind, _, _ in there)
         hits = Counter(kind for found, there in rows for kind, _, _ in found & there)
         kinds = sorted(predicted.keys() | right.keys())
-        figures = self.from_statistics(np.array([hits.total(), predicted.total(), right.total()]))
-        return figures | {f"entity_f1/{kind}": f1(hits[kind], predicted[kind], right[kind]) for kind in kinds}
+        metric_values = self.from_statistics(np.array([hits.total(), predicted.total(), right.total()]))
+        return metric_values | {f"entity_f1/{kind}": f1(hits[kind], predicted[kind], right[kind]) for kind in kinds}
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
         """N x 3: spans that are right, predicted, in the reference."""

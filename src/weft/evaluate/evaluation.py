@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Field, Filled, Hypothesis, Passage
-from weft.catalog import Build, block, name_of, slot
-from weft.choices import Count, Natural
+from weft.core.batch import Clock
+from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
+from weft.core.fields import Field
+from weft.core.options import Count, Natural
+from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
+from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
-from weft.evaluate.evenly import evenly
+from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
-from weft.slots import Codec, Dataset, Metric, Objective, Search, Subject
 
 _SMALLER_IS_BETTER = (
     "loss",
@@ -36,10 +38,10 @@ _ASK = ("text", "label")
 
 
 @dataclass
-class Judged:
+class EvaluationResult:
     """The figures of an evaluation by name, and what was predicted for each row (where a metric asked for it)."""
 
-    figures: dict[str, float]
+    metric_values: dict[str, float]
     predictions: dict[int, str] = field(default_factory=dict)
     references: dict[int, dict[str, str]] = field(default_factory=dict)
     """The rows that were predicted, as they were written."""
@@ -107,7 +109,7 @@ class Evaluation:
         device: torch.device,
         rows: int = 0,
         last: bool = True,
-    ) -> Judged:
+    ) -> EvaluationResult:
         """Evaluate on a dataset, or on so many ``rows`` of it. Leaves the model's mode as it was. ``last``: training is over."""
         if rows and rows < len(dataset):
             dataset = Some(dataset, rows)
@@ -131,14 +133,18 @@ class Evaluation:
                 if any(m.wants in _ASK for m in self.metrics):
                     predictions = objective.predict(model, moved, self.search)
                     answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
-            subject = Subject(model, objective, dataset, codec, device, self.batch, last)
+            subject = EvaluationContext(model, objective, dataset, codec, device, self.batch, last)
             looked = {id(m): m.measure(subject) for m in self.metrics if m.wants == "model"}
         model.train(was_training)
         objective.train(was_training)
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
-        figures = {"loss": sum(weights[name] * mean for name, mean in means.items()), **means, **objective.figures(means)}
+        metric_values = {
+            "loss": sum(weights[name] * mean for name, mean in means.items()),
+            **means,
+            **objective.metric_values(means),
+        }
         if batches.skipped:
-            figures["rows_left_out"] = batches.skipped
+            metric_values["rows_left_out"] = batches.skipped
         references = {row: dataset.raw(row) for row in sorted(answers)}
         remarks: list[str] = []
         for metric in self.metrics:
@@ -149,28 +155,28 @@ class Evaluation:
                 found = metric.compute([totals], everything)
             else:
                 found = metric.compute([answers[row] for row in references], list(references.values()))
-            figures |= found
+            metric_values |= found
             remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
-        return Judged(figures, answers, references, signatures, remarks)
+        return EvaluationResult(metric_values, answers, references, signatures, remarks)
 
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
         """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
         names = list(terms)
-        known = [*dict.fromkeys(["loss", *names]), *objective.figures(dict.fromkeys(names, 1.0))]
+        known = [*dict.fromkeys(["loss", *names]), *objective.metric_values(dict.fromkeys(names, 1.0))]
         if self.best in known or "/" in self.best:  # a group is known from the data only
             return
         for metric in self.metrics:
-            if (figures := _figures_of(metric)) is None or self.best in figures:
+            if (metric_values := _figures_of(metric)) is None or self.best in metric_values:
                 return
-            known += [name for name in figures if "/" not in name]
+            known += [name for name in metric_values if "/" not in name]
         raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(known)}")
 
-    def better(self, figures: dict[str, float]) -> float:
+    def better(self, metric_values: dict[str, float]) -> float:
         """The deciding figure, turned so that larger is better."""
-        if self.best not in figures:
-            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(figures)}")
-        return -figures[self.best] if self.best in _SMALLER_IS_BETTER else figures[self.best]
+        if self.best not in metric_values:
+            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(metric_values)}")
+        return -metric_values[self.best] if self.best in _SMALLER_IS_BETTER else metric_values[self.best]
 
 
 def _figures_of(metric: Metric) -> list[str] | None:
@@ -186,9 +192,9 @@ def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:
     """A prediction about a row as the data writes it: the best text found, a class, several with a tab between them, tags, a
     number, a passage of one of the row's texts, the tokens at its masks with a tab between them."""
     info = codec.info
-    if isinstance(prediction, Passage):
+    if isinstance(prediction, SpanPrediction):
         return codec.excerpt(prediction, row[prediction.of])
-    if isinstance(prediction, Filled):
+    if isinstance(prediction, MaskPrediction):
         return "\t".join(codec.tokenizers[info[prediction.of].space].tokens([i])[0].strip("▁Ġ") for i in prediction.ids)
     if isinstance(prediction, float):
         return f"{prediction:.6g}"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
+from weft.core.contracts import Metric
+from weft.core.registry import block
 from weft.evaluate.reference import against, column
-from weft.slots import Metric
 
 
 @block("exact-match")
@@ -39,14 +39,14 @@ class ExactMatch(Metric):
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         counts = self.statistics(predictions, references)
-        figures = self.from_statistics(counts.sum(axis=0))
+        metric_values = self.from_statistics(counts.sum(axis=0))
         if self.by is None:
-            return figures
+            return metric_values
         groups: dict[str, list[float]] = {}
         for group, hit in zip(column(references, self.by), counts[:, 0].tolist(), strict=True):
             groups.setdefault(group, []).append(hit)
         shares = {f"exact_match/{group}": sum(hits) / len(hits) for group, hits in sorted(groups.items())}
-        return {**figures, **shares, "exact_match_worst": min(shares.values())}
+        return {**metric_values, **shares, "exact_match_worst": min(shares.values())}
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
         """N x 2: whether the text is right, and 1."""

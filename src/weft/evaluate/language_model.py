@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from weft.batch import Clock, Instance, Picks, between, collate, ids_of
+from weft.core.batch import Clock, Instance, collate
+from weft.core.contracts import ModelsLanguage
+from weft.core.example import Targets, between, ids_of
 from weft.data import example_of
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
-from weft.generate.front import positions
+from weft.generate.frontier import positions
 from weft.objectives.next_token import NextToken
-from weft.slots import Continues
 
 if TYPE_CHECKING:
-    from weft.run import Run
+    from weft.training.run import Run
 
 _TOKENS = 8000
 
@@ -94,7 +95,7 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
 def _instance(run: Run, text: str, row: int) -> Instance:
     if run.model is None or run.codec is None:
         raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
-    if Continues not in run.model.provides():
+    if ModelsLanguage not in run.model.provides():
         has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
     field = run.codec.info[run.codec.info.target]
@@ -108,7 +109,7 @@ def _instance(run: Run, text: str, row: int) -> Instance:
     text_T = example_of(run.codec, {field.name: text})[field.name]
     at = np.arange(whole + 1) + len(begin) - 1
     return Instance(
-        {"input": between(begin, text_T, []), "picks": Picks("input", at, np.append(ids_of(text_T), field.special.eos))}
+        {"input": between(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
-from weft.choices import Count, Natural
-from weft.evaluate.evenly import evenly
+from weft.core.contracts import Metric
+from weft.core.options import Count, Natural
+from weft.core.registry import block
 from weft.evaluate.ngrams import Pool, self_bleu
 from weft.evaluate.reference import against
-from weft.slots import Metric
+from weft.evaluate.subsample import evenly
 
 
 @block("pool-bleu")
@@ -95,7 +95,7 @@ class SelfBLEU(Metric):
     """
 
     wants = "text"
-    by_row = False
+    per_example = False
     least = 2
 
     def __init__(self, *, order: Count = 4, most: Natural = 500):
@@ -105,8 +105,8 @@ class SelfBLEU(Metric):
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         return {"self_bleu": self_bleu(evenly(predictions, self.most), order=self.order).score}
 
-    def remarks(self, figures: Mapping[str, float]) -> list[str]:
-        return alike("the texts that are written", figures["self_bleu"])
+    def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
+        return alike("the texts that are written", metric_values["self_bleu"])
 
     def signature(self) -> str:
         return f"BLEU-{self.order}|texts:{self.most or 'all'}|tok:none|smooth:none"

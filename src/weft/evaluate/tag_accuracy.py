@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalog import block
+from weft.core.contracts import Metric
+from weft.core.registry import block
 from weft.evaluate.reference import against
-from weft.slots import Metric
 
 
 @block("tag-accuracy")

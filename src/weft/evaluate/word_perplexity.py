@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from weft.catalog import block
+from weft.core.contracts import Metric
+from weft.core.registry import block
 from weft.evaluate.reference import column
-from weft.slots import Metric
 
 
 @block("word-perplexity")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.generate.beam import Beam
 from weft.generate.greedy import Greedy
-from weft.generate.limited import Limited
+from weft.generate.length_limit import Limited
 from weft.generate.sample import Sample
 
 __all__ = ["Beam", "Greedy", "Limited", "Sample"]

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import torch
 
-from weft.batch import Hypothesis
-from weft.catalog import block
-from weft.choices import Count, Natural, NonNegative, Positive
-from weft.generate.front import bounded, prefill
-from weft.generate.limited import Limited
-from weft.generate.pool import Pool
-from weft.seq import Memory, Seq
+from weft.core.options import Count, Natural, NonNegative, Positive
+from weft.core.outputs import Hypothesis
+from weft.core.registry import block
+from weft.core.seq import Memory, Seq
+from weft.generate.frontier import bounded, prefill
+from weft.generate.hypotheses import Pool
+from weft.generate.length_limit import Limited
 
 
 @block("beam")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.batch import Hypothesis
-from weft.catalog import block
-from weft.choices import Count, Natural, Positive
-from weft.generate.limited import Limited
-from weft.generate.walk import walk
-from weft.seq import Memory, Seq
+from weft.core.options import Count, Natural, Positive
+from weft.core.outputs import Hypothesis
+from weft.core.registry import block
+from weft.core.seq import Memory, Seq
+from weft.generate.autoregressive import walk
+from weft.generate.length_limit import Limited
 
 
 @block("greedy")

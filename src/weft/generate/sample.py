@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch import Hypothesis
-from weft.catalog import block
-from weft.choices import Count, Natural, Positive, Share
-from weft.generate.limited import Limited
-from weft.generate.walk import walk
-from weft.seq import Memory, Seq
+from weft.core.options import Count, Natural, Positive, Share
+from weft.core.outputs import Hypothesis
+from weft.core.registry import block
+from weft.core.seq import Memory, Seq
+from weft.generate.autoregressive import walk
+from weft.generate.length_limit import Limited
 
 
 @block("sample")

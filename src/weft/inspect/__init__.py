@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.inspect.attention import attention
+from weft.inspect.attention_page import Example, Map, Step, attention_page
 from weft.inspect.confusion import confusion
 from weft.inspect.curve import curve
-from weft.inspect.page import Example, Map, Step, attention_page
 from weft.inspect.reliability import calibration_error, reliability
 
 __all__ = [

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from torch import nn
 
-from weft.batch import Hypothesis
-from weft.inspect.look import look
-from weft.inspect.page import CROSS, Example
-from weft.slots import Codec, Decodes
+from weft.core.contracts import Codec, Decodes
+from weft.core.outputs import Hypothesis
+from weft.inspect.attention_page import CROSS, Example
+from weft.inspect.trace import look
 
 
 def alignments(

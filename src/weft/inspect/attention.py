@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from weft.blocks.attend import recording
+from weft.blocks.attention.attend import recording
 
 
 @contextmanager
@@ -20,9 +20,9 @@ def attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     Example:
         >>> import torch
-        >>> from weft.blocks.multihead import MultiHead
-        >>> from weft.masks import Full
-        >>> from weft.seq import Seq
+        >>> from weft.blocks.attention.multihead import MultiHead
+        >>> from weft.core.masks import Full
+        >>> from weft.core.seq import Seq
         >>> model = torch.nn.ModuleDict({"look": MultiHead(8, 8, heads=2)})
         >>> x = Seq(torch.ones(1, 3, 8))
         >>> with attention(model) as maps:

@@ -16,7 +16,7 @@ _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2
 MOST_FIGURES = 8
 
 
-class Points(NamedTuple):
+class CurvePoints(NamedTuple):
     """A curve: rounds counted through all stages, minutes of training, values."""
 
     rounds: np.ndarray
@@ -104,7 +104,7 @@ def curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], path: str | Path, ti
 TRAINING = "training loss"
 
 
-def points_of(log: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
+def points_of(log: Sequence[Mapping[str, Any]]) -> dict[str, CurvePoints]:
     """The curves of a run's log by name: the training loss, then the figures of evaluation without those of groups."""
     found: dict[str, tuple[list[int], list[float]]] = {TRAINING: ([], [])}
     rounds, minutes = [0], [0.0]
@@ -123,14 +123,14 @@ def points_of(log: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
             rounds.append(at)
             minutes.append(minutes[-1] + spent / 60)
         losses = [v for k, v in row.items() if k == "loss" or k.endswith("/loss")]
-        figures = {f"valid {k}": v for k, v in (row.get("valid") or {}).items() if "/" not in k}
-        for name, value in {**({TRAINING: sum(losses)} if losses else {}), **figures}.items():
+        metric_values = {f"valid {k}": v for k, v in (row.get("valid") or {}).items() if "/" not in k}
+        for name, value in {**({TRAINING: sum(losses)} if losses else {}), **metric_values}.items():
             if isinstance(value, int | float) and math.isfinite(value):
                 xs, ys = found.setdefault(name, ([], []))
                 xs.append(at)
                 ys.append(float(value))
     return {
-        name: Points(np.array(xs, np.float64), _at(np.array(xs, np.float64), rounds, minutes), np.array(ys))
+        name: CurvePoints(np.array(xs, np.float64), _at(np.array(xs, np.float64), rounds, minutes), np.array(ys))
         for name, (xs, ys) in found.items()
         if xs
     }

@@ -1,6 +1,6 @@
 """LEARNING: how the weights move."""
 
-from weft.learning.active import NeverRuns
+from weft.learning.active_phase import NeverRuns
 from weft.learning.all_reduce import AllReduce
 from weft.learning.averaging import EMA, average
 from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_weights, write_weights

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from weft.catalog import block, slot
-from weft.choices import Share
+from weft.core.options import Share
+from weft.core.registry import block, slot
 
 _AVERAGE, _TYPE, _UPDATES = "average/", "type/", "updates"
 

@@ -26,7 +26,7 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from weft.files import read_json, sha256, sync_file, sync_folder, write_json, write_text
+from weft.core.io import read_json, sha256, sync_file, sync_folder, write_json, write_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from weft.catalog import block
-from weft.choices import Positive
-from weft.slots import Constraint
+from weft.core.contracts import Constraint
+from weft.core.options import Positive
+from weft.core.registry import block
 
 
 @block("clip-weights")

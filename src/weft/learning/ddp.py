@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import nn
 
-from weft.batch import Batch, Clock, Loss
-from weft.catalog import block
-from weft.choices import Count
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Sync
+from weft.core.loss import Loss
+from weft.core.options import Count
+from weft.core.registry import block
 from weft.learning.sync import Totals
-from weft.slots import Sync
 
 
 @block("ddp")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from weft.catalog import Build, block
-from weft.choices import Count, Natural, NonNegative
+from weft.core.contracts import Learning, Optimizer, Schedule, Sync
+from weft.core.options import Count, Natural, NonNegative
+from weft.core.registry import Build, block
 from weft.learning.averaging import EMA
 from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
 from weft.learning.schedules import Constant
-from weft.slots import Learning, Optimizer, Schedule, Sync
 
 
 @block("gradient")

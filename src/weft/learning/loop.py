@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Clock
-from weft.keys import key
-from weft.learning.active import Active, Micro, only
+from weft.core.batch import Clock
+from weft.core.contracts import Feed, Objective
+from weft.core.seeding import key
+from weft.learning.active_phase import Active, Micro, only
+from weft.learning.choose_sync import choose_sync
 from weft.learning.gradient import Gradient
 from weft.learning.network import Network
 from weft.learning.nonfinite import NonFinite, finite
@@ -27,10 +29,8 @@ from weft.learning.phase import Phase
 from weft.learning.processes import Processes
 from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.recovery import recover, trouble_of
-from weft.learning.sharded import gathered, gathered_all
+from weft.learning.sharding import gathered, gathered_all
 from weft.learning.snapshot import pack, unpack
-from weft.learning.syncs import choose_sync
-from weft.slots import Feed, Objective
 
 _NAME = re.compile(r"[\w-]+")
 
@@ -129,7 +129,7 @@ class Loop:
                 self.log({"round": p.round, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
                 since, row = (p.tokens, p.elapsed), {}
             improved = self.evaluate(last)
-            stop = self.processes.any(self.watcher.wants_stop())
+            stop = self.processes.any(self.watcher.should_stop())
             every = self.learning.save_every
             if last or stop or improved or p.stopped or (every and p.round % every == 0):
                 self.save()

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Loss
-from weft.learning.sharded import is_sharded, spread
-from weft.slots import Objective
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Objective
+from weft.core.loss import Loss
+from weft.learning.sharding import is_sharded, spread
 
 
 class Step(nn.Module):

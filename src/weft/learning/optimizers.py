@@ -13,9 +13,9 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
-from weft.catalog import block
-from weft.choices import NonNegative, Positive
-from weft.slots import Optimizer
+from weft.core.contracts import Optimizer
+from weft.core.options import NonNegative, Positive
+from weft.core.registry import block
 
 Decay = Annotated[float, Ge(0), Lt(1)]
 """How much of a running mean stays at each update."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from weft.catalog import Build, block, slot
-from weft.choices import Count, Natural, NonNegative
-from weft.slots import Constraint, Optimizer, Schedule
+from weft.core.contracts import Constraint, Optimizer, Schedule
+from weft.core.options import Count, Natural, NonNegative
+from weft.core.registry import Build, block, slot
 
 When = Natural | dict[Literal["epochs"], Natural]
 """A number of rounds, or {epochs: n}."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from weft.batch import Clock
+from weft.core.batch import Clock
 from weft.learning.network import Step
 from weft.learning.nonfinite import NonFinite, bad_parameter, finite, watching
-from weft.learning.sharded import gathered
+from weft.learning.sharding import gathered
 
 if TYPE_CHECKING:
-    from weft.learning.active import Active, Micro
+    from weft.learning.active_phase import Active, Micro
     from weft.learning.loop import Loop
 
 _WEIGHTS, _GRADIENT, _NOWHERE = "the weights themselves", "the gradient of", "the sum of the loss's terms"

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from weft.catalog import block
-from weft.choices import Count, Natural, Share
-from weft.slots import Schedule
+from weft.core.contracts import Schedule
+from weft.core.options import Count, Natural, Share
+from weft.core.registry import block
 
 Ratio = Annotated[float, Ge(1), Le(1e12)]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.learning.active import Active
+from weft.learning.active_phase import Active
 from weft.learning.averaging import EMA
 from weft.learning.network import Network
 from weft.learning.optimizers import flatten_state, restore_state
 from weft.learning.progress import Progress
-from weft.learning.sharded import gathered_all, spread
+from weft.learning.sharding import gathered_all, spread
 
 Files = dict[str, dict[str, Tensor]]
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Loss
-from weft.slots import Sync
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Sync
+from weft.core.loss import Loss
 
 
 class Alone(Sync):

@@ -6,13 +6,13 @@ from functools import partial
 
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import LSTM, ClassifierHead, Mean, Sum
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("classifier")
@@ -31,7 +31,7 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
         >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9]])))).shape
         torch.Size([1, 2])

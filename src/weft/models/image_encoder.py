@@ -6,17 +6,17 @@ from functools import partial
 
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import Patch, Transformer
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Encodes, Pooler, Sees, Structure
+from weft.core.contracts import Embedder, Encoder, Encodes, EncodesImages, Pooler, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("image-encoder")
-class ImageEncoder(Structure, Encodes, Sees):
+class ImageEncoder(Structure, Encodes, EncodesImages):
     """Looks at an image and makes a vector of each of its patches.
 
     y = encoder(embedder(image))
@@ -32,7 +32,7 @@ class ImageEncoder(Structure, Encodes, Sees):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = ImageEncoder(Info({"image": Field("image", 3, kind="image", length=32)}), dim=8)
         >>> model.encode(Seq(torch.zeros(1, 3, 32, 32))).data.shape
         torch.Size([1, 5, 8])

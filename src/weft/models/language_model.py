@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.seq import Seq
-from weft.slots import CHOICE, Chooses, Classifies, Continues, Decoder, Decodes, Embedder, Head, Pooler, Structure
+from weft.core.contracts import (
+    CHOICE,
+    Classifies,
+    Decoder,
+    Decodes,
+    Embedder,
+    Head,
+    ModelsLanguage,
+    Pooler,
+    ScoresChoices,
+    Structure,
+)
+from weft.core.fields import Info
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("language-model")
-class LanguageModel(Structure, Decodes, Continues, Classifies, Chooses):
+class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoices):
     """Writes a text from nothing but its beginning; with a pooler it also says the text's class, or which of several is right.
 
     p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x)))),  and of several texts
@@ -33,7 +44,7 @@ class LanguageModel(Structure, Decodes, Continues, Classifies, Chooses):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
         >>> model.decode(Seq(torch.tensor([[7, 8, 9]])), None).hidden.data.shape
         torch.Size([1, 3, 8])
@@ -73,5 +84,7 @@ class LanguageModel(Structure, Decodes, Continues, Classifies, Chooses):
         return self.pooler(self.decode(x, None).hidden)
 
     def provides(self) -> tuple[type, ...]:
-        without = {Classifies, Chooses} - (set() if self.pooler is None else {Chooses if self.chooses else Classifies})
+        without = {Classifies, ScoresChoices} - (
+            set() if self.pooler is None else {ScoresChoices if self.chooses else Classifies}
+        )
         return tuple(p for p in super().provides() if p not in without)

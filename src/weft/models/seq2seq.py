@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from weft.batch import Batch, Info
 from weft.blocks import LSTM, AttentionLSTM, Mean, Sum, Tied
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Memory, Seq
-from weft.slots import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Restores, Structure
+from weft.core.batch import Batch
+from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Reconstructs, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq")
-class Seq2Seq(Structure, Encodes, Decodes, Restores):
+class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
     """Reads a source sequence and writes a target sequence; a text alone it restores from what was done to it.
 
     p(y_t | y_<t, x) = softmax(head(decoder(y_<t, encoder(x))))
@@ -35,7 +36,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Restores):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
         >>> model = Seq2Seq(info, dim=8)
         >>> ids = Seq(torch.tensor([[7, 8, 9]]))
@@ -61,7 +62,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Restores):
         source, target = [info["text"]] * 2 if alone else (info["source"], info["target"])
         one_space = (source.space, source.vocab) == (target.space, target.vocab)
         # a text alone can only be restored from what was done to it; what is read in other ids than it is written cannot
-        self.lacks = Decodes if alone else None if one_space else Restores
+        self.lacks = Decodes if alone else None if one_space else Reconstructs
         shared = target_embedder is None and one_space
         longest = max(source.length, target.length) if shared else source.length
         self.dim, self.target = dim, target
@@ -72,7 +73,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Restores):
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
         # A pooler whose vector nobody reads would have parameters that never learn.
-        self.pooler = pooler(dim) if self.decoder.wants_vector else None
+        self.pooler = pooler(dim) if self.decoder.uses_vector else None
         self.head = head(dim, target, self.embedder if self.target_embedder is None else self.target_embedder)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:

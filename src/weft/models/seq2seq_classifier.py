@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from weft.batch import Info
 from weft.blocks import ClassifierHead, Last, Mean, Sum, Transformer, TransformerDecoder
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Memory, Seq
-from weft.slots import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.contracts import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq-classifier")
@@ -39,7 +39,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = Seq2SeqClassifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
         >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9, 2]])))).shape
         torch.Size([1, 2])
@@ -68,7 +68,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
             self.target_embedder.share(self.embedder)
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
-        self.summary = summary(dim) if self.decoder.wants_vector else None
+        self.summary = summary(dim) if self.decoder.uses_vector else None
         self.pooler = pooler(dim)
         self.classifier = head(dim, info["label"], None)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.batch import Info
 from weft.blocks import LSTM, ClassifierHead, Sum
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import Chain, Embedder, Embeds, Encoder, Encodes, Head, Structure, Tags
+from weft.core.contracts import Embedder, Embeds, Encoder, Encodes, Head, LinearChain, Structure, Tags
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("tagger")
@@ -31,7 +31,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
         >>> model = Tagger(info, dim=8)
         >>> model.tagger(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape
@@ -46,7 +46,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
-        chain: Build[Chain] | None = None,
+        chain: Build[LinearChain] | None = None,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.batch import Field, Info
 from weft.blocks import Sum, Tied, Transformer
-from weft.catalog import Build, block
-from weft.choices import Place, Width
-from weft.masks import Full, Mask
-from weft.seq import Seq
-from weft.slots import REPLACED, Embedder, Embeds, Encoder, Encodes, Fills, Head, Judges, Pooler, Relates, Structure
+from weft.core.contracts import (
+    REPLACED,
+    ClassifiesPairs,
+    DetectsReplaced,
+    Embedder,
+    Embeds,
+    Encoder,
+    Encodes,
+    Head,
+    Pooler,
+    PredictsMasked,
+    Structure,
+)
+from weft.core.fields import Field, Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 
 @block("text-encoder")
-class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
+class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, DetectsReplaced):
     """Makes a vector of each token; says which tokens were hidden or replaced, and whether two segments belong together.
 
     p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))
@@ -33,7 +45,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> model = TextEncoder(Info({"text": Field("text", 11)}), dim=8)
         >>> model.head(model.encode(Seq(torch.tensor([[7, 4, 9]]))).data[:, 1]).shape
         torch.Size([1, 11])
@@ -73,7 +85,7 @@ class TextEncoder(Structure, Encodes, Embeds, Fills, Relates, Judges):
         return self.pooler(self.encode(x))
 
     def provides(self) -> tuple[type, ...]:
-        without = {Fills: self.head, Relates: self.relation, Judges: self.judge}
+        without = {PredictsMasked: self.head, ClassifiesPairs: self.relation, DetectsReplaced: self.judge}
         return tuple(p for p in super().provides() if p not in without or without[p] is not None)
 
 

@@ -9,16 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Info
-from weft.blocks import LatentEmbedding, LatentSlot, Linear, Mean
-from weft.catalog import Build, block
-from weft.choices import Natural, Place, Width
-from weft.masks import Full, Mask
-from weft.models.language_model import LanguageModel
-from weft.models.latent_writer import LatentWriter, Writes
-from weft.models.text_encoder import TextEncoder
-from weft.seq import Memory, Seq
-from weft.slots import (
+from weft.blocks import LatentEmbedding, LatentMemory, Linear, Mean
+from weft.core.batch import Batch
+from weft.core.contracts import (
     Classifies,
     Decodes,
     Encodes,
@@ -26,12 +19,20 @@ from weft.slots import (
     Latent,
     Pooler,
     Posterior,
-    Restores,
+    Reconstructs,
     Structure,
     Variational,
 )
+from weft.core.fields import Info
+from weft.core.masks import Full, Mask
+from weft.core.options import Natural, Place, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Memory, Seq
+from weft.models.language_model import LanguageModel
+from weft.models.latent_decoder import LatentDecoder, Writes
+from weft.models.text_encoder import TextEncoder
 
-BOTH: list[Build[Injection]] = [LatentSlot, LatentEmbedding]
+BOTH: list[Build[Injection]] = [LatentMemory, LatentEmbedding]
 
 
 @block("text-vae")
@@ -57,7 +58,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
 
     Example:
         >>> import torch
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 13, space="other")}, target="target")
         >>> model = TextVAE(info, latent=4)
         >>> model.posterior(Seq(torch.tensor([[7, 8, 9]]))).mean_BP.shape
@@ -79,15 +80,15 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
         super().__init__(info, weights=weights)
         self.latent = latent
         self.reader: Any = reader(info.alone("source"))
-        if Encodes not in self.reader.provides() or {Decodes, Restores, Classifies} & set(self.reader.provides()):
+        if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
             raise ValueError(
                 f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
                 f"but this is a {type(self.reader).__name__}"
             )
         self.pooler = pooler(self.reader.dim)
         self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
-        self.writer = LatentWriter(info.alone("target"), latent, writer, injections or [], label_dim)
-        self.labelled = self.draws_labelled = label_dim > 0
+        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections or [], label_dim)
+        self.labelled = self.samples_by_label = label_dim > 0
         self.target, self.dim = info["target"], self.writer.dim
 
     def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
@@ -109,7 +110,7 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
 
     def memory(self, batch: Batch) -> Memory:
         label_B = batch["label"] if self.labelled and "label" in batch else None
-        return self.write_from(self.posterior(batch["source"]).mean_BP, label_B)
+        return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
-    def write_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.writer.write_from(z_BP, label_B if self.labelled else None)
+    def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
+        return self.writer.memory_from(z_BP, label_B if self.labelled else None)

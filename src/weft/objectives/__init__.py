@@ -1,18 +1,18 @@
 """OBJECTIVE: what is to be predicted."""
 
 from weft.objectives.annealing import Decay, Ramp, Steady
-from weft.objectives.choice import Choice
 from weft.objectives.classification import Classification
 from weft.objectives.denoising import Denoising
 from weft.objectives.elbo import ELBO
 from weft.objectives.encoder_lm import EncoderLM
 from weft.objectives.free_bits import Floor, Gate
-from weft.objectives.hiding import Spans, Tokens, Words
 from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.masked_patches import MaskedPatches
+from weft.objectives.masking import Spans, Tokens, Words
 from weft.objectives.multi_label import MultiLabel
+from weft.objectives.multiple_choice import MultipleChoiceObjective
 from weft.objectives.next_token import NextToken
-from weft.objectives.noises import (
+from weft.objectives.noise import (
     Chained,
     Deshuffling,
     DocumentRotation,
@@ -26,10 +26,10 @@ from weft.objectives.noises import (
     TokenMasking,
 )
 from weft.objectives.ordinal import Ordinal
-from weft.objectives.pairing import NextSentence, SentenceOrder
 from weft.objectives.prefix_lm import PrefixLM
 from weft.objectives.regression import Regression
 from weft.objectives.replaced_token import ReplacedToken
+from weft.objectives.segment_pairs import NextSentence, SentenceOrder
 from weft.objectives.span import SpanAnswer
 from weft.objectives.tagging import Tagging
 from weft.objectives.weighted import Weighted
@@ -37,7 +37,6 @@ from weft.objectives.weighted import Weighted
 __all__ = [
     "ELBO",
     "Chained",
-    "Choice",
     "Classification",
     "Decay",
     "Denoising",
@@ -50,6 +49,7 @@ __all__ = [
     "MaskedLM",
     "MaskedPatches",
     "MultiLabel",
+    "MultipleChoiceObjective",
     "NextSentence",
     "NextToken",
     "Ordinal",

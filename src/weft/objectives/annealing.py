@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.catalog import block
-from weft.choices import Count, NonNegative, Share
-from weft.slots import Annealing
+from weft.core.contracts import Annealing
+from weft.core.options import Count, NonNegative, Share
+from weft.core.registry import block
 
 LEAST = 4
 """Fewest updates in which a cycle can begin at nothing, rise and stay."""

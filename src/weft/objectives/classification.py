@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.given import Ordered, Orders, refuse_choices
-from weft.objectives.weights import ClassWeights, Weights
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.class_weights import ClassWeights, Weights
+from weft.objectives.inputs import Ordered, Orders, refuse_choices
 
 
 @block("classification")
@@ -32,7 +35,7 @@ class Classification(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=2, kind="label")})
         >>> Classification(info, 8).prepare({"text": np.array([7, 8]), "label": 1}, None, None)["label"]
         1

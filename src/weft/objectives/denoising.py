@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, ids_of
-from weft.catalog import Build, block
-from weft.choices import Share
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Noise, Objective, Reconstructs, require
+from weft.core.example import Example, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import Build, block
 from weft.objectives.next_token import next_tokens
-from weft.objectives.noises import RandomSpans, ordinary_places
-from weft.slots import Noise, Objective, Restores, require
+from weft.objectives.noise import RandomSpans, ordinary_places
 
 
 @block("denoising")
@@ -27,13 +30,13 @@ class Denoising(Objective):
         label_smoothing: Share of the probability that is spread over the vocabulary.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = Denoising(Info({"text": Field("text", vocab=60, length=64, spare=20)}), 8)
         >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
         ['input', 'picks', 'source']
     """
 
-    needs = (Restores,)
+    needs = (Reconstructs,)
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Share = 0.0):
         super().__init__(info, dim)

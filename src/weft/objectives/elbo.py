@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
-from weft.catalog import Build, block
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.registry import Build, block
 from weft.objectives.annealing import Ramp
 from weft.objectives.free_bits import Floor
 from weft.objectives.next_token import next_tokens
-from weft.slots import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
 
 Noise = Literal["read", "unit", "none"]
 
@@ -39,7 +42,7 @@ def read_and_write(example: Example, info: Info, rng: np.random.Generator) -> In
 def row_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
     """B: -log p(x | z) of each row, a sum over its tokens and the end mark."""
     picks = batch["picks"]
-    hidden = model.decode(batch["input"], model.write_from(z_BP, label_B)).hidden
+    hidden = model.decode(batch["input"], model.memory_from(z_BP, label_B)).hidden
     nll_N = model.head.nll(picks.gather(hidden), picks.target_N)
     return nll_N.new_zeros(len(batch)).index_add(0, picks.index_N // hidden.width, nll_N)
 
@@ -73,7 +76,7 @@ class ELBO(Objective):
         noise: Whether z is drawn with the variance that was read, with variance 1, or not drawn at all (an autoencoder).
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 10), "target": Field("target", 10)}, target="target")
         >>> ids = np.array([7, 8])
         >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, np.random.default_rng(0), None)["input"].tolist()
@@ -132,5 +135,5 @@ class ELBO(Objective):
         lengths = batch["source"].lengths().tolist()
         return search(model, model.memory(batch), limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"negative_elbo": means["reconstruction"] + means["raw_kl"]}

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
 from weft.blocks import Untied
-from weft.catalog import Build, block
-from weft.choices import Vocab
-from weft.masks import Causal
-from weft.slots import Encodes, Head, Objective
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Encodes, Head, Objective
+from weft.core.example import Example, Targets, between, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.masks import Causal
+from weft.core.options import Vocab
+from weft.core.registry import Build, block
 
 
 @block("encoder-lm")
@@ -34,7 +37,7 @@ class EncoderLM(Objective):
         vocab: Predict the first so many ids, which are the most frequent ones, and all others as the unknown one; None = all.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab=10)
         >>> objective.prepare({"text": np.array([7, 12])}, None, None)["picks"].ids.tolist()
         [7, 3, 2]
@@ -52,7 +55,7 @@ class EncoderLM(Objective):
         text, special = example["text"], self.text.special
         ids = np.append(ids_of(text), special.eos)
         known = np.where(ids < self.vocab, ids, special.unk)
-        return Instance(input=between([special.bos], text, []), picks=Picks("input", np.arange(len(ids)), known))
+        return Instance(input=between([special.bos], text, []), picks=Targets("input", np.arange(len(ids)), known))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}
@@ -62,5 +65,5 @@ class EncoderLM(Objective):
         nll_N = self.head.nll(picks.gather(model.encode(batch["input"], Causal())), picks.target_N)
         return Loss.of(nll_N.sum(), len(picks))
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))}

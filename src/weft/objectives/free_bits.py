@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from weft.catalog import block
-from weft.choices import NonNegative
-from weft.slots import FreeBits
+from weft.core.contracts import FreeBits
+from weft.core.options import NonNegative
+from weft.core.registry import block
 
 Over = Literal["row", "batch"]
 """What is compared with the threshold: the divergence of each row, or its mean over the rows of a batch."""

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.batch import Batch, Clock, Example, Filled, Info, Instance, Loss, Marked, Picks, Term, ids_of
-from weft.catalog import Build, block
-from weft.choices import Share
-from weft.keys import key
-from weft.objectives.given import Given
-from weft.objectives.hiding import Tokens
-from weft.slots import Fills, Hiding, Objective, Pairing, Relates, Search, require
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pairing, PredictsMasked, Search, require
+from weft.core.example import Example, MarkedIds, Targets, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import Share
+from weft.core.outputs import MaskPrediction
+from weft.core.registry import Build, block
+from weft.core.seeding import key
+from weft.objectives.inputs import Given
+from weft.objectives.masking import Tokens
 
 
 @block("masked-lm")
@@ -29,7 +33,7 @@ class MaskedLM(Objective):
 
     Args:
         share: Of a text's tokens, how many are hidden; 0 = none (with a pairing).
-        hiding: Which: tokens, words or spans.
+        masking: Which: tokens, words or spans.
         mask: Of the hidden groups, how many become the mask.
         other: Of the hidden groups, how many become other tokens, drawn evenly.
         static: Whether a text is hidden in the same way each time, which depends on the seed; otherwise it is in a new way in
@@ -37,7 +41,7 @@ class MaskedLM(Objective):
         pairing: How two segments are made of a text, and what is asked about them; None = nothing is.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = MaskedLM(Info({"text": Field("text", vocab=30)}), 8)
         >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(made["picks"].ids)
@@ -50,7 +54,7 @@ class MaskedLM(Objective):
         dim: int,
         *,
         share: Share = 0.15,
-        hiding: Build[Hiding] = Tokens,
+        masking: Build[MaskingStrategy] = Tokens,
         mask: Share = 0.8,
         other: Share = 0.1,
         static: bool = False,
@@ -66,8 +70,8 @@ class MaskedLM(Objective):
             raise ValueError("share 0 without a pairing leaves nothing to learn")
         self.share, self.mask, self.other, self.static = share, mask, other, static
         self.seed = torch.initial_seed()  # a run builds its network from its own seed
-        self.hiding, self.pairing = hiding(), None if pairing is None else pairing()
-        self.needs = (*((Fills,) if share else ()), *((Relates,) if pairing is not None else ()))
+        self.masking, self.pairing = masking(), None if pairing is None else pairing()
+        self.needs = (*((PredictsMasked,) if share else ()), *((ClassifiesPairs,) if pairing is not None else ()))
         self.fills = bool(share)
         self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary()
 
@@ -86,8 +90,8 @@ class MaskedLM(Objective):
             return None
         if self.static:
             rng = np.random.default_rng(key("static", self.seed, ids.tobytes().hex()))
-        hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Picks("text", free[:0], free[:0]))
-        made = Instance(text=Marked(hidden, whole.marks) if isinstance(whole, Marked) else hidden, picks=picks)
+        hidden, picks = self.hide(ids, free, rng) if self.share else (ids, Targets("text", free[:0], free[:0]))
+        made = Instance(text=MarkedIds(hidden, whole.marks) if isinstance(whole, MarkedIds) else hidden, picks=picks)
         if related is not None:
             made["relation"] = int(not related.belong)  # 0 = they belong together, as published models say it
         return made
@@ -96,11 +100,11 @@ class MaskedLM(Objective):
         """The places of a text that may be hidden: all but those of special ids."""
         return np.flatnonzero(~self.reserved_V[ids])
 
-    def hide(self, ids: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Picks]:
+    def hide(self, ids: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Targets]:
         """The ids with places hidden, and what stood there."""
         begins = ~self.field.continues()[ids[free]] if self.field.pieces else np.ones(len(free), bool)
         budget = max(1, round(self.share * len(free)))
-        groups = self.hiding.choose(begins, budget, rng)
+        groups = self.masking.choose(begins, budget, rng)
         if not groups:  # every word is longer than the budget
             groups = [np.array([int(rng.integers(len(free)))])]
         at = free[np.concatenate(groups)]
@@ -110,7 +114,7 @@ class MaskedLM(Objective):
         hidden[masked] = self.field.special.mask
         hidden[replaced] = self.ordinary[rng.integers(len(self.ordinary), size=len(replaced))]
         at.sort()
-        return hidden, Picks("text", at, ids[at])
+        return hidden, Targets("text", at, ids[at])
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])} | ({} if self.pairing is None else {"relation": len(batch)})
@@ -136,19 +140,19 @@ class MaskedLM(Objective):
         if not (ids == self.field.special.mask).any():
             raise ValueError("there is no mask in it: write <mask> or [MASK] in the place of each token that is to be found")
         at = np.flatnonzero(ids == self.field.special.mask)
-        return Instance(text=whole, masks=Picks("text", at, ids[at]))
+        return Instance(text=whole, masks=Targets("text", at, ids[at]))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         if "masks" not in batch:  # what was hidden by chance is no answer that data has
             return super().predict(model, batch, search)
-        if not isinstance(model, Fills) or model.head is None:
+        if not isinstance(model, PredictsMasked) or model.head is None:
             raise ValueError(f"{type(model).__name__} does not say which token stands at a place: it has no head for that")
         masks, text = batch["masks"], batch["text"]
         logits_NV = model.head(masks.gather(model.encode(text)))[:, torch.from_numpy(self.ordinary).to(text.data.device)]
         found: list[list[int]] = [[] for _ in range(len(batch))]
         for place, best in zip(masks.index_N.tolist(), logits_NV.argmax(-1).tolist(), strict=True):
             found[place // text.width].append(int(self.ordinary[best]))
-        return [Filled(self.field.name, tuple(ids)) for ids in found]
+        return [MaskPrediction(self.field.name, tuple(ids)) for ids in found]
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))} if "loss" in means else {}

@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss
 from weft.blocks import Learned, Linear, Transformer, patches_in, patchify, unpatchify
-from weft.catalog import Build, block
-from weft.choices import Count, Share, Width
-from weft.seq import Seq
-from weft.slots import Embedder, Encoder, Objective, Sees
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Embedder, Encoder, EncodesImages, Objective
+from weft.core.example import Example
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Count, Share, Width
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
 
 EPS = 1e-6
 """Added to the variance of a patch."""
@@ -42,14 +45,14 @@ class MaskedPatches(Objective):
         normalise: Whether the pixels of each patch are brought to mean 0 and variance 1 before they are asked for.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = MaskedPatches(Info({"image": Field("image", 3, kind="image", length=64)}), 32)
         >>> made = objective.prepare({"image": np.zeros((3, 64, 64), np.float32)}, np.random.default_rng(0), None)
         >>> len(made["seen"]), len(made["hidden"])
         (4, 12)
     """
 
-    needs = (Sees,)
+    needs = (EncodesImages,)
 
     def __init__(
         self,

@@ -7,11 +7,14 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.given import Given
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.inputs import Given
 
 
 @block("multi-label")
@@ -25,7 +28,7 @@ class MultiLabel(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=3, kind="labels")})
         >>> example = {"text": np.array([7, 8]), "label": np.array([1, 0, 1], np.float32)}
         >>> MultiLabel(info, 8).prepare(example, None, None)["label"].tolist()

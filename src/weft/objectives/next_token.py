@@ -8,19 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Field, Info, Instance, Loss, Marked, Picks, between, ids_of
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.given import Whole
-from weft.slots import Continues, Decodes, Objective, Search, require
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Decodes, ModelsLanguage, Objective, Search, require
+from weft.core.example import Example, MarkedIds, Targets, between, ids_of
+from weft.core.fields import Field, Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.inputs import Whole
 
 
-def next_tokens(text: np.ndarray | Marked, field: Field, apart: bool = False) -> dict[str, Any]:
+def next_tokens(text: np.ndarray | MarkedIds, field: Field, apart: bool = False) -> dict[str, Any]:
     """What a decoder is given of a text, and what it is to predict: begin text -> text end. ``apart``: it looks at another text,
     and begins as ``Field.opening`` says."""
     first = field.opening() if apart else (field.special.bos,)
     ids = np.concatenate([np.asarray(first[1:], np.int64), ids_of(text), [field.special.eos]])
-    return {"input": between(first, text, []), "picks": Picks("input", np.arange(len(ids)), ids)}
+    return {"input": between(first, text, []), "picks": Targets("input", np.arange(len(ids)), ids)}
 
 
 @block("next-token")
@@ -39,7 +42,7 @@ class NextToken(Objective):
             question and its right choice, with the separator between them. Beside the loss of an answer: Radford et al. 2018.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = NextToken(Info({"text": Field("text", vocab=10)}), 8)
         >>> objective.prepare({"text": np.array([7, 8])}, None, None)["input"].tolist()
         [1, 7, 8]
@@ -54,7 +57,7 @@ class NextToken(Objective):
         if self.whole is None and self.target.kind != "text":
             raise ValueError(f"predicts the tokens of a text, but the data's target {info.target!r} is a {self.target.kind}")
         self.given = [f for f in info.texts() if f.name != info.target] if self.whole is None else []
-        self.needs = (Decodes,) if self.whole is None else (Decodes, Continues)
+        self.needs = (Decodes,) if self.whole is None else (Decodes, ModelsLanguage)
         self.smoothing = label_smoothing
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -81,7 +84,7 @@ class NextToken(Objective):
         nll_N = model.head.nll(picks.gather(hidden), picks.target_N, smoothing)
         return Loss.of(nll_N.sum(), len(picks))
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))}
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.objectives.given import Ordered, Orders, refuse_choices
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.registry import block
+from weft.objectives.inputs import Ordered, Orders, refuse_choices
 
 
 @block("ordinal")
@@ -35,7 +38,7 @@ class Ordinal(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=5, kind="label")})
         >>> Ordinal(info, 8).prepare({"text": np.array([7, 8]), "label": 4}, None, None)["label"]
         4

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, between, ids_of
-from weft.catalog import block
-from weft.choices import Share
-from weft.masks import Prefix
-from weft.slots import Continues, Objective
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import ModelsLanguage, Objective
+from weft.core.example import Example, Targets, between, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.masks import Prefix
+from weft.core.options import Share
+from weft.core.registry import block
 
 
 @block("prefix-lm")
@@ -28,14 +31,14 @@ class PrefixLM(Objective):
         label_smoothing: Share of the probability that is spread over the vocabulary.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = PrefixLM(Info({"text": Field("text", vocab=30)}), 8)
         >>> made = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
         >>> made["prefix"] + len(made["picks"].ids) == 12  # with the begin mark in the prefix, and the end mark
         True
     """
 
-    needs = (Continues,)
+    needs = (ModelsLanguage,)
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)
@@ -49,7 +52,7 @@ class PrefixLM(Objective):
             return None
         prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark
         answers = np.append(ids, self.text.special.eos)
-        picks = Picks("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
+        picks = Targets("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
         return Instance(input=between([self.text.special.bos], text, []), picks=picks, prefix=prefix)
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -61,5 +64,5 @@ class PrefixLM(Objective):
         nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)
         return Loss.of(nll_N.sum(), len(picks))
 
-    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+    def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))}

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss
-from weft.catalog import block
-from weft.objectives.given import Ordered, Orders
-from weft.slots import Classifies, Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Classifies, Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.registry import block
+from weft.objectives.inputs import Ordered, Orders
 
 
 @block("regression")
@@ -29,7 +32,7 @@ class Regression(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=1, kind="number")})
         >>> Regression(info, 8).prepare({"text": np.array([7, 8]), "label": 0.25}, None, None)["label"]
         0.25

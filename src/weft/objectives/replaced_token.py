@@ -10,13 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks, Term, ids_of
 from weft.blocks import GELU, Dense, LayerNorm, Linear, Transformer
-from weft.catalog import Build, block
-from weft.choices import Positive, Share, Width
-from weft.objectives.hiding import Tokens
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import DetectsReplaced, Embeds, Encoder, Encodes, MaskingStrategy, Objective
+from weft.core.example import Example, Targets, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import Positive, Share, Width
+from weft.core.registry import Build, block
 from weft.objectives.masked_lm import MaskedLM
-from weft.slots import Embeds, Encoder, Encodes, Hiding, Judges, Objective
+from weft.objectives.masking import Tokens
 
 FINE = 2**40
 """So many random numbers are told apart."""
@@ -36,7 +39,7 @@ class ReplacedToken(Objective):
 
     Args:
         share: Of a text's tokens, how many are hidden.
-        hiding: Which: tokens, words or spans.
+        masking: Which: tokens, words or spans.
         mask: Of the hidden tokens, how many become the mask; the others stay as they are.
         generator: The generator's encoder.
         width: Its width; None = a quarter of the model's, as published.
@@ -44,14 +47,14 @@ class ReplacedToken(Objective):
         weight: Of the second loss.
 
     Example:
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> objective = ReplacedToken(Info({"text": Field("text", vocab=30)}), 32)
         >>> made = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(made["picks"].ids), len(made["asked"].ids)
         (3, 20)
     """
 
-    needs = (Encodes, Judges, Embeds)
+    needs = (Encodes, DetectsReplaced, Embeds)
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class ReplacedToken(Objective):
         dim: int,
         *,
         share: Share = 0.15,
-        hiding: Build[Hiding] = Tokens,
+        masking: Build[MaskingStrategy] = Tokens,
         mask: Share = 0.85,
         generator: Build[Encoder] = partial(Transformer, layers=2),
         width: Width | None = None,
@@ -68,7 +71,7 @@ class ReplacedToken(Objective):
     ):
         super().__init__(info, dim)
         narrow = max(1, dim // 4) if width is None else width
-        self.hide = MaskedLM(info, dim, share=share, hiding=hiding, mask=mask, other=0.0)
+        self.hide = MaskedLM(info, dim, share=share, masking=masking, mask=mask, other=0.0)
         self.field, self.weight = self.hide.field, weight
         self.narrow = Linear(dim, narrow)
         self.generator = generator(narrow)
@@ -82,7 +85,7 @@ class ReplacedToken(Objective):
             return None
         ids = ids_of(whole)
         free = self.hide.free(ids)
-        return Instance(**made, asked=Picks("text", free, ids[free]), seed=int(rng.integers(2**62)))
+        return Instance(**made, asked=Targets("text", free, ids[free]), seed=int(rng.integers(2**62)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"generator": len(batch["picks"]), "replaced": len(batch["asked"])}

@@ -11,12 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Marked, Passage, Ragged, Several, ids_of
-from weft.catalog import block
-from weft.choices import Count
-from weft.objectives.given import Given
-from weft.seq import Seq
-from weft.slots import Objective, Points, Search
+from weft.core.batch import Batch, Clock, Instance, Ragged
+from weft.core.contracts import ExtractsSpans, Objective, Search
+from weft.core.example import Example, MarkedIds, Sequences, ids_of
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Count
+from weft.core.outputs import SpanPrediction
+from weft.core.registry import block
+from weft.core.seq import Seq
+from weft.objectives.inputs import Given
 
 TOGETHER = 64
 """Windows that are asked at once: a row may have very many."""
@@ -48,7 +52,7 @@ class SpanAnswer(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> texts = {"question": Field("question", 20), "context": Field("context", 20)}
         >>> info = Info({**texts, "answer": Field("answer", 2, kind="span", space="context")})
         >>> example = {"question": np.array([7, 8]), "context": np.array([9, 10, 11]), "answer": np.array([1, 2])}
@@ -57,7 +61,7 @@ class SpanAnswer(Objective):
         ([7, 8, 6, 9, 10, 11, 2], 4, 5)
     """
 
-    needs = (Points,)
+    needs = (ExtractsSpans,)
 
     def __init__(
         self,
@@ -100,16 +104,16 @@ class SpanAnswer(Objective):
         size = len(example[self.answer.space])
         if self.window is not None:
             windows = self._windows(example, before)
-            return Instance(text=Several(tuple(windows))) if windows else None
+            return Instance(text=Sequences(tuple(windows))) if windows else None
         return Instance(text=self.given(example), first=before, size=size, begin=begin, end=end)
 
-    def _windows(self, example: Example, before: int) -> list[Marked]:
+    def _windows(self, example: Example, before: int) -> list[MarkedIds]:
         """What is read of a row, with marks: ``place`` (which token of the context, from 1; 0 = none), ``begin`` and ``end``.
         None where the question leaves no room."""
         assert self.window is not None
         name, context, answer = self.answer.space, example[self.answer.space], example["answer"]
         room = self.window - (len(self.given(example)) - len(context))
-        found: list[Marked] = []
+        found: list[MarkedIds] = []
         if room < 1:
             return found
         for start in window_begins(len(context), room, self.stride):
@@ -120,8 +124,8 @@ class SpanAnswer(Objective):
             inside = len(answer) and start <= answer[0] and answer[-1] < start + len(part)
             first, last = (int(at) - start + before for at in answer) if inside else (0, 0)
             begin[first] = end[last] = 1
-            marks = whole.marks if isinstance(whole, Marked) else {}
-            found.append(Marked(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
+            marks = whole.marks if isinstance(whole, MarkedIds) else {}
+            found.append(MarkedIds(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
         return found
 
     def ask(self, example: Example) -> Instance | None:
@@ -156,11 +160,11 @@ class SpanAnswer(Objective):
                 if row not in best or score > best[row][0]:
                     best[row] = (score, first, last)
                 none[row] = min(none.get(row, nothing), nothing)
-        name, answers = self.answer.space, list[Passage]()
+        name, answers = self.answer.space, list[SpanPrediction]()
         for row in range(len(batch)):
             score, first, last = best[row]
             above = score - none[row] - self.threshold
-            answers.append(Passage(name, first, last, above) if above > 0 else Passage(name, score=above))
+            answers.append(SpanPrediction(name, first, last, above) if above > 0 else SpanPrediction(name, score=above))
         return answers
 
 

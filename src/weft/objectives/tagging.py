@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Picks
-from weft.catalog import block
-from weft.choices import Share
-from weft.objectives.weights import ClassWeights, Weights
-from weft.slots import Objective, Search, Tags
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Objective, Search, Tags
+from weft.core.example import Example, Targets
+from weft.core.fields import Info
+from weft.core.loss import Loss
+from weft.core.options import Share
+from weft.core.registry import block
+from weft.objectives.class_weights import ClassWeights, Weights
 
 
 @block("tagging")
@@ -31,7 +34,7 @@ class Tagging(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", vocab=10), "tags": Field("tags", vocab=3, kind="tags", space="text")})
         >>> example = {"text": np.array([7, 8, 9]), "tags": Picks("text", np.array([0, 2]), np.array([0, 2]))}
         >>> Tagging(info, 8).prepare(example, None, None)["tags"].ids.tolist()
@@ -53,11 +56,11 @@ class Tagging(Objective):
         self.weigh.count(dataset[row]["tags"].ids for row in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        tags: Picks = example["tags"]
+        tags: Targets = example["tags"]
         if not len(tags.at):
             return None
         at = tags.at + len(self.frame.first)
-        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Picks("text", at, tags.ids))
+        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Targets("text", at, tags.ids))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["tags"])}

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Example, Info, Instance, Loss, Term
-from weft.catalog import Build, block
-from weft.choices import NonNegative
-from weft.slots import Objective, Search
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Objective, Search
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import NonNegative
+from weft.core.registry import Build, block
 
 
 @block("weighted")
@@ -28,7 +31,7 @@ class Weighted(Objective):
 
     Example:
         >>> from functools import partial
-        >>> from weft.batch import Field
+        >>> from weft.core.fields import Field
         >>> from weft.objectives import NextToken
         >>> both = Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={"lm": NextToken}, weights={"lm": 0.5})
         >>> both.weights

@@ -1,13 +1,13 @@
 """YAML <-> constructors: read, check, write, schema."""
 
 from weft.recipe.override import override
+from weft.recipe.parser import Reader
 from weft.recipe.part import Part
 from weft.recipe.preset import change
-from weft.recipe.read import Reader
 from weft.recipe.reference import once, resolve
+from weft.recipe.serialize import dump, dump_options, to_yaml
 from weft.recipe.text import parse, read_file
 from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest
-from weft.recipe.write import dump, dump_options, to_yaml
 
 __all__ = [
     "COMMAND_LINE",

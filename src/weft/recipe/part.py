@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.catalog import base_of, options
+from weft.core.registry import base_of, options
 from weft.recipe.tree import Problem, RecipeError, join
 
 

@@ -8,9 +8,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from weft.catalog import CATALOG, alternatives, base_of, choices, document, name_of, slot_of, spoken
+from weft.core.registry import CATALOG, alternatives, base_of, choices, document, name_of, recipe_key, slot_of
 from weft.recipe.preset import PRESETS
-from weft.recipe.write import dump
+from weft.recipe.serialize import dump
 
 _REFERENCE = {"$ref": "#/$defs/reference"}
 
@@ -43,10 +43,10 @@ def _options(factory: Any, defs: dict[str, Any], name: str | None = None) -> dic
             value = {"description": texts[option], **value}
         if default is not parameter.empty:
             value["default"] = dump(default)
-        properties[spoken(option)] = value
+        properties[recipe_key(option)] = value
     if name is not None:
         properties = {"type": {"const": name}, "with": {"anyOf": [{"type": "object"}, _REFERENCE]}, **properties}
-    required = [spoken(n) for n, p in known.items() if p.default is p.empty and n not in given]
+    required = [recipe_key(n) for n, p in known.items() if p.default is p.empty and n not in given]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

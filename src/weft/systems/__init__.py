@@ -1,7 +1,5 @@
-"""Research systems: each a composition of the catalog, and what it alone needs. Importing this package registers them."""
+"""Research systems, one package each. Importing this package registers their parts."""
 
-from weft.systems import cara, ctrl_gen
-from weft.systems.latent_contest import LatentCritic, LatentGenerator
-from weft.systems.latent_gan import LatentGAN
+from weft.systems import latent_text
 
-__all__ = ["LatentCritic", "LatentGAN", "LatentGenerator", "cara", "ctrl_gen"]
+__all__ = ["latent_text"]

@@ -1,0 +1,1 @@
+"""Attention: scores, heads, positions inside attention."""

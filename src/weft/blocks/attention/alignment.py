@@ -1,0 +1,50 @@
+"""Attention as recurrent decoders have it: one look, at the memory as it is. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from weft.blocks.activation import Identity
+from weft.blocks.attention.attend import look
+from weft.blocks.attention.score import Additive
+from weft.blocks.linear import Linear
+from weft.core.contracts import Attention, Position, Score
+from weft.core.masks import Mask
+from weft.core.options import Dropout
+from weft.core.registry import Build, block
+from weft.core.seq import KV, Seq
+
+
+@block("alignment")
+class Alignment(Attention):
+    """Averages the memory by how well each place of it fits the query; nothing but the score is learned.
+
+    c_t = sum_s softmax_s(score(q_t, m_s)) m_s
+
+    A memory whose width is not that of the queries is brought to it by one dense map of the average.
+
+    Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
+
+    Args:
+        score: How well a query fits a place of the memory.
+        dropout: Share of the weights that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> from weft.core.masks import Full
+        >>> attention, memory = Alignment(8, 8), Seq(torch.ones(2, 5, 8))
+        >>> attention(Seq(torch.ones(2, 3, 8)), attention.project(memory), Full()).data.shape
+        torch.Size([2, 3, 8])
+    """
+
+    def __init__(self, dim: int, memory: int, *, score: Build[Score] = Additive, dropout: Dropout = 0.0):
+        super().__init__(dim, memory)
+        self.score, self.dropout = score(dim, memory), dropout
+        self.out = Identity() if memory == dim else Linear(memory, dim)
+
+    def project(self, memory: Seq, position: Position | None = None) -> KV:
+        at_BS, value_B1SD = memory.positions(), memory.data.unsqueeze(1)
+        key_B1SD = value_B1SD if position is None else position.rotate(value_B1SD, at_BS)
+        return KV(self.score.prepare(key_B1SD), value_B1SD, memory.mask, at_BS)
+
+    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+        out_B1TD = look(self, self.score, query.data.unsqueeze(1), query, kv, mask, position, self.dropout)
+        return query.with_data(self.out(out_B1TD.squeeze(1)))

@@ -1,0 +1,80 @@
+"""Attention with several heads. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from weft.blocks.attention.attend import look
+from weft.blocks.attention.score import ScaledDot
+from weft.blocks.linear import Linear
+from weft.core.contracts import Attention, Position, Score
+from weft.core.masks import Mask
+from weft.core.options import Dropout, Heads, Width
+from weft.core.registry import Build, block
+from weft.core.seq import KV, Seq
+
+
+@block("multihead")
+class MultiHead(Attention):
+    """Looks several times at once, each time through projections of its own.
+
+    y = Wo [head_1; ...; head_H],  head_h = sum_s softmax_s(score(Wq_h x, Wk_h m_s)) Wv_h m_s
+
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+
+    Args:
+        heads: How many times to look.
+        head_dim: Width of a head; None = dim / heads.
+        score: How well a query fits a key, within a head.
+        bias: Whether the four projections have a bias.
+        dropout: Share of the attention weights that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> from weft.core.masks import Causal
+        >>> x, attention = Seq(torch.ones(2, 3, 8)), MultiHead(8, 8, heads=2)
+        >>> attention(x, attention.project(x), Causal()).data.shape
+        torch.Size([2, 3, 8])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        memory: int,
+        *,
+        heads: Heads = 4,
+        head_dim: Width | None = None,
+        score: Build[Score] = ScaledDot,
+        bias: bool = True,
+        dropout: Dropout = 0.0,
+    ):
+        super().__init__(dim, memory)
+        if head_dim is None and dim % heads:
+            raise ValueError(f"dim {dim} cannot be divided among {heads} heads; change one of them, or give head_dim")
+        head_dim = dim // heads if head_dim is None else head_dim
+        self.heads, self.dropout = heads, dropout
+        self.query = Linear(dim, heads * head_dim, bias)
+        self.key = Linear(memory, heads * head_dim, bias)
+        self.value = Linear(memory, heads * head_dim, bias)
+        self.out = Linear(heads * head_dim, dim, bias)
+        self.score = score(head_dim, head_dim)
+
+    def project(self, memory: Seq, position: Position | None = None) -> KV:
+        at_BS = memory.positions()
+        key_BHSK = self._split(self.key(memory.data))
+        if position is not None:
+            key_BHSK = position.rotate(key_BHSK, at_BS)
+        return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, at_BS)
+
+    def remember(self, x_BSD: Tensor) -> KV:
+        x_BHSK = self._split(x_BSD)
+        return KV(x_BHSK, x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
+
+    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+        query_BHTK = self._split(self.query(query.data))
+        out_BHTK = look(self, self.score, query_BHTK, query, kv, mask, position, self.dropout)
+        return query.with_data(self.out(out_BHTK.transpose(1, 2).flatten(2)))
+
+    def _split(self, x_BTD: Tensor) -> Tensor:
+        return x_BTD.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -1,0 +1,112 @@
+"""Convolutions over time. W taps of a window; other suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.blocks.activation import Sigmoid
+from weft.blocks.linear import Linear
+from weft.blocks.norm import LayerNorm
+from weft.blocks.transformer.residual import PreNorm
+from weft.core.contracts import Activation, Encoder, Norm, Residual
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Count, Layers
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
+
+
+class GatedConvolution(nn.Module):
+    """One layer's map: two dense maps of a window around each position, one of which opens and closes the other."""
+
+    def __init__(self, dim: int, width: int, dilation: int, gate: Build[Activation]):
+        super().__init__()
+        self.width, self.dilation = width, dilation
+        self.value, self.opening = Linear(width * dim, dim), Linear(width * dim, dim)
+        self.gate = gate()
+
+    def forward(self, x_BTD: Tensor, ahead: bool) -> Tensor:
+        x_BTW = windows(x_BTD, self.width, self.dilation, ahead)
+        return self.value(x_BTW) * self.gate(self.opening(x_BTW))
+
+
+@block("cnn")
+class CNN(Encoder):
+    """Gated convolutions over time, layer on layer: each position sees a window that grows with depth.
+
+    h_l = residual(h_l-1, f_l),  f_l(x)_t = (V w_t + b) * gate(U w_t + c),  w_t = [x_t-kd; ...; x_t; ...; x_t+kd]
+
+    with k = (width - 1) / 2 and d the layer's dilation. Outside of the sequence, x is zero. Under the mask Causal, x is zero
+    after t as well: the weights mean the same, and half of each window is left.
+
+    Dauphin et al. 2017, https://arxiv.org/abs/1612.08083; Gehring et al. 2017 (residual connections),
+    https://arxiv.org/abs/1705.03122; dilations for tagging: Strubell et al. 2017, https://arxiv.org/abs/1702.02098
+
+    Args:
+        layers: How many convolutions stand on each other.
+        width: Positions in a window, the middle one included; odd.
+        dilations: Distance of neighbours in a window, for each layer; a shorter list is begun again.
+        gate: The function of the gate; with the sigmoid these are gated linear units.
+        residual: How a layer's result is added to its input; dropout is there.
+        norm: Normalisation of the last layer's output; None = none.
+
+    Example:
+        >>> CNN(4, layers=2, dilations=[1, 2])(Seq(torch.ones(2, 3, 4))).data.shape
+        torch.Size([2, 3, 4])
+    """
+
+    supported_masks = (Full, Causal)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        layers: Layers = 2,
+        width: Count = 3,
+        dilations: list[Count] = [1],
+        gate: Build[Activation] = Sigmoid,
+        residual: Build[Residual] = PreNorm,
+        norm: Build[Norm] | None = LayerNorm,
+    ):
+        super().__init__(dim)
+        if width % 2 == 0:
+            raise ValueError(f"width {width} is even, but a window has its position in the middle: take {width + 1}")
+        if not dilations:
+            raise ValueError("dilations is empty: give at least one distance, such as [1]")
+        steps = [dilations[i % len(dilations)] for i in range(layers)]
+        self.layers = nn.ModuleList([GatedConvolution(dim, width, step, gate) for step in steps])
+        self.residuals = nn.ModuleList([residual(dim) for _ in range(layers)])
+        self.norm = None if norm is None else norm(dim)
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        ahead = not isinstance(mask, Causal)
+        empty_BT1 = None if x.mask is None else ~x.mask[..., None]
+        h_BTD = x.data if empty_BT1 is None else x.data.masked_fill(empty_BT1, 0.0)
+        states = [x]
+        for layer, residual in zip(self.layers, self.residuals, strict=True):
+
+            def convolve(y_BTD: Tensor, layer: nn.Module = layer) -> Tensor:
+                return layer(y_BTD if empty_BT1 is None else y_BTD.masked_fill(empty_BT1, 0.0), ahead)
+
+            h_BTD = residual(h_BTD, convolve)
+            states.append(x.with_data(h_BTD))
+        if self.norm is not None:
+            states[-1] = x.with_data(self.norm(h_BTD))
+        return states
+
+
+def windows(x_BTD: Tensor, width: int, dilation: int = 1, ahead: bool = True) -> Tensor:
+    """B x T x (W D): the vectors around each position, side by side; zeros outside and, without ``ahead``, after it.
+
+    Example:
+        >>> windows(torch.tensor([[[1.0], [2.0]]]), 3).tolist()
+        [[[0.0, 1.0, 2.0], [1.0, 2.0, 0.0]]]
+    """
+    reach, length = width // 2 * dilation, x_BTD.shape[1]
+    padded = F.pad(x_BTD, (0, 0, reach, reach))
+    taps = [padded[:, i * dilation : i * dilation + length] for i in range(width)]
+    if not ahead:
+        taps = [tap if i <= width // 2 else torch.zeros_like(tap) for i, tap in enumerate(taps)]
+    return torch.cat(taps, -1)

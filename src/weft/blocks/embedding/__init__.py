@@ -1,0 +1,1 @@
+"""Embedders: symbols, positions, characters, patches to vectors."""

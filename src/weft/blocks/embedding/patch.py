@@ -1,0 +1,97 @@
+"""An image as a sequence: a vector per patch. C channels, P side of a patch, N patches; other suffixes as in seq.py."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.blocks.attention.position import Learned
+from weft.core.contracts import Embedder
+from weft.core.fields import Field
+from weft.core.options import Count
+from weft.core.registry import Build, block
+from weft.core.seq import Seq
+
+
+@block("patch")
+class Patch(Embedder):
+    """Cuts an image into squares and maps each to a vector.
+
+    x_n = W patch_n + b + p_n, with n over the patches in rows from the top left; a learned vector may stand before them (n = 0)
+
+    W is stored as D x C x P x P, the weights of a convolution whose steps are as wide as its kernel. It starts so that pixels of
+    variance 1 give vectors of variance 1.
+
+    Dosovitskiy et al. 2021 (ViT), https://arxiv.org/abs/2010.11929
+
+    Args:
+        size: Side of a patch in pixels; the image's side must be a multiple of it.
+        first: Whether a learned vector stands before the patches, for what is said of the whole image ([CLS]).
+        position: Vectors added to say where a patch is; None = none.
+
+    Example:
+        >>> import torch
+        >>> patch = Patch(4, Field("image", 3, kind="image", length=8), size=4)
+        >>> patch(Seq(torch.ones(2, 3, 8, 8))).data.shape
+        torch.Size([2, 5, 4])
+    """
+
+    images = True
+
+    def __init__(
+        self, dim: int, field: Field, *, size: Count = 16, first: bool = True, position: Build[Embedder] | None = Learned
+    ):
+        super().__init__(dim, field)
+        if field.kind != "image":
+            raise ValueError(f"patches are cut out of images, but the field {field.name!r} is a {field.kind}")
+        self.number = patches_in(field, size)
+        self.size, self.shape = size, (field.vocab, field.length, field.length)
+        self.weight = nn.Parameter(torch.empty(dim, field.vocab, size, size))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.first = nn.Parameter(torch.empty(dim)) if first else None
+        patches = Field(field.name, dim, kind="vector", length=self.number + first, space=field.space)
+        self.position = None if position is None else position(dim, patches)
+        nn.init.normal_(self.weight, std=(field.vocab * size * size) ** -0.5)
+        if self.first is not None:
+            nn.init.normal_(self.first)
+
+    def forward(self, x: Seq) -> Seq:
+        if x.data.shape[1:] != self.shape:
+            shown, wanted = (" x ".join(map(str, shape)) for shape in (x.data.shape[1:], self.shape))
+            raise ValueError(f"an image of {shown}, but this network takes {wanted} (channels, height, width)")
+        x_BDhw = F.conv2d(x.data.to(self.weight.dtype), self.weight, self.bias, stride=self.size)
+        x_BTD = x_BDhw.flatten(2).transpose(1, 2)
+        if self.first is not None:
+            x_BTD = torch.cat([self.first.to(x_BTD.dtype).expand(len(x_BTD), 1, -1), x_BTD], 1)
+        patches = x.with_data(x_BTD)
+        return patches if self.position is None else patches.with_data(x_BTD + self.position(patches).data)
+
+
+def patches_in(field: Field, size: int) -> int:
+    """How many patches of this side an image has."""
+    if field.length % size:
+        raise ValueError(
+            f"images of {field.length} x {field.length} pixels cannot be cut into patches of {size} x {size}: "
+            f"give a size that divides {field.length}"
+        )
+    return (field.length // size) ** 2
+
+
+def patchify(image_BCHW: Tensor, size: int) -> Tensor:
+    """B x N x (C P P): the numbers of each patch, patches in rows from the top left, numbers in the order of ``Patch.weight``.
+
+    >>> patchify(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
+    [2.0, 3.0, 6.0, 7.0]
+    """
+    height, width = image_BCHW.shape[2:]
+    if height % size or width % size:
+        raise ValueError(f"an image of {height} x {width} pixels cannot be cut into patches of {size} x {size}")
+    x_BChPwP = image_BCHW.unflatten(3, (-1, size)).unflatten(2, (-1, size))
+    return x_BChPwP.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+def unpatchify(patches_BNE: Tensor, size: int, height: int, width: int) -> Tensor:
+    """B x C x H x W: the image of these patches, E = C P P."""
+    x_BhwCPP = patches_BNE.unflatten(2, (-1, size, size)).unflatten(1, (height // size, width // size))
+    return x_BhwCPP.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)

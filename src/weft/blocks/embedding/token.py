@@ -1,0 +1,96 @@
+"""A vector per symbol. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from weft.blocks.embedding.lookup import look_up
+from weft.core.contracts import Embedder
+from weft.core.fields import Field
+from weft.core.options import Positive
+from weft.core.registry import block
+from weft.core.seq import Seq
+
+
+@block("token")
+class Token(Embedder):
+    """A learned vector for each symbol; of soft ids, the average by their weights.
+
+    x_t = scale E[id_t]   or   x_t = scale sum_v p_tv E[v]
+
+    The table starts with variance 1 / dim: a head tied to it then gives logits of variance 1, and the default scale gives
+    vectors of variance 1.
+
+    Vaswani et al. 2017, section 3.4, https://arxiv.org/abs/1706.03762
+
+    Args:
+        scale: What vectors are multiplied by; None = sqrt(dim).
+
+    Example:
+        >>> import torch
+        >>> from weft.core.fields import Field
+        >>> Token(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
+        super().__init__(dim, field)
+        self.scale = dim**0.5 if scale is None else scale
+        self.weight = nn.Parameter(torch.empty(field.vocab, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
+
+    def forward(self, x: Seq) -> Seq:
+        return x.with_data(_vectors(x, self.weight) * self.scale)
+
+    def table(self) -> Tensor:
+        return self.weight
+
+
+@block("shared-token")
+class SharedToken(Embedder):
+    """The vectors of another embedder's tokens, where two have their own positions but one table (BART).
+
+    x_t = scale E[id_t], with the other's E
+
+    Lewis et al. 2020 (BART), https://arxiv.org/abs/1910.13461
+
+    Args:
+        scale: What vectors are multiplied by; None = sqrt(dim).
+
+    Example:
+        >>> import torch
+        >>> from weft.core.fields import Field
+        >>> shared = SharedToken(4, Field("target", 9))
+        >>> shared.share(Token(4, Field("source", 9)))
+        >>> shared(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
+        super().__init__(dim, field)
+        self.scale = dim**0.5 if scale is None else scale
+        self._of: tuple[Embedder, ...] = ()  # in a tuple, so that it is not registered (and saved) a second time
+
+    def share(self, other: Embedder) -> None:
+        self._of = (other,)
+
+    def forward(self, x: Seq) -> Seq:
+        return x.with_data(_vectors(x, self.table()) * self.scale)
+
+    def table(self) -> Tensor:
+        if not self._of:
+            raise ValueError("shared-token has no tokens of its own: it is for the second embedder of a structure (seq2seq)")
+        return self._of[0].table()
+
+
+def _vectors(x: Seq, table_VD: Tensor) -> Tensor:
+    if not x.data.is_floating_point():
+        return look_up(
+            table_VD,
+            x.data,
+            lambda number, row, at: f"the id {number} (row {row}, position {at}), but there are {len(table_VD)} ids, from 0",
+        )
+    if x.data.shape[-1] != len(table_VD):
+        raise ValueError(f"soft ids over {x.data.shape[-1]} symbols, but there are {len(table_VD)}")
+    return x.data.to(table_VD.dtype) @ table_VD

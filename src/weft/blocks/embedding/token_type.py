@@ -1,0 +1,48 @@
+"""A vector for what is marked on a token. Suffixes: see seq.py."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from weft.blocks.embedding.lookup import look_up
+from weft.core.contracts import Embedder
+from weft.core.fields import Field
+from weft.core.options import Count
+from weft.core.registry import block
+from weft.core.seq import Seq
+
+
+@block("token-type")
+class TokenType(Embedder):
+    """A learned vector for an annotation of each token, such as the segment that it belongs to.
+
+    x_t = M[mark_t], and M[0] for sequences that do not have the mark
+
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+
+    Args:
+        mark: The annotation's name.
+        size: How many values it can have.
+
+    Example:
+        >>> import torch
+        >>> from weft.core.fields import Field
+        >>> Mark(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, dim: int, field: Field, *, mark: str = "segment", size: Count = 2):
+        super().__init__(dim, field)
+        self.mark = mark
+        self.weight = nn.Parameter(torch.empty(size, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
+
+    def forward(self, x: Seq) -> Seq:
+        if self.mark not in x.marks:
+            return x.with_data(self.weight[0].expand(x.rows, x.width, -1))
+        return x.with_data(look_up(self.weight, x.marks[self.mark], self._wrong))
+
+    def _wrong(self, value: int, row: int, position: int) -> str:
+        where = f"{value} (row {row}, position {position})"
+        return f"the mark {self.mark!r} is {where}, but there are {len(self.weight)} values, from 0"

@@ -1,0 +1,203 @@
+"""Recurrent decoders, with and without a look at the memory. Suffixes: see seq.py; L layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from weft.blocks.attention.alignment import Alignment
+from weft.blocks.attention.score import Additive
+from weft.blocks.dropout import Drop
+from weft.blocks.linear import Linear
+from weft.blocks.recurrent.ordering import Reading, run_recurrent
+from weft.core.contracts import Decoder, Score
+from weft.core.masks import Causal, Full, Mask
+from weft.core.options import Dropout, Layers
+from weft.core.registry import Build, block
+from weft.core.seq import KV, Decoded, Memory, Seq
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """Between two steps: the network's vectors, each L x B x D, and what it looks at."""
+
+    vectors: tuple[Tensor, ...]
+    context: KV | None = None
+
+    def select(self, rows: Tensor) -> RecurrentState:
+        context = None if self.context is None else self.context.select(rows)
+        return RecurrentState(tuple(v_LBD[:, rows] for v_LBD in self.vectors), context)
+
+
+class RecurrentDecoder(Decoder):
+    """A recurrent network whose first state is made from the memory's vector, if there is one."""
+
+    network: ClassVar[type[nn.LSTM] | type[nn.GRU]]
+    uses_vector: ClassVar[bool] = True
+
+    def __init__(self, dim: int, memory: int | None, *, layers: Layers = 1, dropout: Dropout = 0.0):
+        super().__init__(dim, memory)
+        self.shape = (2 if self.network is nn.LSTM else 1, layers, dim)
+        self.recurrent = self.network(dim, dim, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        self.drop = Drop(dropout)
+        self.bridge = None if memory is None else Linear(memory, self.shape[0] * layers * dim)
+
+    def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
+        if not isinstance(mask, Causal):
+            raise ValueError(f"{type(self).__name__} cannot respect the mask {type(mask).__name__} (it honours: Causal)")
+        state, reading = self.start(memory, x.rows), Reading.of(x)
+        h_BTD, _ = self._read(reading.arrange(x.data), state.vectors)
+        return Decoded(self.look(x.with_data(reading.restore(h_BTD)), state.context))
+
+    def start(self, memory: Memory | None, rows: int) -> RecurrentState:
+        if self.bridge is None or memory is None or memory.vector is None:
+            zero_LBD = next(self.parameters()).new_zeros(self.shape[1], rows, self.shape[2])
+            return RecurrentState((zero_LBD,) * self.shape[0])
+        first = torch.tanh(self.bridge(memory.vector)).unflatten(-1, self.shape)
+        return RecurrentState(tuple(v_BLD.transpose(0, 1).contiguous() for v_BLD in first.unbind(1)))
+
+    def step(self, x: Seq, state: RecurrentState) -> Decoded:
+        vectors = state.vectors
+        if x.mask is None:
+            h_BTD, vectors = self._read(x.data, vectors)
+        else:
+            # Token by token, since only so every layer's state can be kept where a row has padding.
+            steps = []
+            for t in range(x.width):
+                h_B1D, new = self._read(x.data[:, t : t + 1], vectors)
+                real_1B1 = x.mask[None, :, t, None]
+                vectors = tuple(torch.where(real_1B1, n, old) for n, old in zip(new, vectors, strict=True))
+                steps.append(h_B1D)
+            h_BTD = torch.cat(steps, 1)
+        return Decoded(self.look(x.with_data(h_BTD), state.context), replace(state, vectors=vectors))
+
+    def look(self, hidden: Seq, context: KV | None) -> Seq:
+        """What becomes of the network's output before it is the decoder's."""
+        return hidden
+
+    def _read(self, x_BTD: Tensor, vectors: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        h_BTD, last = run_recurrent(self.recurrent, x_BTD, vectors if self.shape[0] > 1 else vectors[0])
+        return self.drop(h_BTD), tuple(last) if self.shape[0] > 1 else (last,)
+
+
+class AttentionDecoder(RecurrentDecoder):
+    """A recurrent decoder that looks at the memory after each of its own steps."""
+
+    def __init__(
+        self,
+        dim: int,
+        memory: int | None,
+        *,
+        score: Build[Score] = Additive,
+        layers: Layers = 1,
+        dropout: Dropout = 0.0,
+    ):
+        if memory is None:
+            plain = "lstm" if self.network is nn.LSTM else "gru"
+            raise ValueError(f"{type(self).__name__} needs something to look at, but there is no memory here; use {plain}")
+        super().__init__(dim, memory, layers=layers, dropout=dropout)
+        self.attention = Alignment(dim, memory, score=score)
+        self.join = Linear(2 * dim, dim)
+
+    def start(self, memory: Memory | None, rows: int) -> RecurrentState:
+        if memory is None or not memory.sources:
+            raise ValueError(f"{type(self).__name__} needs something to look at, but the memory has no source")
+        context = reduce(KV.join, [self.attention.project(source) for source in memory.sources])
+        return replace(super().start(memory, rows), context=context)
+
+    def look(self, hidden: Seq, context: KV | None) -> Seq:
+        assert context is not None  # start() made it
+        seen = self.attention(hidden, context, Full())
+        return hidden.with_data(torch.tanh(self.join(torch.cat([hidden.data, seen.data], -1))))
+
+
+@block("lstm")
+class LSTMDecoder(RecurrentDecoder):
+    """An LSTM: alone a language model, and with a memory it starts from the memory's vector.
+
+    h_t, c_t = LSTM(x_t, h_t-1, c_t-1),  (h_0, c_0) = tanh(W vector + b), or 0 without a vector
+
+    Sutskever et al. 2014, https://arxiv.org/abs/1409.3215
+
+    Args:
+        layers: How many networks stand on each other.
+        dropout: Share of each layer's output that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> LSTMDecoder(4, None)(Seq(torch.ones(2, 3, 4))).hidden.data.shape
+        torch.Size([2, 3, 4])
+    """
+
+    network = nn.LSTM
+
+
+@block("gru")
+class GRUDecoder(RecurrentDecoder):
+    """A GRU: alone a language model, and with a memory it starts from the memory's vector.
+
+    h_t = GRU(x_t, h_t-1),  h_0 = tanh(W vector + b), or 0 without a vector
+
+    Cho et al. 2014, https://arxiv.org/abs/1406.1078
+
+    Args:
+        layers: How many networks stand on each other.
+        dropout: Share of each layer's output that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> GRUDecoder(4, None)(Seq(torch.ones(2, 3, 4))).hidden.data.shape
+        torch.Size([2, 3, 4])
+    """
+
+    network = nn.GRU
+
+
+@block("attention-lstm")
+class AttentionLSTM(AttentionDecoder):
+    """An LSTM that looks at the memory from each of its states; the look is not fed back, so training takes all steps at once.
+
+    y_t = tanh(W [h_t; c_t]),  c_t = sum_s softmax_s(score(h_t, m_s)) m_s,  h_t from an LSTM over the target
+
+    Luong et al. 2015, https://arxiv.org/abs/1508.04025
+
+    Args:
+        score: How well a state fits a place of the memory.
+        layers: How many networks stand on each other.
+        dropout: Share of each layer's output that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> memory = Memory((Seq(torch.ones(2, 5, 4)),))
+        >>> AttentionLSTM(4, 4)(Seq(torch.ones(2, 3, 4)), memory).hidden.data.shape
+        torch.Size([2, 3, 4])
+    """
+
+    network = nn.LSTM
+
+
+@block("attention-gru")
+class AttentionGRU(AttentionDecoder):
+    """A GRU that looks at the memory from each of its states; the look is not fed back, so training takes all steps at once.
+
+    y_t = tanh(W [h_t; c_t]),  c_t = sum_s softmax_s(score(h_t, m_s)) m_s,  h_t from a GRU over the target
+
+    Luong et al. 2015, https://arxiv.org/abs/1508.04025
+
+    Args:
+        score: How well a state fits a place of the memory.
+        layers: How many networks stand on each other.
+        dropout: Share of each layer's output that training zeroes.
+
+    Example:
+        >>> import torch
+        >>> memory = Memory((Seq(torch.ones(2, 5, 4)),))
+        >>> AttentionGRU(4, 4)(Seq(torch.ones(2, 3, 4)), memory).hidden.data.shape
+        torch.Size([2, 3, 4])
+    """
+
+    network = nn.GRU

@@ -1,0 +1,1 @@
+"""The Transformer: stack, layer, feed-forward, residual connections."""

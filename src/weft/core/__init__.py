@@ -1,0 +1,1 @@
+"""What every other package shares: sequences, masks, fields, batches, losses, contracts, the registry."""

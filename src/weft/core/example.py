@@ -1,0 +1,101 @@
+"""Values of one example before collation: ids with annotations, several sequences, prediction targets."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Example = Mapping[str, Any]
+"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or
+none for a span, C x H x W floats for an image."""
+
+
+CHOICE_LABELS = tuple(string.ascii_uppercase)
+"""The classes where the label is one of a row's own texts: A is the first, whatever a file calls it."""
+
+
+@dataclass(frozen=True)
+class MarkedIds:
+    """Ids with annotations of each: the numbers of its letters, its segment. A mark is T or T x C, padded with 0.
+
+    Args:
+        ids: T ids.
+        marks: By name.
+    """
+
+    ids: np.ndarray
+    marks: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def between(self, first: Sequence[int], last: Sequence[int]) -> MarkedIds:
+        """With these ids before and after; their marks are 0."""
+        around = (len(first), len(last))
+        marks = {n: np.pad(m, [around] + [(0, 0)] * (m.ndim - 1)) for n, m in self.marks.items()}
+        return MarkedIds(np.concatenate([np.asarray(first, np.int64), self.ids, np.asarray(last, np.int64)]), marks)
+
+    def __getitem__(self, part: slice) -> MarkedIds:
+        return MarkedIds(self.ids[part], {name: mark[part] for name, mark in self.marks.items()})
+
+
+def ids_of(text: np.ndarray | MarkedIds) -> np.ndarray:
+    """The ids of a text, without its marks."""
+    return np.asarray(text.ids if isinstance(text, MarkedIds) else text, np.int64)
+
+
+def between(first: Sequence[int], ids: np.ndarray | MarkedIds, last: Sequence[int]) -> np.ndarray | MarkedIds:
+    """A text with ids before and after it, such as the marks of its begin and end."""
+    if isinstance(ids, MarkedIds):
+        return ids.between(first, last)
+    return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
+
+
+def _join(one: np.ndarray | MarkedIds, two: np.ndarray | MarkedIds) -> np.ndarray | MarkedIds:
+    if not isinstance(one, MarkedIds) or not isinstance(two, MarkedIds):
+        return np.concatenate([one, two])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    marks: dict[str, np.ndarray] = {}
+    for name in one.marks:
+        width = max(one.marks[name].shape[-1], two.marks[name].shape[-1])
+        pads = [np.pad(m.marks[name], ((0, 0), (0, width - m.marks[name].shape[-1]))) for m in (one, two)]
+        marks[name] = np.concatenate(pads)
+    return MarkedIds(np.concatenate([one.ids, two.ids]), marks)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Several sequences of one row: the choices of a question, the sentences of a report.
+
+    Args:
+        parts: The ids of each; all with the same marks, or none.
+    """
+
+    parts: tuple[np.ndarray | MarkedIds, ...]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """The ids of all together."""
+        return sum(map(len, self.parts))
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Positions of a sequence with what is to be predicted there: the rows an objective will gather.
+
+    Args:
+        of: The name of the instance's sequence that ``at`` counts in.
+        at: Positions in it.
+        ids: What is to be predicted, one per position.
+    """
+
+    of: str
+    at: np.ndarray
+    ids: np.ndarray

@@ -1,0 +1,29 @@
+"""Losses as sums with counts, so that accumulation and several processes are exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a loss: a *sum* with the count it is to be divided by, never a mean."""
+
+    total: Tensor
+    count: int
+    weight: float = 1.0
+
+
+class Loss(dict[str, Term]):
+    """The terms of a loss by name. Sums and counts, so that accumulation, uneven batches and several processes are right."""
+
+    @classmethod
+    def of(cls, total: Tensor, count: int, name: str = "loss") -> Loss:
+        return cls({name: Term(total, count)})
+
+    def mean(self) -> Tensor:
+        """sum_k weight_k total_k / count_k: the loss of this batch alone, for a loop of your own."""
+        return torch.stack([t.weight * t.total / max(t.count, 1) for t in self.values()]).sum()

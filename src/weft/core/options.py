@@ -1,0 +1,117 @@
+"""Leaf types of options: what a number or a file may be. pydantic reads the constraints, and so does the schema."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
+
+from weft.core.hub import find_model
+from weft.core.io import content_hash
+
+Count = Annotated[int, Ge(1), Le(10**12)]
+"""How many of something: steps, rows, tokens."""
+Natural = Annotated[int, Ge(0), Le(10**12)]
+"""A count that may be zero (zero = never, or none)."""
+Layers = Annotated[int, Ge(1), Le(1000)]
+Width = Annotated[int, Ge(1), Le(10**6)]
+"""A size of vectors: dim, hidden, head_dim."""
+Heads = Annotated[int, Ge(1), Le(10**4)]
+Vocab = Annotated[int, Ge(8), Le(10**8)]
+Dropout = Annotated[float, Ge(0), Lt(1)]
+Share = Annotated[float, Ge(0), Le(1)]
+Positive = Annotated[float, Gt(0), Le(1e12)]
+NonNegative = Annotated[float, Ge(0), Le(1e12)]
+
+
+WEFT_DATA = "WEFT_DATA"
+"""The environment variable with the folder where data is looked for that is not beside its recipe."""
+
+
+class IsFile:
+    """Marks an annotation whose strings are paths, so that a filled recipe writes them absolute, with the file's hash."""
+
+
+def _place(value: Any, info: ValidationInfo) -> Any:
+    return _file(value, info, folders=True)
+
+
+def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
+    """A path, or {path, sha256} as a run's own recipe writes it. Resolved against the folder of the recipe."""
+    wanted = None
+    if isinstance(value, dict):
+        if set(value) != {"path", "sha256"} or not all(isinstance(v, str) for v in value.values()):
+            raise ValueError("a file is a path, or {path: ..., sha256: ...}")
+        value, wanted = value["path"], value["sha256"]
+    if not isinstance(value, str | Path):
+        raise ValueError(f"must be the path of a file, not {json.dumps(value, default=str)}")
+    if not info.context:
+        return str(value)
+    try:
+        path = find_file(value, *info.context["folders"])
+        if not info.context["files"]:
+            return str(path)
+        if not path.is_file() and not (folders and path.is_dir()):
+            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else not_there(value, *info.context["folders"]))
+        found = content_hash(path) if wanted else None
+    except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
+        raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if wanted and found and found != wanted.lower():
+        raise ValueError(f"{path} is not the file of this recipe: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
+    return str(path)
+
+
+def find_file(name: str | Path, *folders: str | Path) -> Path:
+    """The first file of that name in the folders or, where there is none, under the folder that WEFT_DATA names."""
+    places = _places(name, *folders)
+    return next((place for place in places if place.exists()), places[0])
+
+
+def not_there(name: str | Path, *folders: str | Path) -> str:
+    """What is said of a file that is in none of these places."""
+    unset = f" ({WEFT_DATA}, a second place to look, is not set)" * (not Path(name).is_absolute() and WEFT_DATA not in os.environ)
+    return f"there is no file {', nor '.join(map(str, _places(name, *folders)))}{unset}"
+
+
+def _places(name: str | Path, *folders: str | Path) -> list[Path]:
+    """Where a file may be, each place once."""
+    elsewhere = [os.environ[WEFT_DATA]] if os.environ.get(WEFT_DATA) else []
+    return list(dict.fromkeys(Path(folder, name).resolve() for folder in (*(folders or [Path()]), *elsewhere)))
+
+
+def _only_file(value: Any, info: ValidationInfo) -> Any:
+    return _file(value, info)
+
+
+_FILE_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "sha256": {"type": "string"}},
+            "required": ["path", "sha256"],
+            "additionalProperties": False,
+        },
+    ]
+}
+File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA; on the command
+line also to the folder where one is."""
+Place = Annotated[str, BeforeValidator(_place), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A file, or a folder with files in it."""
+
+
+def _model(value: Any, info: ValidationInfo) -> Any:
+    """A published model: a folder beside the recipe, or a name that ``find_model`` knows."""
+    named = isinstance(value, str) and info.context and not find_file(value, *info.context["folders"]).exists()
+    if named and info.context and info.context["files"]:
+        return str(find_model(value).resolve())
+    return value if named else _file(value, info, folders=True)
+
+
+Model = Annotated[str, BeforeValidator(_model), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A published model: a folder, the name of a packaged model, or a name on the hub."""

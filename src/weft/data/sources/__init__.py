@@ -1,0 +1,1 @@
+"""Data sources: files and Python objects to examples."""

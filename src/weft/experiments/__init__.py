@@ -1,0 +1,1 @@
+"""Several runs: comparison, sweeps, recipes scaffolded from data files."""

@@ -1,0 +1,114 @@
+"""Where a search stands: the last hidden state of every running sequence, and the state to go on from.
+
+N running sequences; other suffixes as in seq.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.blocks import Learned
+from weft.core.fields import Field
+from weft.core.seq import Memory, Seq
+
+
+@dataclass(frozen=True)
+class Front:
+    """The running sequences of a search.
+
+    Args:
+        model: A structure that decodes.
+        hidden_ND: What the next token is predicted from.
+        state: The model's state after everything so far.
+    """
+
+    model: Any
+    hidden_ND: Tensor
+    state: Any
+
+    def logprobs(self) -> Tensor:
+        """N x V log-probabilities of the next token, the model's own, with -inf for what is never generated.
+
+        Padding, begin, mask, class and separator marks are forbidden *after* the softmax, so that the log-probability of a
+        sequence is the one the model was trained with, whatever the search.
+        """
+        logp_NV = self.model.head(self.hidden_ND).float().log_softmax(-1)
+        logp_NV[:, forbidden(self.model.target, logp_NV.shape[1])] = -torch.inf
+        if not (logp_NV.amax(-1) > -torch.inf).all():
+            raise ValueError(
+                "no token has a probability above 0: the model's weights have diverged or were not loaded, "
+                "or the numbers it is given are far too large"
+            )
+        return logp_NV
+
+    def advance(self, index: Tensor, token: Tensor) -> Front:
+        """Append a token to each of the sequences ``index``, which may name one twice (a fork) or not at all."""
+        state, device = self.state, self.hidden_ND.device
+        # A state is copied by select: most steps of a greedy search keep every row where it is.
+        if index.tolist() != list(range(len(self.hidden_ND))):
+            state = state.select(index.to(device))
+        done = self.model.step(Seq(token.to(device)[:, None]), state)
+        return Front(self.model, done.hidden.data[:, -1], done.state)
+
+
+def forbidden(field: Field, vocab: int) -> list[int]:
+    """Ids that are never generated. An id that also means end or unknown (GPT-2 begins with its end mark) is allowed."""
+    special = field.special
+    never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.endings(), special.unk}
+    return sorted(i for i in never if 0 <= i < vocab)
+
+
+def positions(model: Any) -> int | None:
+    """How many tokens a text may have that the model writes, its beginning included; None = as many as one likes."""
+    embedder = getattr(model, "target_embedder", None) or getattr(model, "embedder", None)
+    lengths = [part.length for part in embedder.modules() if isinstance(part, Learned)] if embedder is not None else []
+    return min(lengths, default=None)
+
+
+def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
+    """The limits, none beyond the model's positions: the last token that is written is not read again, and needs none."""
+    most = positions(model)
+    if most is None:
+        return list(limits)
+    read = [len(model.target.opening())] * len(limits) if prompt is None else prompt.lengths().tolist()
+    if len(read) != len(limits):
+        return list(limits)  # prefill refuses that
+    if long := [row for row, tokens in enumerate(read) if tokens > most and limits[row] > 0]:
+        raise ValueError(f"the prompt of row {long[0]} has {read[long[0]]} tokens, but the model has {most} positions")
+    return [min(limit, max(most - tokens + 1, 0)) for limit, tokens in zip(limits, read, strict=True)]
+
+
+def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Front:
+    """Read the prompts of the rows ``keep`` in one step. Without a prompt every row begins with the begin mark, or
+    as ``Field.opening`` says where another text is looked at."""
+    rows = len(limits)
+    for name, given in (("memory", memory), ("prompt", prompt)):
+        if given is not None and given.rows != rows:
+            raise ValueError(f"{rows} limits for the {given.rows} rows of the {name}: give one limit per row")
+    if prompt is None:
+        apart = memory is not None and len(memory.sources) > 0
+        first = model.target.opening() if apart else (model.target.special.bos,)
+        prompt = Seq(torch.tensor([first] * rows, dtype=torch.long, device=_device(model, memory)))
+    if len(keep) < rows:
+        index = torch.tensor(keep, device=prompt.data.device)
+        prompt, memory = prompt.select(index), None if memory is None else memory.select(index)
+    real_BT = prompt.real()
+    if (empty := (~real_BT.any(1)).nonzero().flatten()).numel():
+        raise ValueError(f"the prompt of row {keep[int(empty[0])]} has no token: begin it with the begin mark")
+    done = model.step(prompt, model.start(memory, len(keep)))
+    at_T = torch.arange(prompt.width, device=real_BT.device)
+    last_B = torch.where(real_BT, at_T, -1).amax(1)
+    return Front(model, done.hidden.data[torch.arange(len(keep), device=last_B.device), last_B], done.state)
+
+
+def _device(model: Any, memory: Memory | None) -> torch.device:
+    if memory is not None and memory.sources:
+        return memory.sources[0].data.device
+    if memory is not None and memory.vector is not None:
+        return memory.vector.device
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))

@@ -1,0 +1,1 @@
+"""From requests to answers: published models, prompting, embedding, conversion."""

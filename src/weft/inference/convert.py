@@ -1,0 +1,224 @@
+"""Between a run's folder and the published (Hugging Face) layout, both ways."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+from tokenizers import processors
+from torch import nn
+
+from weft.core.contracts import Codec, Encodes, ModelsLanguage
+from weft.core.example import CHOICE_LABELS
+from weft.core.fields import Frame, Info
+from weft.core.io import check_free, read_json, whole_folder, write_json, write_text
+from weft.core.registry import is_composition, name_of, options
+from weft.data import save_codec
+from weft.data.tokenizers.vocabulary import VocabularyTokenizer
+from weft.generate.frontier import positions
+from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
+from weft.learning import write_weights
+from weft.learning.network import Network
+from weft.models.zoo.family import LAYOUTS, at, changed
+from weft.pretrained import Published
+from weft.pretrained.generation_config import GENERATION
+from weft.pretrained.save import OF_THE_FILE, write_layout
+from weft.recipe import nearest
+from weft.training.build import plans
+from weft.training.run_folder import FORMAT, RunFolder
+
+_BESIDE = (GENERATION, "tokenizer_config.json", "special_tokens_map.json")
+"""Files of a published model that are kept with its config.json."""
+_READERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
+"""Structures of which a RoBERTa is made."""
+
+
+def to_published(run_folder: str | Path, out: str | Path, kind: str | None = None) -> Path:
+    """Write a trained run as a published model: config.json, model.safetensors, and its tokenizer.json.
+
+    Args:
+        run_folder: The run.
+        out: A folder that is not there yet, or is empty.
+        kind: The family (``bert``, ``gpt2``, ...); None = the one that it was, or the first that is exactly this structure.
+    """
+    from weft.training.run import load
+
+    out, place = Path(out), RunFolder(run_folder).path
+    check_free(out)
+    if kind is not None and kind not in LAYOUTS:
+        raise ValueError(f"there is no family {kind!r}{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
+    run = load(run_folder, "cpu")
+    assert run.codec is not None
+    structure = plans(run)[-1].structure
+    structure = structure() if is_composition(structure) else structure
+    was = _origin(place, kind)
+    if not was.config:
+        structure = _moved(run.model, structure, run.codec.info)
+    with whole_folder(out) as new:
+        kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
+        config = kept if was.config else _ids(run.codec, structure)
+        write_layout(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
+        rest = {name: value for name, value in was.config.items() if name not in OF_THE_FILE}
+        write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
+        for name, content in was.files.items():
+            (new / name).parent.mkdir(exist_ok=True)
+            write_json(new / name, content)
+        for space, tokenizer in run.codec.tokenizers.items():
+            tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
+        if not was.config and len(run.codec.tokenizers) == 1:
+            _write_frame(run, new / "tokenizer.json")
+        if (place / MODULES).is_file():
+            _copy_pooling(place, new)
+        elif not was.config:
+            _write_sentences(place, structure, new)
+        write_text(new / "README.md", f"Written by weft from the run {place.name}.\n")
+    return out
+
+
+def to_run(name: str | Path, out: str | Path) -> Path:
+    """Write a published model as a run's folder, which can be used as that of a trained run, and converted back.
+
+    Args:
+        name: A folder in the Hugging Face layout, a packaged model's name (``minilm``), or a hub's.
+        out: A folder that is not there yet, or is empty.
+    """
+    from weft.inference.published import open_published
+
+    out = Path(out)
+    check_free(out)
+    published, run = Published(name), open_published(name, device="cpu")
+    assert run.codec is not None
+    path = str(published.path.resolve())
+    run.structure = functools.partial(run.structure, weights=path)
+    with whole_folder(out) as new:
+        folder = RunFolder(new)
+        try:
+            folder.create(run.dump(), [])
+            recipe = folder.recipe.read_text(encoding="utf-8")
+            write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line says where it is
+            folder.write_log({"event": "converted", "from": path})
+            save_codec(run.codec, new)
+            write_weights(folder.model, Network(run.model, run.objectives).tensors())
+        finally:
+            folder.close()
+        files = {name: read_json(published.path / name) for name in _BESIDE if (published.path / name).is_file()}
+        write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
+        _copy_pooling(published.path, new)
+        if Encodes in run.model.provides() and "source" not in run.codec.info:
+            length = length_told(published.path, positions(run.model) or run.codec.info.given()[0].length)
+            _write_pooling("mean", run.model.dim, length, new)  # published encoders are averaged
+    return out
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """What a run's folder keeps of the published model that it was: its config.json, and the files beside it."""
+
+    config: dict[str, Any]
+    files: dict[str, Any]
+
+
+def _origin(place: Path, kind: str | None) -> _Origin:
+    """That of a run which was a published model of this family; else nothing."""
+    found = read_json(RunFolder(place).origin) if RunFolder(place).origin.is_file() else {}
+    config = found.get("config", {})
+    return _Origin(config, found.get("files", {})) if kind in (None, config.get("model_type")) else _Origin({}, {})
+
+
+def _moved(model: Any, structure: Any, info: Info) -> Any:
+    """The structure, and the model with it, with its positions where transformers looks for them in a RoBERTa: behind the id that
+    pads, which the tokenizer has chosen."""
+    reads = name_of(structure) in _READERS and info.tokenized() and name_of(at(structure, "embedder")) == "sum"
+    parts = list(at(structure, "embedder.parts")) if reads else []
+    at_1 = parts[1] if len(parts) > 1 and name_of(parts[1]) == "learned" else None
+    place = info.tokenized()[0].special.pad + 1 if reads else 0
+    if at_1 is None or at(at_1, "offset") in (0, place):
+        return structure
+    learned = model.embedder.parts[1]
+    before = learned.weight.new_zeros(place, learned.weight.shape[1])
+    learned.weight = nn.Parameter(torch.cat([before, learned.weight.detach()[learned.offset :]]))
+    learned.offset = place
+    parts[1] = changed(at_1, offset=place)
+    return changed(structure, embedder=changed(at(structure, "embedder"), parts=parts))
+
+
+def _copy_pooling(old: Path, new: Path) -> None:
+    """How tokens become the vector of a text, where a folder says it as those of sentence-transformers do."""
+    for name in (POOLING, LENGTH, MODULES, SENTENCES):
+        if (old / name).is_file():
+            (new / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(old / name, new / name)
+
+
+def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
+    """The same where the folder does not say it, with the keys that all versions read."""
+    if not (new / POOLING).is_file():
+        (new / POOLING).parent.mkdir(exist_ok=True)
+        write_json(new / POOLING, {"word_embedding_dimension": dim, **{key: other == mode for key, other in KEYS.items()}})
+    told = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
+    if not told.get("max_seq_length"):  # newer folders say it in tokenizer_config.json
+        write_json(new / LENGTH, {**told, "max_seq_length": length})
+
+
+def _write_sentences(place: Path, structure: Any, new: Path) -> None:
+    """The files of sentence-transformers, for a run that is an encoder of texts: its tokens pooled, the vector made 1 long."""
+    pooler = options(structure).get("pooler") if name_of(structure) == "text-encoder" else None
+    modes = {"first": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
+    mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
+    if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
+        return
+    _write_pooling(mode, at(structure, "dim"), open_vectors(place, "cpu").length, new)
+    parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
+    write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])
+
+
+def _write_frame(run: Any, file: Path) -> None:
+    """What stands around a text, said in the tokenizer's files as other programs read them."""
+    (tokenizer,), field = run.codec.tokenizers.values(), run.codec.info.tokenized()[0]
+    if not isinstance(tokenizer, VocabularyTokenizer):
+        return
+    names, special, frame = tokenizer.names, field.special, field.frame
+    if frame == Frame():  # a published one says it already
+        goes_on = ModelsLanguage in run.model.provides()
+        first, last = ((special.bos,), ()) if goes_on else (frame.first, frame.last)
+        around = [" ".join(names[i] for i in ids) for ids in (first, frame.between, last)]
+        inner: Any = tokenizers.Tokenizer.from_file(str(file))
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{around[0]} $A {around[2]}".strip(),
+            pair=f"{around[0]} $A {around[1]} $B:0 {around[2]}".strip(),
+            special_tokens=[(names[i], i) for i in sorted({*first, *frame.between, *last})],
+        )
+        inner.save(str(file))
+    said: dict[str, Any] = {f"{key}_token": names[i] for key, i in vars(special).items() if 0 <= i < len(names)}
+    if frame.segments and read_json(file.with_name("config.json")).get("type_vocab_size", 0) > 1:
+        said["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]  # else transformers leaves segments out
+    write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **said})
+
+
+def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
+    """What config.json says of ids and classes."""
+    info = codec.info
+    field = info[info.target] if info.target in info else info.texts()[0]
+    special = field.special
+    found: dict[str, Any] = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
+    if name_of(structure) == "seq2seq":
+        found["decoder_start_token_id"], *forced = field.opening()
+        found |= {"forced_bos_token_id": forced[0]} if len(forced) == 1 else {}
+    if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
+        found["decoder_start_token_id"] = special.eos
+    found = {name: number for name, number in found.items() if number >= 0}
+    for name in ("label", "tags"):
+        labels = info[name].labels if name in info else ()
+        if name in info and info[name].kind == "number":
+            labels, found["problem_type"] = ("LABEL_0",), "regression"
+        if name in info and info[name].kind == "labels":
+            found["problem_type"] = "multi_label_classification"
+        if labels and labels != CHOICE_LABELS:  # those of choices are no classes of the model
+            found |= {"id2label": {str(i): n for i, n in enumerate(labels)}, "label2id": {n: i for i, n in enumerate(labels)}}
+    return found

@@ -1,6 +1,0 @@
-"""Ctrl-Gen: a variational autoencoder whose writer is told a class, and a listener that hears it; a baseline of CARA."""
-
-from weft.systems.ctrl_gen.objectives import Attribute, Discriminate
-from weft.systems.ctrl_gen.structure import CtrlGen
-
-__all__ = ["Attribute", "CtrlGen", "Discriminate"]

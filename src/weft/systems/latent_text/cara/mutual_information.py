@@ -1,0 +1,125 @@
+"""Steps 4 and 5 of CARA: a listener learns which class a text has, and the writer to be understood by it.
+
+K classes; other suffixes: see seq.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F
+
+from weft.core.batch import Batch, Clock, Instance
+from weft.core.contracts import Annealing, Decodes, Latent, Objective
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.loss import Loss, Term
+from weft.core.options import Count, Positive
+from weft.core.registry import Build, block
+from weft.generate.soft_decoding import unended, write_softly
+from weft.objectives.annealing import Steady
+from weft.systems.latent_text.cara.protocols import Listens, as_heard, classes_in
+
+
+@block("cara-listen")
+class Listen(Objective):
+    """Say the class of a real text: for the listener.
+
+    loss = CE(listener(x), y)
+
+    The listener never learns from texts that were written here: it and the writer could agree on a code of their own.
+
+    Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
+
+    Example:
+        >>> from weft.core.fields import Field
+        >>> info = Info({"target": Field("target", 10), "label": Field("label", 2, kind="label")}, target="target")
+        >>> Listen(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, None, None)["text"].tolist()
+        [7, 8, 2]
+    """
+
+    needs = (Listens,)
+
+    def __init__(self, info: Info, dim: int):
+        super().__init__(info, dim)
+        self.target, self.label = info["target"], classes_in(info)
+
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        return Instance(text=as_heard(example["target"], self.target), label=int(example["label"]))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"listener": len(batch), "understood": len(batch)}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        logits_BK = model.heard(batch["text"])
+        right = (logits_BK.argmax(-1) == batch["label"]).sum().float()
+        return Loss(
+            listener=Term(F.cross_entropy(logits_BK, batch["label"], reduction="sum"), len(batch)),
+            understood=Term(right, len(batch), 0.0),
+        )
+
+
+@block("cara-follow")
+class Follow(Objective):
+    """Write with another class, drawn at random, so that the listener hears it: for reader and writer.
+
+    loss = weight CE(listener(x'), y'),  x' = writer(reader(x), y') in soft ids,  y' uniform over the classes
+
+    The listener stands still, the gradient goes through it and through the soft ids. The weight is 1 in evaluation, where also
+    nothing is drawn in x'. ``unended`` has no weight: the share of texts that were cut at ``length``, of which the listener hears
+    only the beginning.
+
+    Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
+    https://arxiv.org/abs/1611.01144
+
+    Args:
+        weight: The weight over the updates of this phase; growing weights are what CARA_A is.
+        length: Most tokens to write.
+        temperature: That of the soft ids.
+        straight_through: Whether single symbols are written, with the gradient of the soft ids.
+
+    Example:
+        >>> from weft.core.fields import Field
+        >>> label = Field("label", 2, kind="label")
+        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
+        >>> row = Follow(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
+        >>> row["wish"] in (0, 1)
+        True
+    """
+
+    needs = (Decodes, Latent, Listens)
+
+    def __init__(
+        self,
+        info: Info,
+        dim: int,
+        *,
+        weight: Build[Annealing] = Steady,
+        length: Count = 16,
+        temperature: Positive = 0.5,
+        straight_through: bool = False,
+    ):
+        super().__init__(info, dim)
+        self.source, self.label, self.weight = info["source"], classes_in(info), weight()
+        self.length, self.temperature, self.straight_through = length, temperature, straight_through
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"following": len(batch), "followed": len(batch), "unended": len(batch)}
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
+        text = write_softly(
+            model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
+        )
+        logits_BK = model.heard(text)
+        weight = self.weight.weight(clock.share) if self.training else 1.0
+        right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
+        return Loss(
+            following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
+            followed=Term(right, len(batch), 0.0),
+            unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
+        )

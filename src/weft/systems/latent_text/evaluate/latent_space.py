@@ -1,0 +1,157 @@
+"""What a model with a latent space makes of it. N texts, K draws of each, P width of the space; other suffixes: see seq.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.core.batch import Instance
+from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective
+from weft.core.example import Example
+from weft.core.fields import Info
+from weft.core.options import Count, Natural, NonNegative
+from weft.core.registry import block
+from weft.core.seeding import normal
+from weft.data import evaluation_batches
+from weft.evaluate.language_model import Perplexity
+from weft.evaluate.reference import column
+from weft.objectives.elbo import read_and_write, row_nll
+from weft.systems.latent_text.evaluate.estimators import (
+    active_units,
+    elbo,
+    importance_weighted,
+    kl,
+    log_density,
+    mutual_information,
+)
+
+COLLAPSED = 0.1
+"""Nats: with less than so much, z tells nothing of the text."""
+
+
+class Reading(Objective):
+    """The text as it is read and written, whatever the objective makes of a row."""
+
+    def __init__(self, info: Info):
+        super().__init__(info, 0)
+        self.info = info
+
+    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
+        return read_and_write(example, self.info, rng) if len(example["target"]) else None
+
+
+@block("latent")
+class LatentSpace(Metric):
+    """Whether a model uses its latent space, and how likely texts are to it: in nats, means over the texts.
+
+    reconstruction = - log p(x|z);  kl = KL(q(z|x) || p(z));  negative_elbo = mean_k [- log p(x|z_k) - log p(z_k) + log q(z_k|x)]
+    iw_nll = - log mean_k [p(x|z_k) p(z_k) / q(z_k|x)], which is never above negative_elbo: both are of the same draws
+    iw_perplexity = exp(sum iw_nll / tokens), iw_word_perplexity = exp(sum iw_nll / words); the end of a text counts as one
+
+    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_most``). A dimension is
+    one of the ``active_units`` when its mean differs between texts. Few draws make ``iw_nll`` too high. What is drawn for a row
+    depends on its number alone. Where a text is one point, there are no draws, and only the units.
+
+    Burda et al. 2016, https://arxiv.org/abs/1509.00519; mutual information: Hoffman & Johnson 2016 (ELBO surgery)
+
+    Args:
+        samples: K of the last evaluation.
+        samples_in_training: K of those before, which cost time.
+        threshold: A dimension is active when its mean has a larger variance over the texts.
+        field: Column of the raw row whose words are counted.
+        seed: Another seed draws others.
+
+    Example:
+        >>> LatentSpace(samples=100).samples
+        100
+    """
+
+    wants = "model"
+    needs = (Decodes, Latent)
+    least = 2
+
+    def __init__(
+        self,
+        *,
+        samples: Count = 50,
+        samples_in_training: Count = 5,
+        threshold: NonNegative = 0.01,
+        field: str = "target",
+        seed: Natural = 0,
+    ):
+        super().__init__()
+        self.samples, self.samples_in_training, self.threshold = samples, samples_in_training, threshold
+        self.field, self.seed = field, seed
+
+    def check(self, info: Info) -> None:
+        for name in ("source", "target"):
+            info[name]  # raises where the data has it not
+
+    def measure(self, subject: EvaluationContext) -> dict[str, float]:
+        samples = self.samples if subject.last else self.samples_in_training
+        found: list[tuple[Tensor, ...]] = []
+        rows: list[int] = []
+        tokens = 0
+        for batch in evaluation_batches(subject.dataset, Reading(subject.codec.info), subject.batch, (0,)):
+            rows += batch.rows
+            tokens += len(batch["picks"])
+            found.append(self._draws(subject.model, batch.to(subject.device), samples))
+        mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
+        units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
+        if not rest:
+            return units
+        logvar_NP, first_NP, *of_draws = rest
+        told = mutual_information(mean_NP, logvar_NP, first_NP)
+        log_p_N = importance_weighted(*of_draws)
+        words = sum(len(text.split()) + 1 for text in column([subject.dataset.raw(row) for row in rows], self.field))
+        perplexity = Perplexity(-float(log_p_N.sum()), tokens, words)
+        return {
+            "negative_elbo": -float(elbo(*of_draws).mean()),
+            "reconstruction": -float(of_draws[0].mean()),
+            "kl": float(kl(mean_NP, logvar_NP).sum(1).double().mean()),
+            "mutual_information": told.nats,
+            "mutual_information_most": told.most,
+            **units,
+            "iw_nll": -float(log_p_N.mean()),
+            "iw_perplexity": perplexity.per_token,
+            "iw_word_perplexity": perplexity.per_word,
+            "iw_samples": samples,
+        }
+
+    def _draws(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
+        """Mean, log-variance and first draw (N x P), and log p(x|z), log p(z), log q(z|x) of all draws (N x K). Where a text is
+        one point: the mean alone."""
+        label_B = batch["label"] if model.labelled else None
+        posterior = model.posterior(batch["source"])
+        mean_BP, logvar_BP = posterior.mean_BP.float(), posterior.logvar_BP
+        if logvar_BP is None:
+            return (mean_BP,)
+        logvar_BP = logvar_BP.float()
+        shape = (samples, mean_BP.shape[1])
+        eps_BKP = torch.from_numpy(np.stack([normal(shape, "latent", self.seed, row) for row in batch.rows])).to(mean_BP)
+        z_BKP = mean_BP[:, None] + (0.5 * logvar_BP).exp()[:, None] * eps_BKP
+        log_p_BK = torch.stack([-row_nll(model, batch, z_BP.to(posterior.mean_BP.dtype), label_B) for z_BP in z_BKP.unbind(1)], 1)
+        nothing = torch.zeros_like(mean_BP)[:, None]
+        log_prior_BK = log_density(z_BKP, nothing, nothing)
+        log_q_BK = log_density(z_BKP, mean_BP[:, None], logvar_BP[:, None])
+        return mean_BP, logvar_BP, z_BKP[:, 0], log_p_BK.double(), log_prior_BK, log_q_BK
+
+    def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
+        active, nats = metric_values["active_units"], metric_values.get("kl")
+        if active and (nats is None or nats >= COLLAPSED):
+            return []
+        there = f"{active} of {metric_values['latent_units']} dimensions are active"
+        so = "what is written hardly depends on what was read"
+        if nats is None:
+            return [f"the latent space has collapsed: {there}; {so}. A critic that learns more slowly keeps the space in use"]
+        return [
+            f"posterior collapse: {there}, and q(z|x) is {nats:.2f} nats from the prior; {so}. "
+            "A later or slower beta (ramp), or more free bits, keeps the space in use"
+        ]
+
+    def signature(self) -> str:
+        return f"samples:{self.samples}|seed:{self.seed}|active:var>{self.threshold:g}"

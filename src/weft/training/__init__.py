@@ -1,0 +1,1 @@
+"""A run on disk: trainer, run folder, checkpoints, resources, dry run."""

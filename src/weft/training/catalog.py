@@ -1,0 +1,27 @@
+"""Fill the catalog: import every package that registers parts, so that recipes can name them.
+
+The research systems are imported by name here and nowhere else below ``weft.cli``: no other package knows them.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+PACKAGES = (
+    "weft.blocks",
+    "weft.data",
+    "weft.models",
+    "weft.objectives",
+    "weft.learning",
+    "weft.pretrained",
+    "weft.generate",
+    "weft.evaluate",
+    "weft.training.stages",
+    "weft.systems",
+)
+
+
+def fill_catalog() -> None:
+    """Register all parts that weft ships."""
+    for package in PACKAGES:
+        importlib.import_module(package)

@@ -1,0 +1,192 @@
+"""What a person sees while a run trains: a progress bar on a terminal, plain lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+if TYPE_CHECKING:
+    from weft.core.contracts import ProgressCallback
+
+_PLAIN_SECONDS = 5.0
+
+
+class Display:
+    """Says nothing: for training from Python."""
+
+    def say(self, text: str) -> None: ...
+
+    def begin(self, stage: str, steps: int, several: bool) -> None: ...
+
+    def update(self, row: Mapping[str, Any], padding: float) -> None: ...
+
+    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+
+    def end(self) -> None: ...
+
+    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[ProgressCallback]:
+        """While something takes long; what it yields can be told how far it is."""
+        yield _ignored
+
+
+class _Bar(Progress):
+    """A bar with room behind it for the ``^C`` of a person: if that went to the next line, the bar's would stay there twice."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console):
+        self.screen = console
+        super().__init__(*columns, console=console)
+
+    def get_renderable(self) -> RenderableType:
+        return Constrain(super().get_renderable(), max(1, self.screen.width - len("^C") - 1))
+
+
+class Terminal(Display):
+    """A bar with loss, tokens/s, padding share and time left; plain lines where the output is not a terminal."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self.bar: Progress | None = None
+        self.last = 0.0
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def begin(self, stage: str, steps: int, several: bool) -> None:
+        self.steps, self.title = steps, f"stage {stage}: " if several else ""
+        self.first_round: int | None = None
+        self.started = time.perf_counter()
+        if self.console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            self.bar = _Bar(*columns, console=self.console)
+            self.bar.start()
+            self.task = self.bar.add_task(f"{self.title}starting", total=steps)
+
+    def update(self, row: Mapping[str, Any], padding: float) -> None:
+        if "problem" in row:
+            self.say(f"{row['event']}: {row['problem']}")
+            return
+        losses = " ".join(f"{k} {v:.4f}" for k, v in row.items() if k == "loss" or k.endswith("/loss"))
+        text = f"{self.title}{losses} | {_short(row['tokens_per_second'])} tokens/s | padding {padding:.1%}"
+        if self.bar:
+            self.bar.update(self.task, completed=row["round"], description=text)
+            return
+        now = time.perf_counter()
+        if self.first_round is None:
+            self.first_round = row["round"]
+            self.started = now
+        if now - self.last >= _PLAIN_SECONDS or row["round"] == self.steps:
+            self.last = now
+            done = row["round"] - self.first_round
+            left = (now - self.started) / done * (self.steps - row["round"]) if done else None
+            self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
+
+    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([f"round {round_} valid: {show_figures(metric_values)}", *remarks]))
+
+    def end(self) -> None:
+        if self.bar:
+            self.bar.stop()
+            self.bar = None
+
+    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.say("\n".join([show_figures(metric_values), *remarks, f"the run is in {folder}"]))
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[ProgressCallback]:
+        began, said = time.perf_counter(), [time.perf_counter()]
+
+        def words(text: str, done: int, total: int) -> str:
+            seconds = time.perf_counter() - began
+            if not total or not done:
+                return text
+            left = seconds / done * (total - done)
+            return f"{text}: {done / total:.0%} of {total / 1e6:.1f} MB, {done / seconds / 1e6:.1f} MB/s, {_clock(left)} left"
+
+        if self.console.is_terminal:
+            with self.console.status(what) as status:
+                yield lambda text, done, total: status.update(words(text, done, total))
+        else:
+            self.say(f"{what} ...")
+
+            def tell(text: str, done: int, total: int) -> None:
+                if time.perf_counter() - said[0] >= _PLAIN_SECONDS:
+                    said[0] = time.perf_counter()
+                    self.say(words(text, done, total))
+
+            yield tell
+
+
+def _ignored(text: str, done: int, total: int) -> None:
+    pass
+
+
+def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
+    """A line for each split: what was read, and what happened to it."""
+    lines: list[str] = []
+    for split, counts in ledger.items():
+        if not isinstance(counts, Mapping):  # a source may count what it likes
+            continue
+        told = [f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value]
+        lines.append(f"{split}: {', '.join(told)}")
+        lines += [f"  {example}" for value in counts.values() if isinstance(value, list) for example in value]
+    return lines
+
+
+def show_figures(metric_values: Mapping[str, float]) -> str:
+    """The figures in a line; those of groups (name/group) are left to metrics.json."""
+    return "  ".join(
+        f"{name} {_figure(value)}" for name, value in metric_values.items() if "/" not in name and isinstance(value, float | int)
+    )
+
+
+def show_intervals(
+    metric_values: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
+) -> str:
+    """A line for each figure, with its interval where there is one, and how it was computed; groups are left to the file."""
+    shown = {name: value for name, value in metric_values.items() if "/" not in name}
+    width = max(map(len, shown), default=0)
+    lines: list[str] = []
+    for name, value in shown.items():
+        between = f"   [{intervals[name][0]:.4f}, {intervals[name][1]:.4f}]" if name in intervals else ""
+        lines.append(f"{name:{width}}  {_figure(value)}{between}")
+    return "\n".join([*lines, *(f"{name}: {signature}" for name, signature in signatures.items())])
+
+
+def _figure(value: float) -> str:
+    """A count as a whole number."""
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _short(number: float) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else f"{number:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

@@ -1,0 +1,286 @@
+"""``weft check``: build a recipe on the meta device, without opening a corpus, and say what it is and what it costs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from torch import nn
+
+from weft.core.batch import Batch, Clock, Instance, collate
+from weft.core.contracts import Objective
+from weft.core.fields import Info
+from weft.core.seq import Seq
+from weft.learning import Loop, Network, NeverRuns, taken_from
+from weft.learning.nonfinite import tensors_in
+from weft.pretrained.empty_init import Unfilled
+from weft.recipe import Part, Problem, RecipeError, once
+from weft.training.build import (
+    StagePlan,
+    build_network,
+    check_evaluation,
+    check_metrics,
+    check_weights,
+    plans,
+    same_tokenizers,
+    with_data,
+)
+from weft.training.flops import counting
+from weft.training.run import Run
+
+# The largest state an optimiser keeps per parameter (Adam: two tensors), weights and gradients besides.
+_BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
+
+# So small a network is run for real: for each operation on the meta device torch runs Python, and first loads its compiler.
+_FEW_PARAMETERS, _FEW_OPERATIONS = 2**23, 3 * 10**10
+
+
+@dataclass
+class Row:
+    """One part of the composition: its name, class, the shape of what it returns, and its parameters."""
+
+    name: str
+    kind: str
+    shape: str
+    parameters: int
+
+
+@dataclass
+class Report:
+    """What a stage of a recipe is."""
+
+    stage: str
+    info: Info
+    rows: list[Row]
+    parameters: int
+    memory: int
+    """Bytes: weights, gradients, optimiser, and activations of one batch."""
+    operations: int
+    """Floating-point operations of the forward and backward passes of one round."""
+    batch: tuple[int, int] = (0, 0)
+    terms: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    """Parameters that no phase trains: frozen by its globs, or not needed by its objective."""
+
+
+def check(run: Run) -> list[Report]:
+    """Check every stage of a run. Raises RecipeError, located, for what does not fit: of every part that can be built alone."""
+    problems: list[Problem] = []
+    reports: list[Report] = []
+
+    def attempt(build: Callable[..., Any], part: Any, *given: Any) -> Any:
+        try:
+            return build(*given)
+        except RecipeError as error:
+            problems.extend(error.problems)
+        except ValueError as error:
+            problems.extend(_located(part, error).problems)
+        return None
+
+    stages, before = plans(run), None
+    for plan in stages:
+        evaluation = attempt(plan.evaluate, plan.evaluate)
+        learning = attempt(plan.learning, plan.learning)
+        info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
+        if info is not None and plan.new_data and plan.index and not problems:
+            attempt(same_tokenizers, plan.data, with_data(stages[: plan.index])[-1], plan)
+        if learning is not None and info is not None and evaluation is not None:
+            attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
+        with Unfilled():
+            network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+        if network is not None:
+            attempt(check_weights, plan.structure, plan, network.model)
+        if network is not None and before is not None:
+            attempt(_start, None, (run.stages or [])[plan.index - 1], network, before, plan.start)
+        before = network
+        if network is not None and evaluation is not None:
+            attempt(check_metrics, plan.evaluate, evaluation, network.model)
+        if not problems:
+            report = attempt(_report, plan.structure, plan, learning, info, network)
+            reports += [report]
+            if report is not None and evaluation is not None and network is not None and evaluation.every:
+                attempt(evaluation.check_best, plan.evaluate, report.terms, next(iter(network.objectives.values())))
+    if problems:
+        raise RecipeError(once(problems, run.copies))
+    return reports
+
+
+def _start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
+    """What a stage is to take from the one before must be there."""
+    try:
+        taken_from(network.tensors(), before.tensors(), start)
+    except ValueError as error:
+        raise _located(part, error, "start") from error
+
+
+def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Loop:
+    """The loop that would train; what it refuses in a phase is said of that phase."""
+
+    def build(some: Any) -> Loop:
+        return Loop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device(device), precision="fp32")
+
+    try:
+        return build(learning)
+    except ValueError as error:
+        parts = getattr(plan.learning, "keywords", {}).get("phases") or []
+        problems: list[Problem] = []
+        for part, phase in zip(parts, learning.phases, strict=False):
+            alone = copy.copy(learning)
+            alone.phases = [phase]
+            try:
+                build(alone)
+            except ValueError as wrong:
+                problems += _located(part, wrong, "start" if isinstance(wrong, NeverRuns) else "").problems
+        raise RecipeError(problems or _located(plan.learning, error).problems) from error
+
+
+def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Report:
+    learning.compile = False  # what is only looked at need not be compiled
+    loop, device = _loop(plan, learning, network, "meta"), "meta"
+    batches = [_imagine(plan, network, info, phase.objective, learning.batch) for phase in loop.phases]
+    number = sum(p.numel() for p in network.parameters().values())
+    if number <= _FEW_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _FEW_OPERATIONS:
+        device = "cpu"
+        network = build_network(plan, info, 0, device, check=False)
+        loop = _loop(plan, learning, network, device)
+    parameters = network.parameters()
+    activations, operations, terms = 0, 0, list[str]()
+    shapes: dict[str, str] = {}
+    idle, size = dict.fromkeys(parameters), (0, 0)
+    for phase, batch in zip(loop.phases, batches, strict=True):
+        size = (len(batch), batch.tokens())
+        with _shapes(network, shapes):
+            try:
+                with counting() as cost:
+                    loss = phase.step(batch.to(device), Clock())
+                    loss.mean().backward()
+            except RecipeError:
+                raise
+            except ValueError as error:
+                raise _located(plan.structure, error) from error
+        for name in phase.parameters:
+            if parameters[name].grad is not None:
+                idle.pop(name, None)
+        loop.network.model.zero_grad(set_to_none=True)
+        activations = max(activations, cost.kept)
+        operations += cost.operations * phase.accumulate * phase.phase.repeat
+        terms += [name for name in loss if name not in terms]
+    rows = [Row(n, type(m).__name__, shapes.get(n, ""), _own(m)) for n, m in _parts(network)]
+    memory = number * _BYTES_PER_PARAMETER + activations
+    return Report(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
+
+
+def _imagine(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
+    """What an objective refuses in the data is said of the objective."""
+    try:
+        return synthetic_batch(info, objective, budget)
+    except ValueError as error:
+        name = next(name for name, one in network.objectives.items() if one is objective)
+        part = plan.objective[name] if isinstance(plan.objective, dict) else plan.objective
+        raise _located(part, error) from error
+
+
+def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
+    """A batch of made-up examples that fills the budget, as the order would."""
+    rng = np.random.default_rng(0)
+    lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
+    lengths |= {f.name: np.array([f.length]) for f in info.images()}
+    cost = int(objective.cost(lengths or {"": np.array([1])})[0])
+    others = [info.synthetic_example(rng) for _ in range(8)]
+    instances: list[Instance] = []
+    for _ in range(max(1, min(4096, budget // max(1, cost)))):
+        instance = objective.prepare(info.synthetic_example(rng), rng, others)
+        if instance is not None:
+            instances.append(instance)
+    if not instances:
+        raise ValueError(f"{type(objective).__name__} finds nothing to learn in this kind of data")
+    return collate(instances)
+
+
+def enough_memory(report: Report) -> str | None:
+    """A sentence if weights, gradients and optimiser alone cannot fit into this machine's memory."""
+    needed, there = report.parameters * _BYTES_PER_PARAMETER, psutil.virtual_memory().total
+    if needed <= there:
+        return None
+    return f"{report.parameters:,} parameters need {needed / 1e9:,.0f} GB to train, this machine has {there / 1e9:,.0f} GB"
+
+
+def _parts(network: Network) -> list[tuple[str, nn.Module]]:
+    """The parts a person would name: the structure's children and theirs, and the objectives that own weights."""
+    found: list[tuple[str, nn.Module]] = []
+    for name, child in network.model.named_children():
+        found.append((name, child))
+        for inner, part in child.named_children():
+            if _own(part) and isinstance(part, nn.ModuleList):
+                found += [(f"{name}.{inner}.{i}", p) for i, p in enumerate(part)]
+            elif _own(part):
+                found.append((f"{name}.{inner}", part))
+    found += [(prefix.rstrip("."), m) for prefix, m in network.modules() if prefix and _own(m)]
+    return found
+
+
+def _own(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+class _shapes:
+    """Records the shape of what every part returns."""
+
+    def __init__(self, network: Network, shapes: dict[str, str]):
+        self.network, self.shapes = network, shapes
+
+    def __enter__(self) -> None:
+        self.handles = [m.register_forward_hook(self._hook(n)) for n, m in _parts(self.network)]
+
+    def _hook(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            first = output.data if isinstance(output, Seq) else next(tensors_in(output), None)
+            if first is not None:
+                self.shapes.setdefault(name, " x ".join(map(str, first.shape)))
+
+        return hook
+
+    def __exit__(self, *exc: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+class _NoFeed:
+    def __len__(self) -> int:
+        return 1
+
+    def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
+        return None
+
+
+def _no_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
+    return _NoFeed()
+
+
+class _Nobody:
+    """A watcher for a loop that is only looked at."""
+
+    def logged(self, row: dict[str, Any]) -> None: ...
+
+    def due(self, progress: Any, last: bool) -> bool:
+        return False
+
+    def evaluate(self, progress: Any, last: bool) -> float | None:
+        return None
+
+    def save(self, tensors: Any, documents: Any, progress: Any) -> None: ...
+
+    def restore(self) -> Any: ...
+
+    def should_stop(self) -> bool:
+        return True
+
+
+def _located(part: Any, error: ValueError, option: str = "") -> RecipeError:
+    where, path = (part.where, part.path) if isinstance(part, Part) else ("", "")
+    return RecipeError([Problem(where, f"{path}.{option}" if path and option else path, str(error))])

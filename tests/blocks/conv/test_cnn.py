@@ -1,0 +1,94 @@
+"""Gated convolutions; references are torch's convolution and windows counted by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from weft.blocks import CNN, Identity, PostNorm, PreNorm
+from weft.blocks.conv.cnn import GatedConvolution, windows
+from weft.core.masks import Causal, Full, Window
+from weft.core.seq import Seq
+
+MASK = torch.tensor([[True] * 6, [True, True, True, False, False, False], [False, False, True, True, True, True]])
+
+
+def taps(weight, width):
+    """A dense map's weight as torch's convolution has it: out x in x width."""
+    return weight.unflatten(1, (width, -1)).transpose(1, 2)
+
+
+@pytest.mark.parametrize(("width", "dilation"), [(1, 1), (3, 1), (5, 1), (3, 2), (5, 3)])
+def test_a_layer_is_torchs_convolution_with_a_gate(width, dilation):
+    layer = GatedConvolution(4, width, dilation, torch.nn.Sigmoid)
+    x_BTD = torch.randn(2, 7, 4)
+    reach = width // 2 * dilation
+
+    def convolve(dense):
+        return F.conv1d(x_BTD.mT, taps(dense.weight, width), dense.bias, padding=reach, dilation=dilation).mT
+
+    torch.testing.assert_close(layer(x_BTD, True), convolve(layer.value) * convolve(layer.opening).sigmoid())
+
+
+@pytest.mark.parametrize(("width", "dilation"), [(3, 1), (5, 2)])
+def test_under_causal_the_taps_ahead_are_silent(width, dilation):
+    layer = GatedConvolution(4, width, dilation, torch.nn.Sigmoid)
+    x_BTD = torch.randn(2, 7, 4)
+    got = layer(x_BTD, False)
+    for dense in (layer.value, layer.opening):
+        with torch.no_grad():
+            dense.weight[:, (width // 2 + 1) * 4 :] = 0.0
+    torch.testing.assert_close(got, layer(x_BTD, True))
+
+
+def test_windows_by_hand():
+    x_BTD = torch.arange(1.0, 5.0)[None, :, None]
+    assert windows(x_BTD, 3, 2).squeeze(0).tolist() == [[0, 1, 3], [0, 2, 4], [1, 3, 0], [2, 4, 0]]
+    assert windows(x_BTD, 3, 1, ahead=False).squeeze(0).tolist() == [[0, 1, 0], [1, 2, 0], [2, 3, 0], [3, 4, 0]]
+
+
+def test_layers_stand_on_each_other_with_their_dilations():
+    encoder = CNN(4, layers=3, dilations=[1, 2], gate=Identity, norm=None)
+    assert [layer.dilation for layer in encoder.layers] == [1, 2, 1]
+    x = Seq(torch.randn(2, 6, 4))
+    h = x.data
+    for layer, residual in zip(encoder.layers, encoder.residuals, strict=True):
+        h = h + layer(residual.norm(h), True)
+    torch.testing.assert_close(encoder(x).data, h)
+    assert len(encoder.states(x)) == 4
+
+
+@pytest.mark.parametrize("residual", [PreNorm, PostNorm])
+@pytest.mark.parametrize("mask", [Full(), Causal()])
+def test_padding_is_never_read(residual, mask):
+    """A norm turns zeros into something else, so padding must be silenced before each layer, not once."""
+    encoder = CNN(4, layers=3, width=5, residual=residual)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    data = torch.randn(3, 6, 4)
+    poisoned = data.masked_fill(~MASK[..., None], torch.nan)
+    got = encoder(Seq(poisoned, MASK), mask).data
+    for row in range(3):
+        alone = encoder(Seq(data[row, MASK[row]][None]), mask).data[0]
+        torch.testing.assert_close(got[row, MASK[row]], alone)
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match=r"width 4 is even.*take 5"):
+        CNN(4, width=4)
+    with pytest.raises(ValueError, match="dilations is empty"):
+        CNN(4, dilations=[])
+    with pytest.raises(ValueError, match="cannot respect the mask Window"):
+        CNN(4)(Seq(torch.ones(1, 2, 4)), Window(1))
+
+
+def test_dropout_is_the_residuals():
+    encoder = CNN(4, residual=partial(PreNorm, dropout=0.5)).train()
+    x = Seq(torch.randn(2, 6, 4))
+    assert not torch.equal(encoder(x).data, encoder(x).data)
+    encoder.eval()
+    assert torch.equal(encoder(x).data, encoder(x).data)

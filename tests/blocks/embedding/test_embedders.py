@@ -1,0 +1,137 @@
+"""Tokens, positions and their sum."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from weft.blocks import LayerNorm, Learned, SharedToken, Sinusoidal, Sum, Token, TokenType
+from weft.core.fields import Field
+from weft.core.seq import Seq
+
+FIELD = Field("text", 11, length=9)
+PARTS = [Token, Sinusoidal, Learned, partial(Sum, parts=[Token, Sinusoidal, Learned], norm=LayerNorm)]
+
+
+def test_token_looks_up_and_scales():
+    ids = torch.tensor([[3, 8, 0], [10, 3, 3]])
+    token = Token(16, FIELD)
+    torch.testing.assert_close(token(Seq(ids)).data, token.weight[ids] * 4)
+    torch.testing.assert_close(Token(16, FIELD, scale=0.5)(Seq(ids)).data.shape, torch.Size([2, 3, 16]))
+    half = Token(16, FIELD, scale=0.5)
+    torch.testing.assert_close(half(Seq(ids)).data, half.weight[ids] / 2)
+    assert token.table() is token.weight
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_soft_ids_that_are_certain_equal_ids(part):
+    ids = torch.tensor([[3, 8, 0], [10, 3, 3]])
+    mask = torch.tensor([[True] * 3, [False, True, True]])
+    embedder = part(16, FIELD)
+    hard, soft = embedder(Seq(ids, mask)), embedder(Seq(F.one_hot(ids, 11).float(), mask))
+    torch.testing.assert_close(soft.data, hard.data)
+
+
+def test_soft_ids_average():
+    token = Token(4, FIELD)
+    weights = torch.zeros(1, 1, 11)
+    weights[0, 0, 3], weights[0, 0, 7] = 0.25, 0.75
+    want = 0.25 * token.weight[3] + 0.75 * token.weight[7]
+    torch.testing.assert_close(token(Seq(weights)).data[0, 0], want * 2)
+    with pytest.raises(ValueError, match="soft ids over 5 symbols, but there are 11"):
+        token(Seq(torch.ones(1, 2, 5)))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+@pytest.mark.parametrize(("row", "at", "number"), [(0, 0, 11), (1, 2, -1), (1, 0, 4000)])
+def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
+    ids = torch.tensor([[3, 8, 0], [10, 3, 3]], dtype=kind)
+    ids[row, at] = number
+    shared = SharedToken(4, FIELD)
+    shared.share(Token(4, FIELD))
+    for embedder in (Token(4, FIELD), shared, Sum(4, FIELD, parts=[Sinusoidal, Token]), Token(4, FIELD).bfloat16()):
+        with pytest.raises(ValueError, match=rf"the id {number} \(row {row}, position {at}\), but there are 11 ids, from 0"):
+            embedder(Seq(ids))
+
+
+def test_marks_outside_their_values_are_named():
+    with pytest.raises(ValueError, match=r"the mark 'segment' is -1 \(row 0, position 1\), but there are 2 values, from 0"):
+        TokenType(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
+
+
+@pytest.mark.parametrize("part", [Token, Learned, TokenType])
+def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
+    embedder, ids = part(4, FIELD), torch.tensor([[3, 8, 0]])
+    x = Seq(ids).mark(segment=ids * 0, position=ids * 0 + 1)
+    torch._dynamo.reset()
+    compiled = torch.compile(embedder, backend="eager", fullgraph=True)  # raises where the graph breaks
+    torch.testing.assert_close(compiled(x).data, embedder(x).data)
+    assert embedder.to("meta")(x.to("meta")).data.shape == (1, 3, 4)
+
+
+def test_sinusoidal_is_the_formula():
+    for dim in (6, 7):
+        data = Sinusoidal(dim, FIELD)(Seq(torch.zeros(1, 4, dtype=torch.long))).data[0]
+        half = math.ceil(dim / 2)
+        for t in range(4):
+            rates = [10_000 ** (-i / half) for i in range(half)]
+            want = [math.sin(t * r) for r in rates] + [math.cos(t * r) for r in rates]
+            torch.testing.assert_close(data[t], torch.tensor(want[:dim]), atol=1e-5, rtol=1e-5)
+
+
+def test_sinusoidal_keeps_its_precision_in_bfloat16():
+    x = Seq(torch.zeros(1, 300, dtype=torch.long))
+    low = Sinusoidal(8, FIELD).to(torch.bfloat16)(x).data
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low, Sinusoidal(8, FIELD)(x).data.bfloat16())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_positions_count_real_tokens_and_follow_marks(part):
+    embedder = part(8, FIELD)
+    ids = torch.tensor([[4, 5, 6]])
+    want = embedder(Seq(ids)).data
+    padded = torch.tensor([[9, 4, 5, 6, 9]])
+    mask = torch.tensor([[False, True, True, True, False]])
+    torch.testing.assert_close(embedder(Seq(padded, mask)).data[:, 1:4], want)
+    later = embedder(Seq(ids[:, 1:]).mark(position=torch.tensor([[1, 2]]))).data
+    torch.testing.assert_close(later, want[:, 1:])
+
+
+def test_learned_positions_have_an_offset_and_an_end():
+    learned = Learned(4, FIELD, length=3, offset=2)
+    assert learned.weight.shape == (5, 4)
+    torch.testing.assert_close(learned(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0], learned.weight[2:])
+    with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions: lower the length of the data"):
+        learned(Seq(torch.zeros(1, 4, dtype=torch.long)))
+    x = Seq(torch.zeros(2, 2, dtype=torch.long))
+    with pytest.raises(ValueError, match="token 1 of row 1 has position 3, but there are 3 learned positions; give a larger"):
+        learned(x.mark(position=torch.tensor([[0, 2], [1, 3]])))
+    with pytest.raises(ValueError, match="token 0 of row 1 has position -1, but there are 3 learned positions, from 0"):
+        learned(x.mark(position=torch.tensor([[0, 2], [-1, 0]])))  # the table has rows before position 0: they are none
+    assert Learned(4, FIELD).length == 9 + 7
+
+
+def test_sum_adds_norms_and_delegates_its_table():
+    ids = torch.tensor([[3, 8, 0]])
+    total = Sum(8, FIELD, parts=[Sinusoidal, Token], norm=LayerNorm)
+    waves, token = total.parts
+    torch.testing.assert_close(total(Seq(ids)).data, F.layer_norm(waves(Seq(ids)).data + token(Seq(ids)).data, (8,)))
+    assert total.table() is token.weight
+    with pytest.raises(ValueError, match="no table of token vectors"):
+        Sum(8, FIELD, parts=[Sinusoidal]).table()
+    with pytest.raises(ValueError, match="a sum of 0 parts"):
+        Sum(8, FIELD, parts=[])
+
+
+def test_variances_at_the_start():
+    field = Field("text", 2000)
+    token = Token(64, field)
+    vectors = token(Seq(torch.arange(2000)[None])).data
+    assert vectors.std().item() == pytest.approx(1, abs=0.05)
+    logits = F.linear(vectors[0, :50], token.table())
+    assert logits.std().item() == pytest.approx(1, abs=0.2)

@@ -1,0 +1,158 @@
+"""Images cut into patches, and how they compose with positions and sums."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from weft.blocks import LayerNorm, Learned, Patch, Sinusoidal, Sum, Token, patchify, unpatchify
+from weft.core.batch import Batch, Clock, Instance, collate
+from weft.core.contracts import Codec, Data
+from weft.core.fields import Field, Info
+from weft.core.seq import Seq
+from weft.data import load_codec, save_codec
+from weft.models import Classifier, ImageEncoder
+from weft.objectives import Classification, MaskedLM
+from weft.training.dry_run import synthetic_batch
+
+FIELD = Field("image", 3, kind="image", length=12, space="image")
+LABEL = Field("label", 2, kind="label", space="label")
+INFO = Info({"image": FIELD, "label": LABEL}, "image")
+
+
+def images(rows: int = 2, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, 3, 12, 12, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("channels", "height", "width", "size"), [(3, 12, 12, 4), (1, 6, 4, 2), (2, 5, 5, 5), (4, 6, 9, 1)])
+def test_an_image_is_put_together_again_from_its_patches(channels: int, height: int, width: int, size: int) -> None:
+    x = torch.randn(2, channels, height, width)
+    patches = patchify(x, size)
+    assert patches.shape == (2, height * width // size**2, channels * size**2)
+    assert torch.equal(unpatchify(patches, size, height, width), x)
+    assert torch.equal(patches, F.unfold(x, size, stride=size).transpose(1, 2))
+
+
+def test_patches_are_read_in_rows_from_the_top_left() -> None:
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    assert patchify(x, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+    with pytest.raises(ValueError, match="an image of 4 x 4 pixels cannot be cut into patches of 3 x 3"):
+        patchify(x, 3)
+
+
+def test_a_patch_is_mapped_by_the_weights_of_a_convolution() -> None:
+    patch = Patch(5, FIELD, size=4, first=False, position=None)
+    assert patch.weight.shape == (5, 3, 4, 4) and patch.bias.shape == (5,)
+    torch.nn.init.normal_(patch.bias)
+    out = patch(Seq(images())).data
+    torch.testing.assert_close(out, F.linear(patchify(images(), 4), patch.weight.flatten(1), patch.bias))
+
+
+def test_a_first_vector_and_positions_are_added() -> None:
+    patch = Patch(5, FIELD, size=4)
+    assert isinstance(patch.position, Learned) and patch.position.weight.shape == (10, 5)
+    out = patch(Seq(images())).data
+    assert out.shape == (2, 10, 5)
+    torch.testing.assert_close(out[1, 0], patch.first + patch.position.weight[0])
+    plain = F.linear(patchify(images(), 4), patch.weight.flatten(1), patch.bias)
+    torch.testing.assert_close(out[:, 1:], plain + patch.position.weight[1:])
+    waves = Patch(6, FIELD, size=4, position=Sinusoidal)
+    assert waves(Seq(images())).data.shape == (2, 10, 6)
+
+
+def test_each_vector_depends_on_its_own_patch_alone() -> None:
+    patch = Patch(5, FIELD, size=4)
+    jacobian = torch.autograd.functional.jacobian(lambda x: patch(Seq(x)).data.sum(-1)[0], images(1))
+    assert isinstance(jacobian, torch.Tensor)
+    touched = patchify(jacobian[:, 0], 4).abs().sum(-1) > 0  # T x N
+    assert not touched[0].any() and torch.equal(touched[1:], torch.eye(9, dtype=torch.bool))
+
+
+def test_patches_can_be_normalised_and_dropped_by_a_sum() -> None:
+    total = Sum(5, FIELD, parts=[partial(Patch, size=4)], norm=LayerNorm)
+    torch.testing.assert_close(total(Seq(images())).data, F.layer_norm(total.parts[0](Seq(images())).data, (5,)))
+    assert Sum(8, FIELD, parts=[partial(Patch, size=4)], width=5)(Seq(images())).data.shape == (2, 10, 8)
+
+
+def test_vectors_start_with_variance_1() -> None:
+    out = Patch(256, FIELD, size=4, position=None)(Seq(images(50))).data
+    assert out[:, 1:].std().item() == pytest.approx(1, abs=0.05)
+
+
+def test_what_does_not_fit_is_said() -> None:
+    with pytest.raises(
+        ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 5 x 5: give a size that divides 12"
+    ):
+        Patch(4, FIELD, size=5)
+    with pytest.raises(ValueError, match="patches are cut out of images, but the field 'text' is a text"):
+        Patch(4, Field("text", 9), size=4)
+    patch = Patch(4, FIELD, size=4)
+    with pytest.raises(ValueError, match="an image of 1 x 12 x 12, but this network takes 3 x 12 x 12"):
+        patch(Seq(torch.zeros(2, 1, 12, 12)))
+    with pytest.raises(ValueError, match="an image of 3 x 16 x 12, but this network takes 3 x 12 x 12"):
+        patch(Seq(torch.zeros(2, 3, 16, 12)))
+    for embedder in (Token, Learned, Sinusoidal, Sum):
+        with pytest.raises(ValueError, match="has no vectors for the image 'image': take the embedder patch"):
+            embedder(4, FIELD)
+
+
+# -------------------------------------------------------------------------------------------- images as a kind of field
+
+
+def test_an_image_is_imagined_and_collated() -> None:
+    example = INFO.synthetic_example(np.random.default_rng(0), 3)
+    assert example["image"].shape == (3, 12, 12) and example["image"].dtype == np.float32
+    batch = collate([Instance(image=example["image"], label=1), Instance(image=example["image"] * 2, label=0)])
+    x = batch["image"]
+    assert x.data.shape == (2, 3, 12, 12) and x.mask is None
+    assert (x.rows, x.width, x.real().tolist(), x.lengths().tolist()) == (2, 1, [[True], [True]], [1, 1])
+    assert x.select(torch.tensor([1])).data.shape == (1, 3, 12, 12)
+    assert batch.tokens() == 24  # the side of each
+    floats = collate([Instance(v=np.zeros((2, 3), np.float32))])["v"]
+    assert isinstance(floats, torch.Tensor)  # no image
+
+
+def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
+    assert INFO.about() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
+    text = Field("text", 9)
+    both = Info({"image": FIELD, "text": text})
+    assert both.about() == [text] == both.given()
+    with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* gives: image, label"):
+        INFO.given()
+    with pytest.raises(ValueError, match="needs texts of one id space"):
+        MaskedLM(INFO, 8)
+    with pytest.raises(ValueError, match=r"looks at images, but the data \(data\) gives: text"):
+        ImageEncoder(Info({"text": text}))
+
+
+def test_a_batch_is_filled_by_the_sides_of_images() -> None:
+    batch = synthetic_batch(INFO, Classification(INFO, 8), budget=60)
+    assert isinstance(batch, Batch) and len(batch) == 5
+
+
+def test_any_classifier_says_the_class_of_an_image() -> None:
+    model = Classifier(INFO, dim=8, embedder=partial(Patch, size=4))
+    objective = Classification(INFO, 8)
+    batch = collate(
+        [objective.prepare(INFO.synthetic_example(np.random.default_rng(s)), None, None) or Instance() for s in range(3)]
+    )
+    assert objective(model, batch, Clock())["loss"].count == 3
+    assert len(objective.predict(model, batch, None)) == 3  # pyright: ignore[reportArgumentType]
+
+
+def test_an_encoder_without_a_pooler_makes_no_vector_of_an_image() -> None:
+    with pytest.raises(ValueError, match="makes no vector of a whole image; give it a pooler"):
+        ImageEncoder(INFO, dim=8, embedder=partial(Patch, size=4)).features(Seq(images()))
+
+
+def test_a_run_remembers_an_image_field(tmp_path) -> None:
+    class Pictures(Data):
+        def tokenizers(self):
+            return {}
+
+    save_codec(Codec(INFO, {}), tmp_path)
+    assert load_codec(Pictures(), tmp_path).info == INFO

@@ -1,0 +1,250 @@
+"""``weft prompt``: a language model asked for classes, from tables to figures."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tests.commands import weft
+
+import weft as package
+from weft.data import ByteBPE, PlainText, Word
+from weft.inference.few_shot import _tokens
+from weft.inference.prompting import Prompt, log_probabilities
+from weft.learning import Gradient
+from weft.models import LanguageModel
+from weft.objectives import NextToken
+from weft.training.run import load
+
+TEMPLATE = "Review: {text}\\nIt was {answer}"
+WORDS = ["--answer", "pos=good", "--answer", "neg=very bad"]
+TEST = "text\tlabel\n" + "".join(
+    f"a {thing} {n}\t{label}\n" for n in ["one", "two"] for thing, label in (("film", "pos"), ("play", "neg"))
+)
+TRAIN = "text\tlabel\n" + "".join(f"a {thing} of {n}\t{('pos', 'neg')[n % 2]}\n" for n, thing in enumerate(["film", "play"] * 4))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    text = "Review: a film one\nIt was good\nReview: a play two\nIt was very bad\npos neg of\n" * 20
+    (folder / "text.txt").write_text(text)
+    (folder / "test.tsv").write_text(TEST)
+    (folder / "train.tsv").write_text(TRAIN)
+    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, size=100), hold_out=0.0)
+    learning = partial(Gradient, steps=30, batch=200)
+    run = package.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
+    run.train(folder / "run", quiet=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 of 64 positions."""
+    folder = tmp_path_factory.mktemp("gpt2")
+    tokenizer = ByteBPE(size=300)
+    tokenizer.train(["Review: a film one\nIt was good, it was bad"] * 3)
+    tokenizer.save(folder / "tokenizer.json")
+    torch.manual_seed(4)
+    config = transformers.GPT2Config(
+        vocab_size=tokenizer.vocab, n_positions=64, n_embd=16, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+def asked(place: Path, *more: str | Path, model: Path | None = None) -> dict:
+    found = weft("prompt", model or place / "run", place / "test.tsv", "--template", TEMPLATE, "--json", *more)
+    assert found.code == 0, found.err
+    return json.loads(found.out)
+
+
+@pytest.mark.parametrize("shots", [0, 1, 4])
+def test_figures_are_those_of_the_scores(place: Path, tmp_path: Path, shots: int) -> None:
+    found = asked(place, *WORDS, "--shots", str(shots), "--train", place / "train.tsv", "--out", tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    questions = [dict(zip(("text", "label"), line.split("\t"), strict=True)) for line in TEST.splitlines()[1:]]
+    pool = [dict(zip(("text", "label"), line.split("\t"), strict=True)) for line in TRAIN.splitlines()[1:]]
+    ask = Prompt(TEMPLATE.replace("\\n", "\n"), {"pos": "good", "neg": "very bad"}, shots=shots)
+    scores = ask.scores(load(place / "run"), questions, [(row, row["label"]) for row in pool])
+    assert [row["row"] for row in rows] == questions
+    assert np.allclose([[row["scores"]["pos"], row["scores"]["neg"]] for row in rows], scores, atol=1e-5)
+    right = [max(row["scores"], key=row["scores"].get) == row["label"] for row in rows]
+    assert [row["predicted"] == row["label"] for row in rows] == right
+    assert found["accuracy"] == sum(right) / 4 and found["majority"] == 0.5
+    low, high = found["intervals"]["accuracy"]
+    assert low <= found["accuracy"] <= high
+    wanted = {"rows": 4, "shots": shots, "seed": 1, "score": "length", "calibrated": False, "answers": dict(ask.answers)}
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def scored(place: Path, out: Path, *more: str, model: Path | None = None) -> np.ndarray:
+    asked(place, "--out", out, *more, model=model)
+    return np.array([list(json.loads(line)["scores"].values()) for line in out.read_text().splitlines()])
+
+
+def test_scores_are_plain_per_token_and_calibrated(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    plain, mean = scored(place, out, *WORDS, "--score", "plain"), scored(place, out, *WORDS)
+    assert np.allclose(mean, plain / [1, 2], atol=1e-5)
+    less = plain - scored(place, out, *WORDS, "--score", "plain", "--calibrate")
+    assert np.allclose(less, less[0], atol=1e-4) and np.abs(less).min() > 0.1  # the same for every row: no row is in it
+
+
+def test_demonstrations_depend_on_the_seed_alone(place: Path, tmp_path: Path) -> None:
+    few = [*WORDS, "--shots", "2", "--train", str(place / "train.tsv")]
+    first, again = scored(place, tmp_path / "a", *few), scored(place, tmp_path / "b", *few)
+    other = scored(place, tmp_path / "c", *few, "--seed", "2")
+    assert (first == again).all() and not np.allclose(first, other, atol=1e-6)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_answers_are_the_classes_where_none_are_given(place: Path, tmp_path: Path) -> None:
+    assert asked(place)["answers"] == {"neg": "neg", "pos": "pos"}
+    (tmp_path / "ask.txt").write_text("Review: {text}\nIt was {answer}\n")
+    ways = [["--template", TEMPLATE], ["--template-file", str(tmp_path / "ask.txt")]]
+    one, two = (weft("prompt", place / "run", place / "test.tsv", *way, "--json").out for way in ways)
+    assert one == two
+    shown = weft("prompt", place / "run", place / "test.tsv", *ways[0]).out.splitlines()
+    assert shown[0].startswith("accuracy  ") and shown[0].endswith("]") and shown[1].startswith("majority  0.5000")
+
+
+def test_tables_of_other_kinds_and_columns(place: Path, tmp_path: Path) -> None:
+    rows = [dict(zip(("text", "kind"), line.split("\t"), strict=True)) for line in TEST.splitlines()[1:]]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = weft("prompt", place / "run", tmp_path / "test.jsonl", "--template", TEMPLATE, "--label", "kind", "--json")
+    assert json.loads(found.out)["accuracy"] == asked(place)["accuracy"]
+
+
+def test_a_published_gpt2_says_what_transformers_says(place: Path, published: Path, tmp_path: Path) -> None:
+    found = scored(place, tmp_path / "out.jsonl", *WORDS, "--score", "plain", model=published)
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(published).eval()
+    codec = load(published).codec
+    assert codec is not None and found.shape == (4, 2)
+    prompt = "Review: a film one\nIt was"
+    for number, words in enumerate((" good", " very bad")):
+        before, whole = codec.encode("text", prompt).tolist(), codec.encode("text", prompt + words).tolist()
+        assert whole[: len(before)] == before
+        with torch.no_grad():
+            logp = theirs(torch.tensor([[1, *whole]])).logits[0].log_softmax(-1)
+        wanted = sum(float(logp[i, whole[i]]) for i in range(len(before), len(whole)))
+        assert found[0, number] == pytest.approx(wanted, abs=1e-4)
+
+
+OWN = [
+    {"question": "a film one", "choices": ["good", "very bad"], "answer": "good"},
+    {"question": "a play two", "choices": ["pos", "very bad", "good"], "answer": "very bad"},
+    {"question": "a film two", "choices": ["very bad", "of", "good", "neg"], "answer": "good"},
+]
+OWN_TEMPLATE = TEMPLATE.replace("{text}", "{question}")
+
+
+def own(place: Path, file: Path, *more: str | Path) -> list[dict]:
+    options = ["--template", OWN_TEMPLATE, "--choices", "auto", "--out", file.with_suffix(".out")]
+    found = weft("prompt", place / "run", file, *options, *more)
+    assert found.code == 0, found.err
+    return [json.loads(line) for line in file.with_suffix(".out").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("how", [[], ["--score", "plain"], ["--calibrate"]])
+def test_each_row_may_have_answers_of_its_own(place: Path, tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in OWN))
+    run, prompt = load(place / "run"), "Review: {}\nIt was"
+    for row, found in zip(OWN, own(place, tmp_path / "own.jsonl", *how), strict=True):
+        words = [f" {word}" for word in row["choices"]]
+        score, tokens = log_probabilities(run, [(prompt.format(row["question"]), word) for word in words])
+        if how == ["--calibrate"]:
+            score = score - log_probabilities(run, [(prompt.format("N/A"), word) for word in words])[0]
+        wanted = score if how == ["--score", "plain"] else score / tokens
+        assert list(found["scores"]) == list("ABCD"[: len(words)])
+        assert np.allclose(list(found["scores"].values()), wanted, atol=1e-5)
+        assert found["predicted"] == "ABCD"[int(wanted.argmax())]
+        assert found["label"] == "ABCD"[row["choices"].index(row["answer"])]
+    options = ["--template", OWN_TEMPLATE, "--choices", "choices", "--json"]
+    shown = json.loads(weft("prompt", place / "run", tmp_path / "own.jsonl", *options, *how).out)
+    lines = [json.loads(line) for line in (tmp_path / "own.out").read_text().splitlines()]
+    assert shown["accuracy"] == pytest.approx(sum(line["predicted"] == line["label"] for line in lines) / 3)
+
+
+def test_rows_of_choices_may_be_nested_and_are_shown_with_their_own_answers(place: Path, tmp_path: Path) -> None:
+    """As CommonsenseQA has them; a demonstration has the right one of its own."""
+
+    def nested(row: dict) -> dict:
+        choices = [{"label": label, "text": text} for label, text in zip("PQRS", row["choices"], strict=False)]
+        right = choices[row["choices"].index(row["answer"])]["label"]
+        return {"answerKey": right, "question": {"stem": row["question"], "choices": choices}}
+
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in OWN))
+    (tmp_path / "nested.jsonl").write_text("".join(json.dumps(nested(row)) + "\n" for row in OWN))
+    plain, other = own(place, tmp_path / "own.jsonl"), own(place, tmp_path / "nested.jsonl")
+    assert [(r["scores"], r["label"]) for r in plain] == [(r["scores"], r["label"]) for r in other]
+    rows = [{"question": row["question"], "choices": "\t".join(row["choices"])} for row in OWN]
+    ask = Prompt("{question} ({choices})? {answer}", None)
+    assert ask.filled(rows[0], [(rows[1], "B")]) == "a play two (pos, very bad, good)? very bad\n\na film one (good, very bad)?"
+
+
+def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
+    def says(match: str, rows: list[dict], *more: str) -> None:
+        (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options = more if "--template" in more else ("--template", OWN_TEMPLATE, *more)
+        found = weft("prompt", place / "run", tmp_path / "own.jsonl", "--choices", "auto", *options)
+        assert found.code == 2 and match in found.err, found.err
+
+    says("and not both", OWN, "--answer", "a=b", "--answer", "c=d")
+    says("1 choices, but a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
+    says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
+    says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
+    says("the template shows {label}", [{"question": "a", "choices": ["b", "c"], "label": 1}], "--template", "{question} {label}")
+    says("has no rows", [])
+    assert "there is no file" in weft("prompt", place / "run", "no.jsonl", "--template", OWN_TEMPLATE, "--choices", "auto").err
+    with pytest.raises(ValueError, match="1 choices in the row"):
+        Prompt(OWN_TEMPLATE, None).words({"choices": "one"})
+    mute = SimpleNamespace(codec=SimpleNamespace(encode=lambda field, text: [], info=SimpleNamespace(target="text")))
+    with pytest.raises(ValueError, match="the choice 'a' of row 1 is no token of this model"):
+        _tokens(mute, [({"choices": "a\tb"}, "A")], "f.jsonl")  # pyright: ignore[reportArgumentType]
+
+
+def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
+    def says(match: str, *arguments: str | Path, model: Path | None = None, file: Path | None = None) -> None:
+        found = weft("prompt", model or place / "run", file or place / "test.tsv", *arguments)
+        assert found.code == 2 and match in found.err, found
+        assert not found.out
+
+    template, train = ("--template", TEMPLATE), ("--train", place / "train.tsv")
+    says("give the template with --template, or in a file")
+    says("and not both", *template, "--template-file", place / "text.txt")
+    says("nowhere.txt: cannot be read", "--template-file", tmp_path / "nowhere.txt")
+    says("asks for no column", "--template", "It was {answer}")
+    says("must stand at the template's end", "--template", "{answer} was {text}")
+    says("test.tsv:2: the template asks for 'review', but the columns are: text, label", "--template", "{review} {answer}")
+    says("the template shows {label}, which is the answer", "--template", "{text} {label} {answer}")
+    says("9 demonstrations are wanted, but there are 8 rows", *template, *train, "--shots", "9")
+    says("say with --train", *template, "--shots", "1")
+    says("would show their answers", *template, "--shots", "1", "--train", place / "test.tsv")
+    says("test.tsv has the class 'neg', but the answers are: pos, odd", *template, "--answer", "pos=good", "--answer", "odd=bad")
+    says("has no words: write CLASS=WORDS", *template, "--answer", "pos=")
+    says("the class 'pos' has two answers", *template, "--answer", "pos=good", "--answer", "pos=fine")
+    says("are the same tokens to this model", *template, "--answer", "pos=strange", "--answer", "neg=foreign")
+    says("there is no score 'best': answers are compared by length or plain", *template, "--score", "best")
+    says("no column 'kind'; there is: text, label", *template, "--label", "kind")
+    says("there is no file", *template, file=tmp_path / "none.tsv")
+    (tmp_path / "empty.tsv").write_text("text\tlabel\n")
+    says("empty.tsv has no rows", *template, file=tmp_path / "empty.tsv")
+    (tmp_path / "uneven.tsv").write_text("text\tlabel\na\n")
+    says("uneven.tsv:2: 1 columns, but the header has 2", *template, file=tmp_path / "uneven.tsv")
+    (tmp_path / "one.tsv").write_text("text\tlabel\na\tpos\n")
+    says("1 answers leave nothing to choose", *template, file=tmp_path / "one.tsv")
+    says("the longest prompt does not fit into the model", *template, *train, "--shots", "8", model=published)
+    says("64 learned positions", *template, *train, "--shots", "8", model=published)
+    says("there is no file or folder", *template, model=tmp_path / "nothing")
+
+
+def test_what_is_no_language_model(place: Path, tmp_path: Path) -> None:
+    found = weft("prompt", "minilm", place / "test.tsv", "--template", TEMPLATE)
+    assert found.code == 2 and "minilm is no language model" in found.err

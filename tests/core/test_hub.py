@@ -1,0 +1,38 @@
+"""A name that is no folder here and cannot be fetched: one sentence says what was looked for, where, and what to do."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+from weft.core.hub import find_model
+
+
+def refusing(error: Exception) -> Any:
+    def fetch(*_: Any, **__: Any) -> str:
+        raise error
+
+    return fetch
+
+
+@pytest.mark.parametrize("error", [ConnectionError("[Errno -2] Name or service not known"), RuntimeError("ConnectError: ...")])
+def test_without_a_network_it_says_where_it_looked_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refusing(error))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", "/cache/hub")
+    with pytest.raises(ValueError) as caught:
+        find_model("somebody/bert-tiny")
+    said = str(caught.value)
+    assert "'somebody/bert-tiny'" in said and "/cache/hub" in said
+    assert said.endswith("give the model's folder, set HF_HOME to where it was fetched, or connect to the network")
+    assert "ConnectError" not in said and "Errno" not in said and "\n" not in said
+
+
+def test_where_the_hub_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = huggingface_hub.errors.RepositoryNotFoundError.__new__(huggingface_hub.errors.RepositoryNotFoundError)
+    error.response = SimpleNamespace(status_code=404)  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refusing(error))
+    with pytest.raises(ValueError, match=r"the hub was asked for 'somebody/none@v2' and said no \(404\): it has no such model"):
+        find_model("somebody/none@v2")

@@ -1,0 +1,161 @@
+"""Images from files: what is read, what is refused, and a run of each kind on them."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from weft import Run, load
+from weft.core.fields import Field
+from weft.data import LabeledImages, load_codec, read_image, save_codec
+from weft.evaluate import Accuracy, Evaluation
+from weft.learning import Gradient
+from weft.models import vit
+from weft.objectives import Classification, MaskedPatches
+from weft.training.dry_run import check
+
+RED, BLUE = (250, 5, 5), (5, 5, 250)
+
+
+def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
+    """Images that are red or blue, of different sizes, and a table of them."""
+    rng, lines = np.random.default_rng(0), ["file\tlabel"]
+    (folder / "images").mkdir(exist_ok=True)
+    for i in range(rows):
+        label, colour = (("blue", BLUE), ("red", RED))[i % 2]
+        pixels = np.clip(np.array(colour) + rng.integers(-5, 6, (9 + i, 7 + 2 * i, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"images/{i}.png")
+        lines.append(f"images/{i}.png\t{label}")
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
+    corpus = LabeledImages(train=str(drawn(tmp_path)), side=8, hold_out=0.0).open()
+    train = corpus.splits["train"]
+    assert list(corpus.splits) == ["train"] and len(train) == 12
+    assert corpus.codec.info["label"].labels == ("blue", "red")
+    assert train.lengths["image"].tolist() == [8] * 12
+    for row in range(12):
+        example = train[row]
+        assert example["image"].shape == (3, 8, 8) and example["image"].dtype == np.float32
+        colour = np.array((BLUE, RED)[example["label"]]) / 127.5 - 1
+        assert np.abs(example["image"].mean((1, 2)) - colour).max() < 0.05
+        assert train.raw(row) == {"image": str(tmp_path / f"images/{row}.png"), "label": ("blue", "red")[example["label"]]}
+    assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
+    with pytest.raises(IndexError, match="row 12 does not exist: the dataset has 12 rows"):
+        train[12]
+
+
+def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", length=4))
+    assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
+    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", length=4))
+    assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
+    Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
+    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", length=2)).shape == (3, 2, 2)
+
+
+def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
+    table = str(drawn(tmp_path, 40))
+    corpus = LabeledImages(train=table, side=4, hold_out=0.3).open()
+    names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
+    assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
+    assert len(names["train"] | names["valid"]) == 40
+    again = LabeledImages(train=table, test=table, side=4, hold_out=0.3).open(corpus.codec, only=("test",))
+    assert list(again.splits) == ["test"] and len(again.splits["test"]) == 40
+    save_codec(corpus.codec, tmp_path)
+    assert load_codec(LabeledImages(train=table, side=4), tmp_path).info == corpus.codec.info
+
+
+def opened(folder: Path, lines: list[str], **options: Any) -> Any:
+    drawn(folder, 4)
+    (folder / "table.tsv").write_text("\n".join(["image\tlabel", *lines]) + "\n")
+    return LabeledImages(train=str(folder / "table.tsv"), side=4, hold_out=0.0, **options).open()
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (["images/0.png\ta", "images/9.png\tb"], {}, r"table.tsv:3: there is no image .*images/9.png"),
+        (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: the row has no image"),
+        (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: the row has no label"),
+        (["images/0.png\ta\tb"], {}, r"table.tsv:2: 3 columns, but the header has 2"),
+        (["images/0.png\ta"], {}, r"has 1 class, but there must be at least two"),
+        (
+            ["images/0.png\ta", "images/1.png\tb"],
+            {"labels": ("a", "c")},
+            r"table.tsv:3: the class 'b' is unknown; known are: a, c",
+        ),
+        (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; there is: image, label"),
+        ([], {"labels": ("a", "b")}, r"table.tsv: no row is left for train"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        opened(tmp_path, lines, **options)
+
+
+def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"nowhere.tsv: there is no such file"):
+        LabeledImages(train=str(tmp_path / "nowhere.tsv")).open()
+    with pytest.raises(ValueError, match=r"labels must be at least two different names, not \['a', 'a'\]"):
+        LabeledImages(train="t.tsv", labels=("a", "a"))
+    with pytest.raises(ValueError, match="there is no split 'test' in the data"):
+        LabeledImages(train=str(drawn(tmp_path)), side=4).open(only=("test",))
+    (tmp_path / "images/0.png").write_bytes(b"no image")
+    broken = LabeledImages(train=str(tmp_path / "train.tsv"), side=4, hold_out=0.0).open().splits["train"]
+    with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
+        broken[0]
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ValueError, match="read by the package Pillow, which is not installed: pip install"):
+        broken[1]
+
+
+EVALUATION = partial(Evaluation, metrics=[Accuracy])
+SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
+
+
+def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    run = Run(
+        data=data,
+        structure=SMALL(),
+        objective=Classification,
+        learning=partial(Gradient, steps=40, batch=64),
+        evaluate=EVALUATION,
+    )
+    assert check(run)[0].batch == (8, 64)
+    run.train(tmp_path / "run", quiet=True)
+    judged = run.judge("valid")
+    assert judged.metric_values["accuracy"] == 1.0
+    assert (tmp_path / "run/confusion.png").is_file()
+    assert run.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
+    again = load(tmp_path / "run")
+    assert again.predict([{"image": str(tmp_path / "images/2.png")}]) == ["blue"]
+    with pytest.raises(ValueError, match=r"nowhere.png: cannot be read as an image"):
+        again.predict(["nowhere.png"])
+
+
+def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    objective = partial(MaskedPatches, size=4)
+    first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
+    first.train(tmp_path / "first", quiet=True)
+    second = Run(
+        data=data,
+        structure=SMALL(weights=str(tmp_path / "first")),
+        objective=Classification,
+        learning=partial(Gradient, steps=2, batch=64),
+    )
+    second.train(tmp_path / "second", quiet=True)
+    with pytest.raises(ValueError, match="EncodesImages"):
+        check(Run(data=data, structure=SMALL(), objective=objective, learning=partial(Gradient, steps=4)))

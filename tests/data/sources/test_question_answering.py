@@ -1,0 +1,253 @@
+"""Questions whose answers stand in a text: files in, tokens out."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.core.contracts import Corpus
+from weft.data import BPE, Byte, Published, QuestionAnswering, Word, WordPiece, example_of, load_codec, save_codec
+from weft.data.sources import text_source as written_module
+from weft.data.sources.parsing import Cursor
+
+CONTEXT = "The Denver Broncos won Super-Bowl 50, in 2016. The café was closed."
+WORDS = partial(Word, lowercase=True)
+
+
+def squad(*paragraphs: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {"version": "2.0", "data": [{"title": "t", "paragraphs": [{"context": c, "qas": qas} for c, qas in paragraphs]}]}
+
+
+def asked(number: int, question: str, context: str, *answers: str, **more: Any) -> dict[str, Any]:
+    found = [{"text": answer, "answer_start": context.index(answer)} for answer in answers]
+    return {"id": f"q{number}", "question": question, "answers": found, **more}
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> str:
+    other = "Paris is the capital of France."
+    questions = [
+        asked(1, " Who won?", CONTEXT, "Denver Broncos", "Broncos"),
+        asked(2, "When?", CONTEXT, "2016"),
+        asked(3, "Who lost?", CONTEXT, is_impossible=True, plausible_answers=[{"text": "café", "answer_start": 51}]),
+        asked(4, "What was closed?", CONTEXT, "The café"),
+    ]
+    file = tmp_path / "train.json"
+    file.write_text(json.dumps(squad((CONTEXT, questions), (other, [asked(5, "Capital?", other, "Paris")])), indent=1))
+    return str(file)
+
+
+def answers(corpus: Corpus, split: str = "train") -> list[str]:
+    """What the tokens of each row's span are in its text."""
+    rows, tokenizer, found = corpus.splits[split], corpus.codec.tokenizers["text"], []
+    for row in range(len(rows)):
+        span, text = rows[row]["answer"].tolist(), rows.raw(row)["context"]
+        places = tokenizer.offsets(text)
+        found.append(text[places[span[0]][0] : places[span[1]][1]].strip() if span else "")
+    return found
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, partial(BPE, size=90), partial(WordPiece, size=200, accents=False), Byte])
+def test_squads_questions_become_tokens_of_the_context(nested: str, tokenizer: Any) -> None:
+    corpus = QuestionAnswering(train=nested, tokenizer=tokenizer, hold_out=0).open()
+    assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]
+    assert corpus.splits["train"].raw(0) == {
+        "question": "Who won?",
+        "context": CONTEXT,
+        "answer": "Denver Broncos\tBroncos",
+        "start": "4\t11",
+        "id": "q1",
+    }
+    ledger = corpus.ledger["train"]
+    assert ledger["questions without an answer"] == 1 and ledger["answers widened"] == 0 and ledger["rows"] == 5
+
+
+def test_tables_and_json_lines_are_the_same(tmp_path: Path) -> None:
+    rows = [("Who won?", CONTEXT, "Denver Broncos", "4"), ("Who lost?", CONTEXT, "", ""), ("Open?", CONTEXT, "closed", "60")]
+    assert CONTEXT[60:66] == "closed"
+    (tmp_path / "a.tsv").write_text("question\tcontext\tanswer\tstart\n" + "".join("\t".join(row) + "\n" for row in rows))
+    listed = [
+        {"query": q, "passage": c, "answers": [a] if a else [], "answer_start": [int(s)] if s else []} for q, c, a, s in rows
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    one, two = (
+        QuestionAnswering(train=str(tmp_path / name), tokenizer=WORDS, hold_out=0).open().splits["train"]
+        for name in ("a.tsv", "a.jsonl")
+    )
+    assert len(one) == len(two) == 3
+    for row in range(3):
+        assert one[row]["answer"].tolist() == two[row]["answer"].tolist()
+        assert {**one.raw(row), "id": ""} == {**two.raw(row), "id": ""}
+    assert [one.raw(row)["id"] for row in range(3)] == ["2", "3", "4"]  # the line
+
+
+def test_no_context_is_in_both_parts(tmp_path: Path) -> None:
+    texts = [f"In place {n} there is thing {n * 7} and nothing else." for n in range(40)]
+    paragraphs = [
+        (text, [asked(10 * n + k, f"What {k}?", text, f"thing {n * 7}") for k in range(5)]) for n, text in enumerate(texts)
+    ]
+    (tmp_path / "all.json").write_text(json.dumps(squad(*paragraphs)))
+    corpus = QuestionAnswering(train=str(tmp_path / "all.json"), tokenizer=WORDS, hold_out=0.2).open()
+    train, valid = ({split.raw(row)["context"] for row in range(len(split))} for split in corpus.splits.values())
+    assert not train & valid and len(train | valid) == 40 and len(valid) == 8
+    assert len(corpus.splits["valid"]) == 40
+
+
+def test_an_answer_inside_a_token_is_widened_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        json.dumps(squad((CONTEXT, [asked(1, "Which?", CONTEXT, "Bowl 50"), asked(2, "Who?", CONTEXT, "won")])))
+    )
+    corpus = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+    assert answers(corpus) == ["Super-Bowl 50", "won"]
+    assert corpus.ledger["train"]["answers widened"] == 1
+
+
+def test_a_long_context_is_cut_and_an_answer_beyond_is_none(nested: str) -> None:
+    corpus = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=5).open()
+    assert answers(corpus) == ["Denver Broncos", "", "", "", "Paris"]
+    assert corpus.ledger["train"]["answers cut off"] == 2 and corpus.ledger["train"]["truncated rows"] == 5
+    assert corpus.splits["train"].raw(1)["answer"] == "2016"  # what is right stays right
+    assert all(len(corpus.splits["train"][row]["context"]) <= 5 for row in range(5))
+    edge = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=2).open()  # the answer is token 1 and 2
+    assert answers(edge)[0] == ""
+    with pytest.raises(ValueError, match=r"train.json:\d+: context has 15 tokens, but length is 5"):
+        QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=5, on_overflow="error").open()
+
+
+def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
+    wrong = asked(2, "When?", CONTEXT, "2016")
+    wrong["answers"][0]["answer_start"] += 1
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(squad((CONTEXT, [asked(1, "Who?", CONTEXT, "won"), wrong])), indent=1))
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if '"q2"' in text)
+    message = rf"a.json:{line}: question q2: the answer '2016' should be at character 42 of the context, but there is '016.'"
+    with pytest.raises(ValueError, match=message):
+        QuestionAnswering(train=str(file), tokenizer=WORDS, hold_out=0).open()
+    corpus = QuestionAnswering(train=str(file), tokenizer=WORDS, hold_out=0, on_bad_row="skip").open()
+    assert len(corpus.splits["train"]) == 1 and corpus.ledger["train"]["malformed rows"] == 1
+
+
+TROUBLE = {
+    "two answers, one start": ("Q\tC c\tC\t", "1 answers, but 0 starts"),
+    "no number": ("Q\tC c\tC\tone", "must be a number of characters, not 'one'"),
+    "elsewhere": ("Q\tC c\tc\t0", "the answer 'c' should be at character 0 of the context, but there is 'C'"),
+    "beyond": ("Q\tC c\tc\t70", "should be at character 70 of the context, but there is ''"),
+}
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+def test_bad_rows_of_tables_are_located(name: str, tmp_path: Path) -> None:
+    row, message = TROUBLE[name]
+    (tmp_path / "a.tsv").write_text(f"question\tcontext\tanswer\tstart\nQ\tC c\tc\t2\n{row}\n")
+    with pytest.raises(ValueError, match=rf"a.tsv:3: .*{message}"):
+        QuestionAnswering(train=str(tmp_path / "a.tsv"), tokenizer=WORDS, hold_out=0).open()
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "syntax": ('{"data": [}', r"a.json:1: not valid JSON: Expecting value \(column 11\)"),
+    "list": ([1], "a.json:1: the file must be an object with a list 'data', as SQuAD has it"),
+    "article": ({"data": [1]}, "an article must be an object with a list 'paragraphs'"),
+    "paragraph": ({"data": [{"paragraphs": [{"context": "a"}]}]}, "a paragraph must be an object with a list 'qas'"),
+    "context": ({"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}, "context must be a text, not '3'"),
+    "question": (squad(("a b", [1])), "question 1: a question must be an object with a list 'answers'"),
+    "answers": (squad(("a b", [{"id": "x", "question": "q"}])), "question x: a question must be an object with a list 'answers'"),
+    "start": (
+        squad(("a b", [{"id": "x", "question": "q", "answers": [{"text": "a", "answer_start": None}]}])),
+        "question x: answer_start must be a number of characters, not None",
+    ),
+    "half": (squad(("a \ud800", [asked(1, "q", "a", "a")])), r"context has half a character, U\+D800 without its other half"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_not_squads_is_refused(name: str, tmp_path: Path) -> None:
+    content, message = BROKEN[name]
+    (tmp_path / "a.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+
+
+def test_bytes_that_are_no_text_and_empty_files(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'{"data":\n "\xff"}')
+    with pytest.raises(ValueError, match="byte 0xff in line 2 is not valid UTF-8"):
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+    (tmp_path / "a.json").write_text("")
+    with pytest.raises(ValueError, match="the file is empty"):
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+
+
+def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
+    text = "a \u200b b"  # BERT's normaliser removes it
+    (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "\u200b")]))))
+    with pytest.raises(ValueError, match=r"the answer '\\u200b' at character 2 has no token of its own"):
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, size=100), hold_out=0).open()
+
+
+def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
+    data = QuestionAnswering(train=nested)
+    whole = list(data.rows([Cursor([nested, nested])]))
+    assert len(whole) == 10
+    for stop in range(1, 10):
+        cursor = Cursor([nested, nested])
+        rows = data.rows([cursor])
+        first = [next(rows) for _ in range(stop)]
+        rest = list(data.rows([Cursor([nested, nested], cursor.mark())]))
+        assert first + rest == whole
+
+
+def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_module, "_ROWS", 1)
+    monkeypatch.setattr(written_module, "_NOTE", 0)
+    data = QuestionAnswering(train=[nested, nested], tokenizer=WORDS, hold_out=0)
+    codec = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0).open().codec
+    add, calls = QuestionAnswering._add, []
+
+    def killed(self: Any, *rest: Any) -> None:
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        add(self, *rest)
+
+    monkeypatch.setattr(QuestionAnswering, "_add", killed)
+    with pytest.raises(KeyboardInterrupt):
+        data.open(codec)
+    rows = data.open(codec).splits["train"]
+    assert [rows.raw(row)["id"] for row in range(len(rows))] == ["q1", "q2", "q3", "q4", "q5"] * 2
+    assert len(calls) < 7 + 11  # it did not begin anew
+
+
+def test_the_kind_is_kept_with_a_run_and_a_row_without_answer_has_none(nested: str, tmp_path: Path) -> None:
+    data = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0)
+    codec = data.open().codec
+    save_codec(codec, tmp_path / "run")
+    again = load_codec(data, tmp_path / "run")
+    assert again.info == codec.info and again.info["answer"].kind == "span" and again.info["answer"].vocab == 2
+    example = example_of(again, {"question": "Who won?", "context": "The Broncos."})
+    assert example["answer"].tolist() == [] and len(example["context"]) == 3
+
+
+def test_spans_are_imagined_within_their_text() -> None:
+    info, rng = QuestionAnswering(train="a.json").declare(), np.random.default_rng(0)
+    spans = [info.synthetic_example(rng, 5) for _ in range(200)]
+    found = {tuple(example["answer"].tolist()) for example in spans}
+    assert () in found and found - {()} <= {(a, b) for a in range(5) for b in range(a, 5)} and len(found) > 10
+
+
+def test_long_contexts_keep_large_places(tmp_path: Path) -> None:
+    """Places beyond 65,535 are not cut to two bytes."""
+    text = "x" * 70_000 + " end"
+    (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "end")]))))
+    rows = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=Byte, hold_out=0, length=80_000).open().splits["train"]
+    assert rows[0]["answer"].tolist() == [70_001, 70_003]
+
+
+def test_published_tokenizers_find_answers(nested: str, tmp_path: Path) -> None:
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the denver bronco ##s won super - bowl 50 , in 2016 . cafe was closed paris"
+    (tmp_path / "vocab.txt").write_text(words.replace(" ", "\n") + "\n")
+    corpus = QuestionAnswering(train=nested, tokenizer=partial(Published, from_=str(tmp_path / "vocab.txt")), hold_out=0).open()
+    assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]

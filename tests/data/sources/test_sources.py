@@ -1,0 +1,423 @@
+"""What each source makes of its files, and what it says of those that are wrong."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from weft.core.contracts import Corpus
+from weft.core.example import Targets
+from weft.core.fields import Special
+from weft.core.registry import choices
+from weft.data import BPE, AutoencodingText, Character, LabeledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
+from weft.data.tag_schemes import entities
+
+
+def write(file: Path, content: str | bytes) -> str:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(file)
+
+
+def raws(corpus: Corpus, split: str = "train") -> list[dict[str, str]]:
+    return [corpus.splits[split].raw(row) for row in range(len(corpus.splits[split]))]
+
+
+def texts(corpus: Corpus, split: str = "train", field: str = "text") -> list[str]:
+    return [raw[field] for raw in raws(corpus, split)]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[str, str]:
+    source = write(tmp_path / "a.de", "".join(f"zeile {i}\n" for i in range(60)))
+    return source, write(tmp_path / "a.en", "".join(f"line no {i}\n" for i in range(60)))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    rows = "".join(f'a "{"good" if i % 3 else "bad"} film {i}\t{i % 3 and 1}\n' for i in range(60))
+    return write(tmp_path / "t.tsv", "sentence\tlabel\n" + rows)
+
+
+@pytest.fixture
+def conll(tmp_path: Path) -> str:
+    return write(
+        tmp_path / "c.conll",
+        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n# a comment\n"
+        "Peter\tNNP\tI-NP\tI-PER\nBonn NNP B-NP I-LOC\nHamburg NNP I-NP B-LOC\n\n\n#1 CD I-NP O\n",
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ all of them
+
+KINDS = {"plain": PlainText, "mirrored": AutoencodingText, "pairs": ParallelText, "table": LabeledText, "conll": TaggedText}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_cannot_be_read(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    good = write(tmp_path / "p", "some text\nmore\n") if kind in ("plain", "mirrored") else request.getfixturevalue(kind)
+
+    def give(file: Any) -> Any:
+        return (file, file) if kind == "pairs" else file
+
+    bad = {"table": b"sentence\tlabel\nfine\t1\n", "conll": b"a O\n\n"}.get(kind, b"x\ny\n")
+    wrong = {
+        str(tmp_path / "missing.txt"): r"missing\.txt: there is no such file",
+        write(tmp_path / "invalid.txt", bad + b"b\xe4d\t0\n"): r"invalid\.txt:3: .*byte 0xe4 is not valid UTF-8",
+        write(tmp_path / "empty.txt", ""): r"empty\.txt: the file is empty",
+        write(tmp_path / "blank.txt", "\ufeff\n \r\n"): r"blank\.txt: no row has any text",
+    }
+    for file, message in wrong.items():
+        for files in ({"train": give(file)}, {"train": good, "valid": give(file)}, {"train": good, "test": give(file)}):
+            data = KINDS[kind](**files, tokenizer=Character, hold_out=0)
+            data.declare()  # opens nothing
+            with pytest.raises(ValueError, match=message):
+                data.open()
+
+
+def test_options_have_types_that_a_recipe_can_check() -> None:
+    files = TypeAdapter(choices(ParallelText)["train"].annotation)
+    assert files.validate_json('["a.de", "a.en"]', strict=True) == ("a.de", "a.en")
+    assert files.validate_json('"a.tsv"', strict=True) == "a.tsv"
+    with pytest.raises(ValueError, match="Field required"):
+        files.validate_json('["a.de"]', strict=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- plain text
+
+
+def test_plain_text(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", "".join(f"line {i} of a text\n" for i in range(100)))
+    data = PlainText(train=file, tokenizer=partial(Character, size=50), length=40)
+    declared = data.declare()
+    assert (declared["text"].vocab, declared["text"].length, declared.target, declared.data) == (50, 40, "text", "plain-text")
+    corpus = data.open()
+    field = corpus.codec.info["text"]
+    assert field.vocab == corpus.codec.tokenizers["text"].vocab <= 50 and field.length == 40
+    train = corpus.splits["train"]
+    for row in range(len(train)):
+        assert corpus.codec.decode("text", train[row]["text"].tolist()) == train.raw(row)["text"]
+        assert corpus.codec.encode("text", train.raw(row)["text"]).tolist() == train[row]["text"].tolist()
+
+
+def test_long_lines_are_split_and_empty_ones_left_out(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", "abcdefghijklmnop\n\n  \nabcdefg\nabcdef\n\n")
+    corpus = PlainText(train=file, tokenizer=Character, length=7, hold_out=0).open()
+    assert texts(corpus) == ["abcdefg", "hijklmn", "op", "abcdefg", "abcdef"]
+    assert corpus.splits["train"].lengths["text"].tolist() == [7, 7, 2, 7, 6]
+    ledger = corpus.ledger["train"]
+    assert (ledger["rows"], ledger["tokens"], ledger["empty rows"], ledger["split rows"]) == (5, 29, 3, 1)
+
+
+def test_lines_paragraphs_and_files_of_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "inner").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    write(folder / "b.txt", "one\ntwo\n\n\nthree")
+    write(folder / "inner" / "c.txt", "\nfour\r\n")
+    write(folder / ".git" / "hidden", "no")
+    more = write(tmp_path / "more", "five\n")
+    data = partial(PlainText, train=[str(folder), more], tokenizer=Character, hold_out=0)
+    assert texts(data().open()) == ["one", "two", "three", "four", "five"]
+    assert texts(data(unit="paragraph").open()) == ["one\ntwo", "three", "four", "five"]
+    assert texts(data(unit="file").open()) == ["one\ntwo\n\n\nthree", "four", "five"]
+    assert data(unit="paragraph").open().ledger["train"]["rows read"] == 4
+    bad = write(tmp_path / "bad", b"a\nb\n\nc\nd\n\xff\n\ne\n")
+    with pytest.raises(ValueError, match=r"bad:4: line 6: byte 0xff is not valid UTF-8"):
+        PlainText(train=bad, unit="paragraph", tokenizer=Character, hold_out=0).open()
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match=r"none: there are no files in this folder"):
+        PlainText(train=str(tmp_path / "none")).open()
+
+
+# ---------------------------------------------------------------------------------------------------------- parallel text
+
+
+def test_parallel_text_with_one_vocabulary(pairs: tuple[str, str]) -> None:
+    data = ParallelText(train=pairs, valid=pairs, test=list(pairs), tokenizer=partial(BPE, size=60))  # pyright: ignore[reportArgumentType]
+    declared = data.declare()
+    assert {f.space for f in declared.fields.values()} == {"text"} and declared["source"].vocab == 60
+    corpus = data.open()
+    assert set(corpus.splits) == {"train", "valid", "test"} and len(corpus.splits["train"]) == 60
+    info = corpus.codec.info
+    assert list(info.fields) == ["source", "target"] and info.target == "target" and info.data == "parallel-text"
+    assert info["source"].vocab == info["target"].vocab == corpus.codec.tokenizers["text"].vocab
+    row = corpus.splits["train"][3]
+    assert corpus.codec.decode("source", row["source"].tolist()) == "zeile 3"
+    assert corpus.codec.decode("target", row["target"].tolist()) == "line no 3"
+    assert corpus.splits["train"].raw(3) == {"source": "zeile 3", "target": "line no 3"}
+    assert not {Special.bos, Special.eos} & {*row["source"].tolist(), *row["target"].tolist()}
+
+
+def test_parallel_text_with_two_vocabularies(pairs: tuple[str, str]) -> None:
+    data = ParallelText(train=pairs, tokenizer=Character, target_tokenizer=partial(Word, size=500))
+    assert {n: (f.space, f.vocab) for n, f in data.declare().fields.items()} == {
+        "source": ("source", 1000),
+        "target": ("target", 500),
+    }
+    corpus = data.open()
+    tokenizers = corpus.codec.tokenizers
+    assert isinstance(tokenizers["source"], Character) and isinstance(tokenizers["target"], Word)
+    assert corpus.codec.info["source"].vocab == tokenizers["source"].vocab
+    assert corpus.codec.info["target"].vocab == tokenizers["target"].vocab
+    assert "line" in tokenizers["target"].names and "n" not in "".join(tokenizers["source"].names[7:])
+
+
+def test_parallel_text_in_a_table(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.tsv", 'id\tde\ten\n1\tein "Haus\tone "house\n2\tzwei\t\n3\tdrei\tthree\n')
+    corpus = ParallelText(train=file, source="de", target="en", tokenizer=Character, hold_out=0).open()
+    assert raws(corpus) == [{"source": 'ein "Haus', "target": 'one "house'}, {"source": "drei", "target": "three"}]
+    assert corpus.ledger["train"]["empty rows"] == 1
+    with pytest.raises(
+        ValueError, match=r"f\.tsv:1: no column 'source'; there is: id, de, en. Say which it is with the option source"
+    ):
+        ParallelText(train=file, tokenizer=Character).open()
+
+
+def test_parallel_files_must_match(tmp_path: Path, pairs: tuple[str, str]) -> None:
+    for content in ("one\ntwo\n", "one\ntwo"):
+        short = write(tmp_path / "short.en", content)
+        with pytest.raises(ValueError, match=r"a\.de has 60 lines, but .*short\.en has 2"):
+            ParallelText(train=(pairs[0], short)).open()
+        with pytest.raises(ValueError, match=r"short\.en has 2 lines, but .*a\.de has 60"):
+            ParallelText(train=(short, pairs[0])).open()
+    for wrong in ((pairs[0],), (*pairs, pairs[0])):
+        with pytest.raises(ValueError, match=rf"valid must be two files, \[source, target\], or one table, not {len(wrong)}"):
+            ParallelText(train=pairs, valid=wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path) -> None:
+    source = write(tmp_path / "s", "abc\n\nabcdef\nab\n")
+    target = write(tmp_path / "t", "x\nx\nxxxxx\n \n")
+    data = partial(ParallelText, train=(source, target), tokenizer=Character, length=4, hold_out=0)
+    corpus = data().open()
+    assert raws(corpus) == [{"source": "abc", "target": "x"}, {"source": "abcdef", "target": "xxxxx"}]
+    assert corpus.codec.decode("source", corpus.splits["train"][1]["source"].tolist()) == "abcd"
+    ledger = corpus.ledger["train"]
+    assert (ledger["empty rows"], ledger["truncated rows"], ledger["tokens lost"]) == (2, 1, 3)
+    with pytest.raises(ValueError, match=r"s:3: source has 6 tokens, but length is 4"):
+        data(on_overflow="error").open()
+    assert len(data(on_overflow="error", length=6).open().splits["train"]) == 2
+    nothing = write(tmp_path / "n", "\n\n\nx\n")
+    with pytest.raises(ValueError, match=r"n, .*t: no row has any text"):
+        ParallelText(train=(nothing, target)).open()
+
+
+# ---------------------------------------------------------------------------------------------------------- labelled text
+
+
+def test_labelled_text(table: str) -> None:
+    data = LabeledText(train=table, valid=table, tokenizer=Character)
+    declared = data.declare()
+    assert declared["label"].vocab == 2 and declared["label"].kind == "label"
+    corpus = data.open()
+    label = corpus.codec.info["label"]
+    assert label.labels == ("0", "1") and label.vocab == 2 and corpus.codec.info.data == "labeled-text"
+    train = corpus.splits["train"]
+    assert len(train) == 60 and set(train.lengths) == {"text"}
+    assert train.raw(0) == {"text": 'a "bad film 0', "label": "0"} and train[0]["label"] == 0
+    assert train.raw(1) == {"text": 'a "good film 1', "label": "1"} and train[1]["label"] == 1
+    assert corpus.codec.decode("text", train[1]["text"].tolist()) == 'a "good film 1'
+
+
+def test_the_same_table_in_three_formats(tmp_path: Path) -> None:
+    rows = [("x, y", "a"), ('say "no"', "b"), ("z", "a")]
+    tsv = "body\tclass\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+    quoted = [(text.replace('"', '""'), label) for text, label in rows]
+    csv = "class,body\n" + "".join(f'{label},"{text}"\n' for text, label in quoted)
+    jsonl = "".join(json.dumps({"body": text, "class": label}) + "\n" for text, label in rows)
+    for name, content in (("f.tsv", tsv), ("f.csv", csv), ("f.jsonl", jsonl)):
+        data = LabeledText(train=write(tmp_path / name, content), tokenizer=Character, hold_out=0)
+        assert [(raw["text"], raw["label"]) for raw in raws(data.open())] == rows
+    bare = write(tmp_path / "g.tsv", tsv.split("\n", 1)[1])
+    named = LabeledText(train=bare, header=("text", "label"), tokenizer=Character, hold_out=0)
+    assert [(raw["text"], raw["label"]) for raw in raws(named.open())] == rows
+
+
+def test_several_labels_a_row(tmp_path: Path) -> None:
+    lines = ["text\tlabels", "x\tred| blue", "y\t", "z\tgreen", "w\tred|red"]
+    data = LabeledText(train=write(tmp_path / "f.tsv", "\n".join(lines)), answer="several", tokenizer=Character, hold_out=0)
+    assert data.declare()["label"].kind == "labels"
+    corpus = data.open()
+    assert corpus.codec.info["label"].labels == ("blue", "green", "red")
+    assert [corpus.splits["train"][row]["label"].tolist() for row in range(4)] == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    objects = ['{"text": "x", "label": ["red", "blue"]}', '{"text": "y", "label": []}', '{"text": "z", "label": "green|red"}']
+    corpus = LabeledText(
+        train=write(tmp_path / "f.jsonl", "\n".join(objects)), answer="several", tokenizer=Character, hold_out=0
+    ).open()
+    assert [corpus.splits["train"][row]["label"].tolist() for row in range(3)] == [[1, 0, 1], [0, 0, 0], [0, 1, 1]]
+
+
+def test_numbers_as_answers(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.tsv", "text\tscore\nx\t2.5\ny\tmuch\nz\t-1\n")
+    data = partial(LabeledText, train=file, answer="number", tokenizer=Character, hold_out=0)
+    assert data().declare()["label"].kind == "number"
+    with pytest.raises(ValueError, match=r"f\.tsv:3: the column 'label' must be a number, not 'much'"):
+        data().open()
+    corpus = data(on_bad_row="skip").open()
+    assert [corpus.splits["train"][row]["label"] for row in range(2)] == [2.5, -1.0]
+
+
+def test_labels_in_order(tmp_path: Path, table: str) -> None:
+    file = write(tmp_path / "f", "text\tlabel\n" + "".join(f"x{i}\t{i}\n" for i in range(12)))
+    assert LabeledText(train=file, tokenizer=Character).open().codec.info["label"].labels == tuple(map(str, range(12)))
+    given = LabeledText(train=table, labels=("1", "2", "0"), tokenizer=Character)
+    assert given.declare()["label"].vocab == 3 and given.declare()["label"].labels == ("1", "2", "0")
+    train = given.open().splits["train"]
+    assert all(train[r]["label"] == {"1": 0, "0": 2}[train.raw(r)["label"]] for r in range(len(train)))
+    for wrong in (("1", "1"), ("1",)):
+        with pytest.raises(ValueError, match="at least two different names"):
+            LabeledText(train=table, labels=wrong)
+    with pytest.raises(ValueError, match="labels names classes, but answer is number"):
+        LabeledText(train=table, labels=("1", "2"), answer="number")
+    with pytest.raises(ValueError, match="separator must not be empty"):
+        LabeledText(train=table, separator="")
+
+
+def test_a_rare_class_is_known_even_if_held_out(tmp_path: Path) -> None:
+    rows = "".join(f"x{i}\tc{i}\n" for i in range(30))
+    corpus = LabeledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, hold_out=0.3).open()
+    assert corpus.codec.info["label"].vocab == 30 and len(corpus.splits["valid"]) == 9
+
+
+def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", "text\tlabel\nabcdef\ta\nab\tb\n")
+    data = partial(LabeledText, train=file, tokenizer=Character, length=3, hold_out=0)
+    corpus = data().open()
+    assert corpus.splits["train"].lengths["text"].tolist() == [3, 2] and corpus.ledger["train"]["truncated rows"] == 1
+    with pytest.raises(ValueError, match=r"f:2: text has 6 tokens, but length is 3"):
+        data(on_overflow="error").open()
+    assert [(raw["text"], raw["label"]) for raw in raws(data(on_overflow="split").open())] == [
+        ("abc", "a"),
+        ("def", "a"),
+        ("ab", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("a\tb\nx\t1\n", {}, r"f:1: no column 'text' or 'sentence' .*; there is: a, b"),
+        ("text\tlabel\nx\t1\n", {"text": "body"}, r"f:1: no column 'body'"),
+        ("text\tlabel\nx\t1\n\ny\t0\tz\n", {}, r"f:4: 3 columns, but the header has 2 \(text, label\)"),
+        ("text\tlabel\nx\t1\ny\n", {}, r"f:3: 1 columns, but the header has 2"),
+        ("text\tlabel\nx\t1\ny\t \n", {}, r"f:3: the row has no label"),
+        ("text\tlabel\nx\t1\ny\t1\n", {}, r"f: all rows have the label '1'; two are needed"),
+        ("text\tlabel\n", {}, r"f: no row has any text: .*below a header"),
+        ("text\tlabel\nx\t1\ny\t0\n", {"labels": ("1", "2")}, r"f:3: the label '0' is unknown; known are: 1, 2"),
+        (
+            "text\tlabel\nx\t1\tz\n",
+            {"on_bad_row": "skip"},
+            r"f: no row can be used: 1 are malformed, the first: .*f:2: 3 columns",
+        ),
+    ],
+)
+def test_tables_that_are_wrong(tmp_path: Path, content: str, options: dict[str, Any], message: str) -> None:
+    file = write(tmp_path / "f", content)
+    with pytest.raises(ValueError, match=message):
+        LabeledText(train=file, tokenizer=Character, hold_out=0, **options).open()
+
+
+def test_a_label_seen_only_in_validation(tmp_path: Path, table: str) -> None:
+    valid = write(tmp_path / "v.tsv", "sentence\tlabel\nfine\t1\n\nodd\t7\n")
+    with pytest.raises(ValueError, match=r"v\.tsv:4: the label '7' is unknown; known are: 0, 1"):
+        LabeledText(train=table, valid=valid, tokenizer=Character).open()
+    corpus = LabeledText(train=table, valid=valid, tokenizer=Character, on_bad_row="skip").open()
+    assert texts(corpus, "valid") == ["fine"] and corpus.ledger["valid"]["malformed rows"] == 1
+    assert corpus.ledger["valid"]["first malformed rows"] == [f"{valid}:4: the label '7' is unknown; known are: 0, 1"]
+
+
+# ------------------------------------------------------------------------------------------------------------ tagged text
+
+
+def test_tagged_text(conll: str) -> None:
+    data = TaggedText(train=conll, hold_out=0)
+    corpus = data.open()
+    assert texts(corpus) == ["EU rejects German", "Peter Bonn Hamburg", "#1"]
+    assert texts(corpus, field="tags") == ["B-ORG O B-MISC", "B-PER B-LOC B-LOC", "O"]
+    assert corpus.ledger["train"]["comment lines"] == 1
+    info = corpus.codec.info
+    assert info["tags"].labels == ("B-LOC", "B-MISC", "B-ORG", "B-PER", "O") and info["text"].words
+    tags = corpus.splits["train"][1]["tags"]
+    assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
+
+
+def test_schemes_are_understood(tmp_path: Path) -> None:
+    written = {
+        "iob1": "I-PER I-PER B-PER O I-LOC",
+        "iob2": "B-PER I-PER B-PER O B-LOC",
+        "bioes": "B-PER E-PER S-PER O S-LOC",
+    }
+    for given in written:
+        file = write(tmp_path / given, "".join(f"w{n} {tag}\n" for n, tag in enumerate(written[given].split())))
+        for scheme, expected in written.items():
+            corpus = TaggedText(train=file, hold_out=0, scheme=scheme).open()  # pyright: ignore[reportArgumentType]
+            assert texts(corpus, field="tags") == [expected]
+        assert entities(written[given].split()) == [("PER", 0, 2), ("PER", 2, 3), ("LOC", 4, 5)]
+    plain = write(tmp_path / "pos", "a DET\nb NOUN\n")
+    assert texts(TaggedText(train=plain, hold_out=0, scheme=None).open(), field="tags") == ["DET NOUN"]
+    with pytest.raises(ValueError, match=r"pos:1: .*DET.*set scheme: null"):
+        TaggedText(train=plain, hold_out=0).open()
+
+
+def test_sentences_that_are_wrong(tmp_path: Path, conll: str) -> None:
+    file = write(tmp_path / "f", "a X O\nb X B-P\n\nc X O\nalone\nd X O\n\ne X O\n")
+    with pytest.raises(ValueError, match=r"f:4: line 5: 1 columns, but word is column 0 and tag the last"):
+        TaggedText(train=file, hold_out=0).open()
+    short = write(tmp_path / "s", "a X B-NP O\nb X B-NP\n")  # or a chunk would be taken for an entity
+    with pytest.raises(ValueError, match=r"s:1: line 2: 3 columns, but the first line has 4"):
+        TaggedText(train=short, hold_out=0).open()
+    wide = write(tmp_path / "w", "New\u00a0York X B-LOC\nis X O\n")
+    assert texts(TaggedText(train=wide, hold_out=0).open()) == ["New\u00a0York is"]
+    corpus = TaggedText(train=file, hold_out=0, on_bad_row="skip").open()
+    assert texts(corpus) == ["a b", "e"] and corpus.ledger["train"]["malformed rows"] == 1
+    with pytest.raises(ValueError, match=r"c\.conll:3: line 3: 4 columns, but word is column 0 and tag 4"):
+        TaggedText(train=conll, tag=4).open()
+    assert texts(TaggedText(train=conll, tag=1, word=1, scheme=None, hold_out=0).open()) == ["NNP VBZ JJ", "NNP NNP NNP", "CD"]
+
+
+def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path) -> None:
+    words = ["low", "lower", "lowest", "new", "newer"] * 6
+    file = write(tmp_path / "f", "".join(f"{w} {'B-X' if n % 3 == 0 else 'O'}\n" for n, w in enumerate(words)) + "\nx O\n")
+    corpus = TaggedText(train=file, tokenizer=partial(BPE, size=20), length=10, hold_out=0).open()
+    rows = raws(corpus)
+    assert " ".join(row["text"] for row in rows).split() == [*words, "x"] and len(rows) > 3
+    for number, row in enumerate(rows):
+        example = corpus.splits["train"][number]
+        assert len(row["text"].split()) == len(row["tags"].split()) == len(example["tags"].at)
+        assert [corpus.codec.info["tags"].labels[i] for i in example["tags"].ids] == row["tags"].split() and len(
+            example["text"]
+        ) <= 10
+    short = TaggedText(train=file, tokenizer=partial(BPE, size=20), length=10, hold_out=0, on_overflow="truncate").open()
+    first = raws(short)[0]
+    assert len(first["text"].split()) == len(first["tags"].split()) == len(short.splits["train"][0]["tags"].at) < len(words)
+    assert short.ledger["train"]["tokens lost"] > 0
+
+
+def test_words_are_spelled(conll: str) -> None:
+    corpus = TaggedText(train=conll, hold_out=0, tokenizer=partial(Word, at="spaces", characters=8)).open()
+    example = corpus.splits["train"][0]["text"]
+    letters = corpus.codec.tokenizers["text"].tokens(example.marks["letters"][2].tolist())
+    assert corpus.codec.info["text"].letters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
+
+
+# --------------------------------------------------------------------------------------------------------- sentence pairs
+
+
+def test_sentence_pairs(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.tsv", "premise\thypothesis\tlabel\n a b\tc \tyes\nd\t\tno\ne\tf\tno\n")
+    corpus = SentencePairs(train=file, tokenizer=Character, hold_out=0).open()
+    assert raws(corpus) == [{"first": "a b", "second": "c", "label": "yes"}, {"first": "e", "second": "f", "label": "no"}]
+    assert list(corpus.codec.info.fields) == ["first", "second", "label"] and corpus.splits["train"][0]["label"] == 1
+    bare = write(tmp_path / "g.tsv", "0.5\tu\tv\n1\tc\td\n")
+    given = SentencePairs(
+        train=bare, header=("score", "one", "two"), first="one", second="two", answer="number", tokenizer=Character, hold_out=0
+    )
+    corpus = given.open()
+    assert [corpus.splits["train"][row]["label"] for row in range(2)] == [0.5, 1.0]
+    with pytest.raises(ValueError, match=r"g\.tsv:1: no column 'first' or 'sentence1'.*; there is: 0\.5, u, v"):
+        SentencePairs(train=bare).open()

@@ -1,0 +1,138 @@
+"""A published model and a file: the task is guessed, the recipe is whole, and the run goes on with the published weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import weft
+from weft.cli.app import main
+from weft.core.fields import Field, Info
+from weft.experiments.scaffold import guess, tuned_recipe
+from weft.models import bert, gpt2, t5
+from weft.pretrained import load, save
+from weft.training.dry_run import check
+from weft.training.run import read_run, read_run_text
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
+WORDS += ["it", "was", "a", "the", "what"]
+TEXT = Info({"text": Field("text", len(WORDS))})
+PAIR = Info({name: Field(name, len(WORDS)) for name in ("source", "target")}, "target")
+SIZES: dict[str, Any] = {"dim": 32, "layers": 2, "heads": 2}
+MODELS: dict[str, tuple[Any, Info]] = {
+    "bert": (bert(**SIZES, hidden=64, length=40), TEXT),
+    "gpt2": (gpt2(**SIZES, length=40), TEXT),
+    "t5": (t5(**SIZES, hidden=64), PAIR),
+}
+QUESTION = {"question": "what was good", "answer": "film", "answer_start": 4}
+CHOICE = {"choices": ["good film", "bad play"], "label": 0}
+FILES: dict[str, str] = {
+    "labelled.tsv": "text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20,
+    "several.tsv": "text\tlabel\n" + "a very good film\tgood|film\na very bad play\tplay\nnot a bad film\tfilm\n" * 20,
+    "numbers.tsv": "text\tscore\n" + "a very good film\t4.5\na very bad play\t1.5\nnot so bad\t3.1\n" * 20,
+    "pairs.tsv": "first\tsecond\tlabel\n"
+    + "a good film it was\tit was a good film\tyes\nit was a bad play\tthe good film\tno\n" * 20,
+    "tagged.txt": "good O\nfilm B-WORK\n\nbad O\nplay B-WORK\n\n" * 20,
+    "questions.jsonl": "".join(
+        json.dumps(QUESTION | {"context": c}) + "\n" for c in ("the film was good", "the film was very good") * 20
+    ),
+    "choices.jsonl": "".join(json.dumps(CHOICE | {"question": q}) + "\n" for q in ("was it good", "what was good") * 20),
+    "rows.tsv": "source\ttarget\n" + "a very good film\tnot a bad film\na very bad play\tnot a good play\n" * 20,
+    "plain.txt": "a very good film\na very bad play\nit was not a good film\n" * 20,
+}
+ASKED: dict[str, Any] = {
+    "labelled.tsv": "good film",
+    "several.tsv": "good film",
+    "numbers.tsv": "good film",
+    "pairs.tsv": {"first": "good film", "second": "bad play"},
+    "tagged.txt": "good film",
+    "questions.jsonl": {"question": "what", "context": "the good film"},
+    "choices.jsonl": {"question": "what", "choices": ["good film", "bad play"]},
+}
+USES = [("bert", file) for file in FILES if file != "rows.tsv"] + [("gpt2", "plain.txt"), ("t5", "rows.tsv")]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files and the models."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    torch.manual_seed(0)
+    for name, (structure, info) in MODELS.items():
+        save(structure(info), structure, name)
+        (Path(name) / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("model", "file"), USES)
+def test_two_lines_for_each_use(model: str, file: str, here: Path) -> None:
+    run = weft.tune(model, file, steps=1, folder="run", quiet=True)
+    before, after = load(here / model).model.state_dict(), run.model.state_dict()
+    body = [name for name in before if name.startswith(("embedder.", "encoder.", "decoder."))]
+    assert len(body) > 20
+    assert all(float((after[name].cpu() - before[name]).abs().max()) < 1e-3 for name in body)  # one small step from there
+    if file in ("rows.tsv", "plain.txt"):
+        return
+    (answer,) = weft.load("run").predict([ASKED[file]])
+    assert [answer] == run.predict([ASKED[file]])
+    if file == "numbers.tsv":
+        float(answer)
+    elif file in ("labelled.tsv", "pairs.tsv"):
+        assert answer in ("yes", "no")
+    elif file == "tagged.txt":
+        assert len(answer.split()) == 2 and set(answer.split()) <= {"O", "B-WORK"}
+    elif file == "questions.jsonl":
+        assert answer in "the good film"
+
+
+@pytest.mark.parametrize(("model", "file"), USES)
+def test_the_command_writes_the_same_recipe(model: str, file: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["new", file, "--from", model, "--out", "r.yaml"])
+    assert not left.value.code and "wrote r.yaml" in capsys.readouterr().out
+    assert Path("r.yaml").read_text() == tuned_recipe(guess([file]), here, model)
+    run = read_run("r.yaml")
+    check(run)
+    assert run.dump()["learning"]["steps"] == 100 and run.dump()["learning"]["schedule"]["warmup"] == 10
+    fewer = read_run_text(tuned_recipe(guess([file]), here, model, 7), "r.yaml", here)
+    assert fewer.dump()["learning"]["steps"] == 7
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "complaint"),
+    [
+        ("t5", "plain.txt", r"the files are plain-text .*, but .* writes texts from texts"),
+        ("gpt2", "rows.tsv", r"the files are parallel-text .*, but .* writes no texts from texts"),
+        ("bert", "rows.tsv", r"the files are parallel-text .*, but "),
+        ("t5", "labelled.tsv", r"the files are labeled-text .*, but "),
+        ("gpt2", "questions.jsonl", r"the files are questions .*, but "),
+        ("nothing-there", "labelled.tsv", "there is no file or folder"),
+        ("bert", "missing.tsv", r"there is no file .*missing\.tsv"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model: str, file: str, complaint: str, here: Path) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        weft.tune(model, file, quiet=True)
+    assert not Path("runs").exists()
+
+
+def test_texts_fit_into_the_model(here: Path) -> None:
+    """Texts are cut so that two of them, with what is around them, are not longer than the model's positions."""
+    row = "a good film " * 30 + "\t" + "a bad play " * 30 + "\tyes\n"
+    Path("long.tsv").write_text("first\tsecond\tlabel\n" + (row + "a film it was\tbad it was\tno\n") * 20)
+    run = weft.tune("bert", "long.tsv", steps=2, quiet=True)
+    assert run.folder is not None and run.folder.parent == Path("runs")
+    assert len(run.predict([{"first": "film " * 50, "second": "play " * 50}])) == 1
+
+
+def test_longer_files_take_more_updates(here: Path) -> None:
+    Path("large.tsv").write_text("text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20_000)
+    run = read_run_text(tuned_recipe(guess(["large.tsv"]), here, "bert"), "r.yaml", here)
+    tokens = 40_000 * 4
+    learning = run.dump()["learning"]
+    assert 2 * tokens <= learning["steps"] * learning["batch"] <= 5 * tokens

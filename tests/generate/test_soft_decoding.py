@@ -1,0 +1,122 @@
+"""Writing in soft ids: where rows end, what is drawn and when, and that gradients flow."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from weft.blocks import GRUDecoder, LatentEmbedding, Learned, Sum, Token, TransformerDecoder
+from weft.core.fields import Field, Info
+from weft.core.seq import Memory
+from weft.generate import Greedy
+from weft.generate.frontier import forbidden
+from weft.generate.soft_decoding import write_softly
+from weft.models import LanguageModel
+from weft.models.latent_decoder import LatentDecoder
+
+INFO = Info({"text": Field("text", 12)})
+DECODERS = {"gru": GRUDecoder, "transformer": TransformerDecoder}
+ROWS = 12
+
+
+def writer(decoder=GRUDecoder, embedder=Sum) -> LatentDecoder:
+    torch.manual_seed(1)
+    model = partial(LanguageModel, dim=8, embedder=embedder, decoder=decoder)
+    made = LatentDecoder(INFO, 4, model, [LatentEmbedding])
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+        made.head.bias[INFO["text"].special.eos] += 1.0  # so that rows end at different steps
+    return made.eval()
+
+
+def places(rows: int = ROWS) -> torch.Tensor:
+    return 2 * torch.randn(rows, 4, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+def test_single_symbols_without_noise_are_a_greedy_search(decoder):
+    model, z = writer(decoder), places()
+    soft = write_softly(model, model.memory_from(z), length=9, straight_through=True)
+    found = Greedy(length=9)(model, model.memory_from(z), limits=[9] * ROWS)
+    lengths = set()
+    for row, (hypothesis,) in enumerate(found):
+        ids = soft.data[row].argmax(-1)[soft.real()[row]].tolist()
+        assert ids == hypothesis.ids + [INFO["text"].special.eos] * hypothesis.finished
+        lengths.add(len(ids))
+    assert len(lengths) > 1, "the rows do not end at different steps"
+    assert bool(((soft.data == 0) | (soft.data == 1)).all())
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
+    model, z = writer(decoder), places()
+    together = write_softly(model, model.memory_from(z), length=9)
+    assert torch.equal(together.data, write_softly(model, model.memory_from(z), length=9).data)
+    for row in range(ROWS):
+        alone = write_softly(model, model.memory_from(z[row : row + 1]), length=9)
+        real = together.real()[row]
+        assert int(real.sum()) == alone.width == int(alone.real().sum())
+        torch.testing.assert_close(together.data[row][real], alone.data[0])
+
+
+def test_a_row_ends_with_the_first_end_mark():
+    model, eos = writer(), INFO["text"].special.eos
+    text = write_softly(model, model.memory_from(places()), length=9)
+    for weights, real in zip(text.data, text.real(), strict=True):
+        ends = (weights.argmax(-1) == eos).nonzero().flatten().tolist()
+        assert real.tolist() == [t <= ends[0] if ends else True for t in range(text.width)]
+
+
+def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
+    model = writer()
+    z = places(1).expand(6000, -1)
+    one, two = (write_softly(model.train(), model.memory_from(z), length=1).data for _ in range(2))
+    assert not torch.equal(one, two)
+    memory = model.memory_from(z[:1])
+    step = model.step(_begin(1), model.start(memory, 1))
+    logits = model.head(step.hidden.data[:, -1])[0]
+    logits[forbidden(INFO["text"], 12)] = -torch.inf
+    share = one[:, 0].argmax(-1).bincount(minlength=12) / 6000
+    torch.testing.assert_close(share, logits.softmax(-1), atol=0.025, rtol=0)
+
+
+def _begin(rows: int):
+    from weft.core.seq import Seq
+
+    return Seq(torch.full((rows, 1), INFO["text"].special.bos))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("straight_through", [True, False])
+def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_through):
+    model, z = writer().train(training), places().requires_grad_()
+    text = write_softly(model, model.memory_from(z), length=5, straight_through=straight_through)
+    torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
+    assert not text.data[..., forbidden(INFO["text"], 12)].any()
+    (text.data[:, -1] * torch.randn(12)).sum().backward()
+    assert bool(torch.isfinite(z.grad).all()) and bool((z.grad != 0).any(1).all())
+
+
+def test_the_colder_the_nearer_to_single_symbols():
+    model = writer()
+    peaks = [
+        write_softly(model, model.memory_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
+    ]
+    assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
+
+
+def test_what_is_refused():
+    model = writer(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
+    memory = model.memory_from(places())
+    assert write_softly(model, memory, length=4).width <= 4
+    with pytest.raises(ValueError, match="length is 5, but it must be at least 1 and at most 4, the model's positions"):
+        write_softly(model, memory, length=5)
+    with pytest.raises(ValueError, match=r"length is 0, but it must be at least 1$"):
+        write_softly(writer(), memory, length=0)
+    with pytest.raises(ValueError, match="temperature is 0, but it must be above 0"):
+        write_softly(model, memory, length=3, temperature=0.0)
+    with pytest.raises(ValueError, match="writes from a vector, and none was given"):
+        write_softly(model, Memory(), length=3)

@@ -1,0 +1,194 @@
+"""Trained runs in the published layout: transformers and weft compute with them what the run does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+
+import weft
+from weft.core.contracts import ClassifiesPairs, PredictsMasked
+from weft.core.seq import Seq
+from weft.inference.convert import to_published, to_run
+from weft.pretrained import load
+from weft.training.run import read_run_text
+
+TEXTS = ["a good film and a very good play", "the poor film was bad", "not a fine play , the film was poor"]
+RUN = """
+structure: {{type: {kind}, dim: 32, layers: 2, heads: 2, hidden: 64, length: 48{more}}}
+data: {data}
+objective: {objective}
+learning: {{type: gradient, steps: 2}}
+device: cpu
+"""
+PLAIN = "{type: plain-text, train: text.txt, tokenizer: {type: byte-bpe, size: 300}}"
+
+
+def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: str = "") -> Path:
+    """A run of two updates; what was random is made larger, so that nothing is equal by being small."""
+    (folder / "text.txt").write_text("\n".join(TEXTS * 8) + "\n")
+    (folder / "rows.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{i / 7}\n" for i, text in enumerate(TEXTS * 8)))
+    text = RUN.format(kind=kind, data=data, objective=objective, more=more)
+    run = read_run_text(text, "recipe.yaml", folder)
+    run.train(folder / "run", quiet=True)
+    return folder / "run"
+
+
+def ids_of(run: weft.Run, texts: list[str]) -> list[list[int]]:
+    codec: Any = run.codec
+    field = codec.info.given()[0]
+    return [[*field.frame.first, *codec.encode(field.name, text).tolist(), *field.frame.last] for text in texts]
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text())
+
+
+@pytest.mark.parametrize("task", ["fill", "encode"])
+def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str, tmp_path: Path) -> None:
+    place = trained(tmp_path, "roberta", "masked-lm", more=", task: fill")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    assert config_of(out)["pad_token_id"] == 0 and config_of(out)["max_position_embeddings"] == 49
+    again, theirs = load(out, task=task).model, hf.RobertaForMaskedLM.from_pretrained(out).eval()
+    rows = ids_of(run, TEXTS)
+    width = max(map(len, rows))
+    padded = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    real = torch.tensor([[True] * len(row) + [False] * (width - len(row)) for row in rows])
+    with torch.no_grad():
+        wanted = run.model.encode(Seq(padded, real)).data[real]
+        assert torch.allclose(again.encode(Seq(padded, real)).data[real], wanted, atol=1e-5)  # pyright: ignore[reportCallIssue]
+        found = theirs.roberta(padded, attention_mask=real.long()).last_hidden_state[real]
+        assert torch.allclose(found, wanted, atol=1e-5)
+        longest = torch.arange(48)[None] % 200 + 50
+        mine = run.model.encode(Seq(longest)).data
+        assert torch.allclose(theirs.roberta(longest).last_hidden_state, mine, atol=1e-5)
+
+
+def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
+    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
+    place = trained(tmp_path, "bert", "regression", data, more=", task: classify")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    assert config_of(out)["problem_type"] == "regression"
+    theirs = hf.BertForSequenceClassification.from_pretrained(out).eval()
+    assert theirs.config.num_labels == 1
+    for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
+        with torch.no_grad():
+            assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
+
+
+def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
+    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classify")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
+    for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
+        with torch.no_grad():
+            best = int(theirs(torch.tensor([ids])).logits.argmax())
+        assert run.predict([text]) == [theirs.config.id2label[best]]
+
+
+def test_a_family_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no family 'brt'.*did you mean.*bert.*known: .*roberta"):
+        to_published(tmp_path, tmp_path / "out", kind="brt")
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", *["a", "the", "good", "bad", "film", "play", "was"]]
+BERT: dict[str, Any] = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 20,
+    "max_position_embeddings": 30,
+}
+BART: dict[str, Any] = {"vocab_size": len(WORDS), "d_model": 24, "max_position_embeddings": 30}
+BART |= {
+    f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 20))
+}
+GPT: dict[str, Any] = {"vocab_size": len(WORDS), "n_embd": 24, "n_layer": 2, "n_head": 2, "n_positions": 30}
+MADE: dict[str, Any] = {
+    "answers": lambda: hf.BertForQuestionAnswering(hf.BertConfig(**BERT)),
+    "relates": lambda: hf.BertForNextSentencePrediction(hf.BertConfig(**BERT)),
+    "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT, bos_token_id=None, eos_token_id=9, pad_token_id=11)),
+    "bart": lambda: hf.BartForConditionalGeneration(
+        hf.BartConfig(**BART, bos_token_id=5, eos_token_id=6, pad_token_id=0, decoder_start_token_id=8, forced_bos_token_id=7)
+    ),
+}
+
+
+def published(name: str, folder: Path, seed: int = 1) -> Any:
+    model = MADE[name]()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.3)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_there_and_back_changes_no_id_and_loses_no_file(name: str, tmp_path: Path) -> None:
+    published(name, tmp_path / "old")
+    to_published(to_run(tmp_path / "old", tmp_path / "run"), tmp_path / "new")
+    old, new = config_of(tmp_path / "old"), config_of(tmp_path / "new")
+    assert {key for key in old | new if key not in old or old[key] != new.get(key)} <= {"dtype", "transformers_version"}
+    for file in ("generation_config.json", "tokenizer_config.json"):
+        there = (tmp_path / "old" / file).is_file()
+        assert there == (tmp_path / "new" / file).is_file()
+        assert not there or json.loads((tmp_path / "old" / file).read_text()) == json.loads((tmp_path / "new" / file).read_text())
+
+
+def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> None:
+    theirs = published("relates", tmp_path / "old")
+    place = to_run(tmp_path / "old", tmp_path / "run")
+    again = hf.BertForNextSentencePrediction.from_pretrained(to_published(place, tmp_path / "new")).eval()
+    ids, segment = torch.tensor([[2, 8, 9, 3, 10, 11, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        wanted = theirs(ids, token_type_ids=segment).logits
+        assert torch.allclose(again(ids, token_type_ids=segment).logits, wanted, atol=1e-6)
+        for run in (weft.load(tmp_path / "old", "cpu"), weft.load(place, "cpu")):
+            assert (
+                run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
+            )
+            assert torch.allclose(run.model.relation(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
+            with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
+                run.predict(["a good [MASK]"])
+
+
+def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
+    objective = "{type: masked-lm, share: 0, pairing: next-sentence}"
+    place = trained(tmp_path, "bert", objective, more=", task: relate")
+    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    assert config_of(out)["architectures"] == ["BertForNextSentencePrediction"]
+    theirs, (ids, *_) = hf.BertForNextSentencePrediction.from_pretrained(out).eval(), ids_of(run, TEXTS)
+    with torch.no_grad():
+        wanted = run.model.relation(run.model.features(Seq(torch.tensor([ids]))))
+        assert torch.allclose(theirs(torch.tensor([ids])).logits, wanted, atol=1e-5)
+    (tmp_path / "r").mkdir()
+    with pytest.raises(ValueError, match="none of the published families"):
+        to_published(trained(tmp_path / "r", "roberta", objective, more=", task: relate"), tmp_path / "no")
+
+
+def test_a_run_that_answers_questions_writes_nothing(tmp_path: Path) -> None:
+    published("answers", tmp_path / "old")
+    place = to_run(tmp_path / "old", tmp_path / "run")
+    (place / "published.json").unlink()  # as of a run that was trained
+    found = config_of(to_published(place, tmp_path / "new"))
+    assert "decoder_start_token_id" not in found and found["pad_token_id"] == 0
+
+
+def test_a_roberta_and_a_tokenizer_that_pad_differently_are_refused(tmp_path: Path) -> None:
+    model = hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT, pad_token_id=1, type_vocab_size=1))
+    model.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    with pytest.raises(ValueError, match=r"pad_token_id 1, from which .* but the tokenizer's \[PAD\] is 0: they do not belong"):
+        weft.load(tmp_path, "cpu")
+    (tmp_path / "vocab.txt").write_text("\n".join([WORDS[1], WORDS[0], *WORDS[2:]]) + "\n")
+    assert weft.load(tmp_path, "cpu").model is not None

@@ -1,0 +1,54 @@
+"""A trained run is used without what it was trained on; what it is judged by must be there."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import weft
+from weft.training.run import read_run_text
+
+RECIPE = """
+data: {type: labeled-text, train: train.tsv, hold_out: 0.3, tokenizer: word}
+structure: {type: classifier, dim: 8}
+objective: classification
+learning: {type: gradient, steps: 2, batch: 50}
+"""
+
+
+@pytest.fixture
+def trained(tmp_path):
+    rows = "".join(f"{'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(20))
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
+    read_run_text(RECIPE, "recipe", tmp_path).train(tmp_path / "run", quiet=True)
+    return tmp_path
+
+
+def test_a_run_is_used_without_its_corpus(trained):
+    before = weft.load(trained / "run").predict(["good film", "bad film"])
+    (trained / "train.tsv").unlink()
+    shutil.move(trained / "run", trained / "moved")
+    run = weft.load(trained / "moved")
+    assert run.predict(["good film", "bad film"]) == before
+    with pytest.raises(ValueError, match=r"there is no file .*train\.tsv"):
+        run.judge()
+
+
+def test_a_run_is_not_judged_by_a_corpus_that_was_changed(trained):
+    with (trained / "train.tsv").open("a") as file:
+        file.write("new\t1\n")
+    with pytest.raises(ValueError, match=r"train\.tsv is not the file of this recipe"):
+        weft.load(trained / "run").judge()
+
+
+def test_changed_weights_are_refused(trained):
+    weights = trained / "run" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged or was changed: its SHA-256 is"):
+        weft.load(trained / "run")
+    (trained / "run" / "model.safetensors.sha256").unlink()
+    with pytest.raises(ValueError, match=r"model\.safetensors\.sha256 cannot be read"):
+        weft.load(trained / "run")

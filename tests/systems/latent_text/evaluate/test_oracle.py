@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from weft.evaluate import Accuracy, bootstrap
+from weft.systems.latent_text.evaluate import Oracle, OracleAccuracy, shared_texts
+
+WORDS = ["food", "staff", "place", "it", "was", "so"]
+MARKS = {"+": ["good", "fine", "nice"], "-": ["bad", "cold", "rude"], "0": ["blue", "red", "green"]}
+
+
+def real(rows, seed=0, classes="+-"):
+    """Sentences whose class is said by one or two of their words."""
+    rng = np.random.default_rng(seed)
+    labels = [classes[i % len(classes)] for i in range(rows)]
+    texts = [
+        " ".join(rng.permutation([*rng.choice(WORDS, 4), *rng.choice(MARKS[label], rng.integers(1, 3))])) for label in labels
+    ]
+    return texts, labels
+
+
+@pytest.mark.parametrize("classes", ["+-", "+-0"])
+def test_learns_what_tells_classes_apart(classes):
+    oracle = Oracle.train(*real(200, classes=classes))
+    texts, labels = real(60, seed=1, classes=classes)
+    assert oracle.accuracy(texts, labels) > 0.97
+    assert oracle.labels == tuple(sorted(classes))
+    p_NC = oracle.probabilities(texts)
+    assert p_NC.shape == (60, len(classes)) and np.allclose(p_NC.sum(1), 1)
+    assert [oracle.labels[i] for i in p_NC.argmax(1)] == oracle.predict(texts)
+
+
+@pytest.mark.parametrize("classes", ["+-", "+-0"])
+def test_equal_to_scikit_learn(classes):
+    """Its own way of counting n-grams, and its probabilities."""
+    text_of, linear = import_module("sklearn.feature_extraction.text"), import_module("sklearn.linear_model")
+    texts, labels = real(120, classes=classes)
+    count = text_of.CountVectorizer(ngram_range=(1, 2), min_df=3, binary=True, token_pattern=r"\S+", lowercase=False)
+    model = linear.LogisticRegression(C=0.5, max_iter=1000).fit(count.fit_transform(texts), labels)
+    oracle = Oracle.train(texts, labels, min_count=3, strength=0.5)
+    asked = [*real(30, seed=2, classes=classes)[0], "", "never seen"]
+    assert sorted(oracle.grams) == sorted(count.get_feature_names_out())
+    assert np.allclose(oracle.probabilities(asked), model.predict_proba(count.transform(asked)), atol=1e-3)
+
+
+@pytest.mark.parametrize("classes", ["+-", "+-0"])
+def test_the_order_of_the_texts_does_not_matter(classes):
+    texts, labels = real(90, classes=classes)
+    oracle, asked = Oracle.train(texts, labels), real(30, seed=2, classes=classes)[0]
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(90)
+        again = Oracle.train([texts[i] for i in order], [labels[i] for i in order])
+        assert (again.labels, again.grams) == (oracle.labels, oracle.grams)
+        assert again.probabilities(asked).tolist() == oracle.probabilities(asked).tolist()
+
+
+def test_what_is_undecided_is_of_the_first_class():
+    """The same texts in both classes tell nothing, in whatever order they are given, and weights are 0 but for rounding."""
+    texts = real(96)[0]
+    rows = [(text, label) for label in "+-" for text in texts]
+    for seed in (None, 0, 1):
+        order = range(len(rows)) if seed is None else np.random.default_rng(seed).permutation(len(rows))
+        oracle = Oracle.train([rows[i][0] for i in order], [rows[i][1] for i in order])
+        assert np.allclose(oracle.probabilities(texts), 0.5)
+        assert oracle.predict(texts) == ["+"] * 96
+    close = Oracle(["a", "b", "c"], ["x"], np.array([[0, 1e-15, 0]]), np.zeros(3), 1)
+    assert close.probabilities(["x"]).argmax() == 1 and close.predict(["x", "y"]) == ["a", "a"]
+    assert Oracle(["a", "b"], ["x"], np.array([[0, 1e-6]]), np.zeros(2), 1).predict(["x"]) == ["b"]
+
+
+def test_pairs_of_words_count():
+    """Which of two words is denied is known by pairs only."""
+    texts = ["not good but bad", "good but not bad"] * 20
+    labels = ["-", "+"] * 20
+    assert Oracle.train(texts, labels).accuracy(texts, labels) == 1
+    assert Oracle.train(texts, labels, order=1).accuracy(texts, labels) == 0.5
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    oracle = Oracle.train(*real(80, classes="+-0"), order=3)
+    oracle.save(tmp_path / "oracle.json")
+    again = Oracle.load(tmp_path / "oracle.json")
+    asked = [*real(20, seed=3)[0], "", "ünknown word"]
+    assert (again.labels, again.grams, again.order) == (oracle.labels, oracle.grams, oracle.order)
+    assert again.probabilities(asked).tolist() == oracle.probabilities(asked).tolist()
+    assert [path.name for path in tmp_path.iterdir()] == ["oracle.json"]
+
+
+def test_using_one_needs_no_scikit_learn(tmp_path, monkeypatch):
+    Oracle.train(*real(40)).save(tmp_path / "oracle.json")
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    assert Oracle.load(tmp_path / "oracle.json").predict(["so good"]) == ["+"]
+    with pytest.raises(ValueError, match=r"scikit-learn: pip install 'weft\[metrics\]'"):
+        Oracle.train(*real(40))
+
+
+def test_shared_texts():
+    assert shared_texts(["So good .", "so bad"], ["so  good . ", "SO BAD", "so good", ""]) == 2
+    assert shared_texts([], ["a"]) == shared_texts(["a"], []) == 0
+
+
+def test_as_a_metric(tmp_path):
+    oracle = Oracle.train(*real(100))
+    oracle.save(tmp_path / "oracle.json")
+    texts, labels = ["so good", "so bad", "it was nice", "it was rude"], ["+", "+", "+", "+"]
+    metric, rows = OracleAccuracy(oracle=str(tmp_path / "oracle.json")), [{"label": label} for label in labels]
+    assert metric.compute(texts, rows) == {"oracle_accuracy": 0.5}
+    said = oracle.predict(texts)
+    assert bootstrap(metric, texts, rows)["oracle_accuracy"] == bootstrap(Accuracy(), said, rows)["accuracy"]
+    with pytest.raises(ValueError, match=r"does not know the class '\?' \(it knows: \+, -\)"):
+        metric.compute(["a"], [{"label": "?"}])
+    with pytest.raises(ValueError, match="row 0 has no column 'label'"):
+        metric.compute(["a"], [{}])
+
+
+def test_errors(tmp_path):
+    with pytest.raises(ValueError, match="2 texts, but 1 labels"):
+        Oracle.train(["a", "b"], ["+"])
+    with pytest.raises(ValueError, match="there are no texts"):
+        Oracle.train([], [])
+    with pytest.raises(ValueError, match=r"all 2 texts have the class '\+'"):
+        Oracle.train(["a", "b"], ["+", "+"])
+    with pytest.raises(ValueError, match="no n-gram stands in 2 of the 2 texts"):
+        Oracle.train(["a", "b"], ["+", "-"])
+    with pytest.raises(ValueError, match="order is 0, min_count 2, strength 1"):
+        Oracle.train(["a", "b"], ["+", "-"], order=0)
+    with pytest.raises(ValueError, match="one of them is a string"):
+        Oracle.train("ab", ["+", "-"])
+    oracle = Oracle.train(["a", "b"], ["+", "-"], min_count=1)
+    with pytest.raises(ValueError, match="the texts are one string"):
+        oracle.predict("a")
+    with pytest.raises(ValueError, match=r"does not know the class '\?'"):
+        oracle.accuracy(["a"], ["?"])
+    with pytest.raises(ValueError, match=r"2 n-grams, 2 classes, but weights \(1, 2\)"):
+        Oracle(["+", "-"], ["a", "b"], np.zeros((1, 2)), np.zeros(2), 1)
+    file = tmp_path / "oracle.json"
+    oracle.save(file)
+    document = json.loads(file.read_text())
+    for change, complaint in (
+        ({"kind": "other"}, "is not an oracle's file"),
+        ({"format": 9}, "has the format 9, but this weft reads 1"),
+        ({"bias": [0.0]}, "is damaged"),
+        ({"grams": ["a"]}, "is damaged"),
+    ):
+        file.write_text(json.dumps(document | change))
+        with pytest.raises(ValueError, match=complaint):
+            Oracle.load(file)
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="is not an oracle's file"):
+        Oracle.load(file)

@@ -1,0 +1,80 @@
+"""Texts drawn from a latent space as a metric: they are those that the space draws, and collapse is named."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from tests.systems.latent_text.evaluate.test_latent_space import measured, recipe
+
+from weft.evaluate import SelfBLEU, distinct_texts, self_bleu
+from weft.generate import Greedy
+from weft.systems.latent_text.evaluate import DrawnTexts
+from weft.systems.latent_text.space import LatentSpace
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn")
+    run = recipe(folder)
+    run.train(folder / "run", quiet=True)
+    torch.manual_seed(0)
+    for weight in run.model.parameters():  # hardly trained weights write the same everywhere
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight)
+    return run
+
+
+def test_they_are_the_texts_that_the_space_draws(trained):
+    texts = LatentSpace(trained).sample(12, seed=3, search=partial(Greedy, length=6))
+    found = measured(trained, DrawnTexts(number=12, seed=3, search=partial(Greedy, length=6)))
+    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+    assert found["drawn_distinct"] > 1 / 12
+
+
+def test_classes_are_drawn_in_turn(tmp_path):
+    run = recipe(tmp_path, **{"latent: 3": "latent: 3\n  label_dim: 4"})
+    run.train(tmp_path / "run", quiet=True)
+    torch.manual_seed(0)
+    torch.nn.init.normal_(run.model.writer.labels.weight, std=9.0)
+    texts = LatentSpace(run).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
+    found = measured(run, DrawnTexts(number=12, search=partial(Greedy, length=6)))
+    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+    one = LatentSpace(run).sample(12, "negative", search=partial(Greedy, length=6))
+    assert found["drawn_distinct"] != distinct_texts(one)
+
+
+def test_batches_and_the_state_of_the_generator_change_nothing(trained):
+    metric = DrawnTexts(number=12, search=partial(Greedy, length=6))
+    one = measured(trained, metric)
+    torch.manual_seed(8)
+    state = torch.get_rng_state()
+    assert measured(trained, metric, batch=1) == one
+    assert torch.equal(torch.get_rng_state(), state), "training goes on as if nothing had been drawn"
+
+
+def test_collapse_is_named(trained):
+    with torch.no_grad():
+        trained.model.writer.injections = torch.nn.ModuleList()  # z is not heard
+    metric = DrawnTexts(number=5, search=partial(Greedy, length=6))
+    found = measured(trained, metric)
+    assert found["drawn_distinct"] == pytest.approx(1 / 5)
+    said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"
+    assert (
+        metric.remarks({**found, "drawn_self_bleu": 100.0}) == [said]
+        and metric.remarks({"drawn_self_bleu": 89.9, "drawn_distinct": 0.1}) == []
+    )
+    few = "collapsed: the texts that are drawn are few (6.7 % of them differ), unless the real texts are as alike"
+    assert metric.remarks({"drawn_self_bleu": 0.0, "drawn_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
+    assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
+
+
+def test_some_of_the_texts_are_taken_from_all_of_them():
+    texts = ["so good", "very bad", "quite fine", "so good"]
+    assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
+
+
+def test_one_text_cannot_be_compared():
+    with pytest.raises(ValueError, match="number is 1, but texts are compared with each other"):
+        DrawnTexts(number=1)

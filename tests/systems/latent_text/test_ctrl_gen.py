@@ -1,0 +1,138 @@
+"""Ctrl-Gen: a text VAE that is told a class, and what its two sleep phases minimise."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.distributions import Categorical, Normal
+
+from weft.blocks import CNN, GRU, GRUDecoder, Last, LatentEmbedding
+from weft.core.batch import Batch, Clock, collate
+from weft.core.contracts import Latent, Variational
+from weft.core.fields import Field, Frame, Info
+from weft.core.seq import Seq
+from weft.generate.soft_decoding import write_softly
+from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
+from weft.objectives import ELBO
+from weft.objectives.elbo import noise_of
+from weft.systems.latent_text.cara import Follow, Listen, Listens
+from weft.systems.latent_text.ctrl_gen import Attribute, CtrlGen, Discriminate
+
+LABEL = Field("label", 3, kind="label", length=1, space="label", labels=("bad", "fair", "good"))
+INFO = Info({"source": Field("source", 14), "target": Field("target", 14), "label": LABEL}, target="target")
+SMALL: dict[str, Any] = {
+    "latent": 4,
+    "label_dim": 3,
+    "reader": partial(TextEncoder, dim=10, encoder=GRU, head=None),
+    "pooler": Last,
+    "writer": partial(LanguageModel, dim=8, decoder=GRUDecoder),
+    "listener": partial(Classifier, dim=8, encoder=partial(CNN, layers=1)),
+}
+
+
+def model_of(**choices: Any) -> CtrlGen:
+    torch.manual_seed(0)
+    model = CtrlGen(INFO, **{**SMALL, **choices})
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def batch_of(objective: Any, rows: int = 6) -> Batch:
+    rng = np.random.default_rng(0)
+    found = []
+    for i in range(rows):
+        ids = rng.integers(7, 14, 3)
+        found.append({"source": ids, "target": ids, "label": i % 3})
+    return collate([objective.prepare(row, np.random.default_rng(i), found) for i, row in enumerate(found)], range(rows))
+
+
+def moved_by(objective: Any, model: CtrlGen) -> set[str]:
+    model.zero_grad()
+    objective(model, batch_of(objective), Clock()).mean().backward()
+    return {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None and bool(p.grad.any())}
+
+
+def test_it_is_a_text_vae_that_listens():
+    model = model_of()
+    assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
+    assert model.labelled and model.samples_by_label and set(model.inner()) == {"reader", "writer", "listener"}
+
+
+def test_a_text_vae_may_be_told_the_class():
+    choices = {name: SMALL[name] for name in ("latent", "reader", "pooler", "writer", "label_dim")}
+    torch.manual_seed(0)
+    model = TextVAE(INFO, **choices, injections=[LatentEmbedding]).eval()
+    x, z = Seq(torch.tensor([[1, 7, 8]])), torch.randn(1, 4)
+    texts = [model.decode(x, model.memory_from(z, torch.tensor([y]))).hidden.data for y in range(3)]
+    assert not torch.allclose(texts[0], texts[1]) and not torch.allclose(texts[1], texts[2])
+    with pytest.raises(ValueError, match="writes texts of a class, and none was given"):
+        model.memory_from(z)
+    objective = ELBO(INFO, 8)
+    batch = batch_of(objective)
+    one = objective(model, batch, Clock())["reconstruction"].total
+    other = objective(model, Batch({**batch.fields, "label": (batch["label"] + 1) % 3}, len(batch)), Clock())[
+        "reconstruction"
+    ].total
+    assert not torch.allclose(one, other), "the bound does not heed the class"
+    plain = TextVAE(INFO, **{**choices, "label_dim": 0}, injections=[LatentEmbedding])
+    assert not plain.labelled and plain.writer.labels is None
+    with pytest.raises(ValueError, match="needs a field 'label'"):
+        TextVAE(Info({n: INFO[n] for n in ("source", "target")}, target="target"), **choices)
+
+
+def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again():
+    model, objective = model_of(), Attribute(INFO, 8, length=5)
+    batch = batch_of(objective)
+    loss = objective(model, batch, Clock())
+    z = noise_of(batch, 4)
+    text = write_softly(model, model.memory_from(z, batch["wish"]), length=5)
+    q = model.posterior(text)
+    place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
+    torch.testing.assert_close(loss["place"].total, place)
+    torch.testing.assert_close(loss["class"].total, F.cross_entropy(model.heard(text), batch["wish"], reduction="sum"))
+
+
+def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_about_these():
+    model, objective = model_of(), Discriminate(INFO, 8, made_weight=0.2, entropy_weight=0.5, length=5)
+    batch = batch_of(objective)
+    loss = objective(model, batch, Clock())
+    text = write_softly(model, model.memory_from(noise_of(batch, 4), batch["wish"]), length=5)
+    heard = model.heard(text)
+    torch.testing.assert_close(loss["real"].total, F.cross_entropy(model.heard(batch["text"]), batch["label"], reduction="sum"))
+    torch.testing.assert_close(loss["made"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))
+    torch.testing.assert_close(loss["entropy"].total, Categorical(logits=heard).entropy().sum())
+    assert (loss["made"].weight, loss["entropy"].weight) == (0.2, 0.1)
+    alone = Discriminate(INFO, 8, made_weight=0.0)
+    assert set(alone(model, batch_of(alone), Clock())) == set(alone.counts(batch)) == {"real"}
+
+
+def test_whom_each_phase_can_move():
+    model = model_of()
+    assert moved_by(Discriminate(INFO, 8, length=4), model) == {"listener"}  # what was written has no gradient
+    assert {"writer", "reader", "to_posterior", "listener"} == moved_by(Attribute(INFO, 8, length=4), model)
+    assert moved_by(ELBO(INFO, 8), model) == {"reader", "to_posterior", "writer"}
+    assert moved_by(Listen(INFO, 8), model) == {"listener"}
+    assert "writer" in moved_by(Follow(INFO, 8, length=4), model)  # CARA's step fits as well
+
+
+def test_attribute_needs_one_vocabulary():
+    apart = Info({**INFO.fields, "target": Field("target", 14, space="target")}, target="target")
+    framed = Info({**INFO.fields, "source": Field("source", 14, frame=Frame(first=(5,), last=(6,)))}, target="target")
+    for info in (apart, framed):
+        with pytest.raises(ValueError, match="reads what it has written, so that both need one vocabulary"):
+            Attribute(info, 8)
+    Discriminate(apart, 8)
+
+
+def test_one_class_alone_is_refused():
+    one = Info({**INFO.fields, "label": Field("label", 2, kind="label", labels=("good",))}, target="target")
+    for build in (lambda: CtrlGen(one, **SMALL), lambda: Attribute(one, 8), lambda: Discriminate(one, 8)):
+        with pytest.raises(ValueError, match="needs texts of two classes or more"):
+            build()

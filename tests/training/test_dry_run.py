@@ -1,0 +1,193 @@
+"""What check says a recipe costs, against torch's own counter on real tensors and against formulas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+import weft.training.dry_run
+from weft.core.batch import Clock
+from weft.pretrained.empty_init import Unfilled
+from weft.recipe import RecipeError
+from weft.training.build import build_network, plans
+from weft.training.dry_run import Report, check, synthetic_batch
+from weft.training.flops import counting
+from weft.training.run import Run, read_run, read_run_text
+
+LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
+CLASSES = "data: {type: labeled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING
+TEXT = "data: {type: plain-text, train: t.txt}\nobjective: next-token\n" + LEARNING
+RECIPES = {
+    "dates": "dates",
+    "dates-transformer": "dates-transformer",
+    "bag of words": CLASSES
+    + "structure: {type: classifier, dim: 12, encoder: {type: bag-of-words, feedforward: feed-forward}, head: {hidden: 6}}\n",
+    "language model": TEXT + "structure: {type: language-model, dim: 12}\n",
+    "gru": CLASSES + "structure: {type: classifier, dim: 12, encoder: {type: gru, layers: 2, bidirectional: true}}\n",
+    "lstm that drops": TEXT + "structure: {type: language-model, dim: 12, decoder: {type: lstm, layers: 3, dropout: 0.1}}\n",
+}
+
+
+def read(name: str, folder: Path) -> Run:
+    text = RECIPES[name]
+    if "\n" not in text:
+        return read_run(text)
+    (folder / "t.txt").write_text("a\n", encoding="utf-8")
+    (folder / "t.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
+    return read_run_text(text, "r.yaml", folder)
+
+
+def counted_by_torch(run: Run) -> int:
+    """Both passes on the CPU with kernels that take networks apart: those of oneDNN and flash attention are not counted."""
+    (plan,) = plans(run)
+    info = plan.data().declare()
+    network = build_network(plan, info, 0)
+    (objective,) = network.objectives.values()
+    batch = synthetic_batch(info, objective, plan.learning().batch)
+    fused = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False
+    try:
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            objective(network.model, batch, Clock()).mean().backward()
+    finally:
+        torch.backends.mkldnn.enabled = fused
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_operations_are_those_of_torchs_counter(name: str, tmp_path: Path) -> None:
+    run = read(name, tmp_path)
+    (report,) = check(run)
+    assert report.operations == pytest.approx(counted_by_torch(run), rel=0.01)
+
+
+def metric_values(report: Report) -> tuple[object, ...]:
+    shapes = [(row.name, row.kind, row.shape, row.parameters) for row in report.rows]
+    return report.memory, report.operations, report.parameters, report.batch, report.terms, report.idle, shapes
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_large_network_that_is_not_run_for_real_has_the_same_figures(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (real,) = check(read(name, tmp_path))
+    monkeypatch.setattr(weft.training.dry_run, "_FEW_OPERATIONS", 0)
+    (imagined,) = check(read(name, tmp_path))
+    assert metric_values(imagined) == metric_values(real)
+
+
+@pytest.mark.parametrize("gates", [4, 3, 1])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_recurrent_network_is_reckoned_as_if_it_ran(gates: int, first: bool) -> None:
+    kind = {4: nn.LSTM, 3: nn.GRU, 1: nn.RNN}[gates]
+    rows, steps, wide, hidden = 2, 7, 5, 3
+    network = kind(wide, hidden, num_layers=2, batch_first=first)
+    x = torch.randn((rows, steps, wide) if first else (steps, rows, wide), requires_grad=True)
+    expected = network(x)
+    with counting() as cost:
+        out, state = network(x)
+        out.sum().backward()
+    assert out.shape == expected[0].shape
+    assert [s.shape for s in state] == [s.shape for s in expected[1]]
+    assert all(p.grad is not None and p.grad.shape == p.shape for p in [*network.parameters(), x])
+    weights = gates * hidden * (wide + hidden + hidden + hidden)
+    # three products per weight and token, but of the first state, which is fixed, there is no gradient
+    assert cost.operations == 2 * rows * (3 * steps * weights - 2 * gates * hidden * hidden)
+
+
+def test_without_gradients_there_is_one_pass() -> None:
+    network, x = nn.LSTM(5, 3), torch.randn(7, 2, 5)
+    with counting() as cost, torch.no_grad():
+        assert not network(x)[0].requires_grad
+    assert cost.operations == 2 * 7 * 2 * 12 * (5 + 3)
+    assert cost.kept == 0
+    with counting() as cost, torch.inference_mode():
+        nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3))
+    assert cost.operations == 2 * 2 * 3 * 4
+
+
+def test_what_is_not_known_is_run_and_not_counted() -> None:
+    packed = nn.utils.rnn.pack_sequence([torch.ones(3, 5), torch.ones(2, 5)])
+    odd = torch.ones(3, 3, requires_grad=True)
+    with counting() as cost:
+        torch.linalg.det(odd).backward()
+        torch.fft.fft(odd)
+    assert cost.operations == 0
+    with counting() as cost:
+        out = nn.GRU(5, 3)(packed)[0]
+    assert out.data.shape == (5, 3)
+    assert cost.operations > 0
+
+
+def test_nothing_is_changed_for_those_who_come_after() -> None:
+    def settings() -> tuple[object, ...]:
+        flash = torch.backends.cuda.flash_sdp_enabled()
+        return torch.get_num_threads(), torch.backends.mkldnn.enabled, flash, torch.get_default_device()
+
+    before = settings()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ZeroDivisionError), counting():
+            raise ZeroDivisionError
+    assert settings() == before
+
+
+def test_weights_on_the_meta_device_only_are_left_unfilled() -> None:
+    with Unfilled():
+        assert nn.init.normal_(torch.zeros(50)).std() > 0
+        assert nn.init.normal_(torch.empty(50, device="meta")).is_meta
+        assert torch.zeros(50).normal_().std() > 0
+
+
+def test_a_thousand_layers() -> None:
+    """Reckoned, not run: step by step this would take minutes."""
+    rows, steps, wide, layers = 2, 400, 4, 1000
+    network, x = nn.LSTM(wide, wide, device="meta"), torch.empty(steps, rows, wide, device="meta")
+    with counting() as cost:
+        for _ in range(layers):
+            x = network(x)[0]
+    product = 2 * rows * 4 * wide * wide
+    # no gradient of the first states, nor of what the first layer reads
+    assert cost.operations == product * (layers * 3 * 2 * steps - layers - steps)
+
+
+def test_the_compiler_is_not_loaded() -> None:
+    code = "import sys; from weft.training.dry_run import check; from weft.training.run import read_run; check(read_run('dates'))"
+    code += "; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  type: denoising\nstructure: t5\n" + LEARNING
+
+
+@pytest.mark.parametrize(
+    "tokenizer, message",
+    [
+        ("byte", "need 14 sentinels, but .* has 0 spare ids"),
+        # a text of 256 tokens: round(0.15 256) = 38 hidden ones, in 13 spans
+        ("{type: with-sentinels, number: 13}", "texts of up to 256 tokens may have 13 spans, which need 14 .* has 13 spare ids"),
+    ],
+)
+def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
+    run = read_run_text(SPANS % tokenizer, "r.yaml", tmp_path)
+    with pytest.raises(RecipeError, match=message) as found:
+        check(run)
+    (problem,) = found.value.problems
+    assert problem.path == "objective"
+
+
+def test_a_pairing_is_checked_with_other_texts(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
+    text = "data: {type: plain-text, train: t.txt}\nobjective: {type: masked-lm, pairing: next-sentence}\n" + LEARNING
+    run = read_run_text(text + "structure: {type: bert, dim: 16, layers: 1, heads: 2, hidden: 16}\n", "r.yaml", tmp_path)
+    (report,) = check(run)
+    assert "relation" in report.terms

@@ -1,0 +1,132 @@
+"""Stages with data of their own: one tokenizer for both where both describe the same, and their own judging."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from weft.core.io import read_json
+from weft.data import Published
+from weft.inference.convert import to_published
+from weft.recipe import RecipeError
+from weft.training.dry_run import check
+from weft.training.run import load, read_run
+
+WORDS = ["a fine film", "a dull film", "fine acting", "dull acting"]
+RECIPE = """
+data: {type: plain-text, train: texts.txt, tokenizer: {type: word, size: 50}}
+structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: fill}
+objective: masked-lm
+learning: {type: gradient, steps: 3, batch: 100}
+stages:
+  - name: classify
+    data: {type: labeled-text, train: reviews.tsv, tokenizer: TOKENIZER}
+    structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: classify}
+    objective: classification
+    learning: {type: gradient, steps: 3, batch: 100}
+    evaluate: {metrics: [accuracy]}
+    start: START
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path):
+    """Writes the recipe and its files: the reviews have words that the texts have not."""
+    (tmp_path / "texts.txt").write_text("".join(f"{text} {i % 7}\n" for i, text in enumerate(WORDS * 10)))
+    rows = [f"surprisingly {text}\t{'good' if 'fine' in text else 'bad'}\n" for text in WORDS * 10]
+    (tmp_path / "reviews.tsv").write_text("text\tlabel\n" + "".join(rows))
+
+    def write(tokenizer: str = "'${data.tokenizer}'", start: str = '{"*": "*"}') -> Path:
+        file = tmp_path / "recipe.yaml"
+        file.write_text(RECIPE.replace("TOKENIZER", tokenizer).replace("START", start))
+        return file
+
+    return write
+
+
+def test_the_same_words_mean_the_same_ids(recipe, tmp_path):
+    folder = tmp_path / "run"
+    read_run(recipe(start='{"embedder.*": "embedder.*"}')).train(folder, quiet=True)
+    first, second = (folder / "tokenizer-text.json").read_text(), (folder / "classify" / "tokenizer-text.json").read_text()
+    assert first == second
+    assert "surprisingly" not in first  # the second text was not learned from
+    assert load(folder).predict(["a fine film"])[0] in ("good", "bad")
+    assert "accuracy" in read_json(folder / "metrics.json")
+
+
+def test_also_after_a_stop_between_the_stages(recipe, tmp_path):
+    run, whole, stopped = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "whole", tmp_path / "stopped"
+    run.train(whole, quiet=True)
+    shutil.copytree(whole, stopped)
+    shutil.rmtree(stopped / "classify")
+    shutil.rmtree(stopped / "checkpoints" / "classify")
+    for name in ("model.safetensors", "metrics.json"):
+        (stopped / name).unlink()
+    run.train(stopped, resume=True, quiet=True)
+    assert (stopped / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, tmp_path):
+    run = read_run(recipe(tokenizer="{type: word, size: 49}"))
+    with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' is described otherwise.*start"):
+        run.train(tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()  # said before the first stage was trained
+    with pytest.raises(RecipeError, match="described otherwise"):
+        check(run)
+
+
+def test_a_start_that_takes_nothing_is_said_before_the_first_stage_is_trained(recipe, tmp_path):
+    run = read_run(recipe(start='{"encoder.*": "decoder.*"}'))
+    said = r"recipe\.yaml:\d+: stages\.0\.start: start: 'encoder\.\*' from 'decoder\.\*' takes nothing .*there: embedder\.\*, enc"
+    with pytest.raises(RecipeError, match=said):
+        check(run)
+    with pytest.raises(ValueError, match=r"must have the same number of \*"):
+        check(read_run(recipe(start='{"encoder.*": "encoder"}')))
+
+
+def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recipe, tmp_path):
+    file = recipe()
+    with (tmp_path / "reviews.tsv").open("a") as table:
+        table.write("a row without its label\n")
+    with pytest.raises(ValueError, match=r"reviews\.tsv:42: 1 columns, but the header has 2"):
+        read_run(file).train(tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
+    run = read_run(recipe(tokenizer="{type: word, size: 49}", start='{"encoder.*": "encoder.*"}'))
+    run.train(tmp_path / "run", quiet=True)
+    to_published(tmp_path / "run", tmp_path / "published")
+    own = tmp_path / "run" / "classify" / "tokenizer-text.json"
+    assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
+    with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
+        Published(from_=str(tmp_path / "run")).encode("fine")
+
+
+def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
+    run, folder = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "run"
+    run.train(folder, quiet=True)
+    whole = read_json(folder / "usage.json")
+    shutil.rmtree(folder / "checkpoints" / "classify")
+    for name in ("model.safetensors", "metrics.json", "usage.json"):
+        (folder / name).unlink()
+    run.train(folder, resume=True, quiet=True)
+    again = read_json(folder / "usage.json")
+    assert again["tokens"] == whole["tokens"] and again["stages"].keys() == whole["stages"].keys()
+
+
+def test_another_tokenizer_is_fine_where_start_says_what_is_taken(recipe, tmp_path):
+    folder = tmp_path / "run"
+    read_run(recipe(tokenizer="{type: word, size: 49}", start='{"encoder.*": "encoder.*"}')).train(folder, quiet=True)
+    assert "surprisingly" in (folder / "classify" / "tokenizer-text.json").read_text()
+
+
+def test_a_stage_is_judged_by_its_own_metrics(recipe):
+    """accuracy has no meaning for the texts of the first stage: only the second may name it."""
+    file = recipe()
+    file.write_text(file.read_text().replace("    evaluate: {metrics: [accuracy]}\n", "") + "evaluate: {metrics: [accuracy]}\n")
+    with pytest.raises(RecipeError, match="accuracy"):
+        check(read_run(file))
+    assert len(check(read_run(recipe()))) == 2
