@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.catalog import bench
 from torch import nn
 
-from catalog import bench
-from weft import slots
-from weft.batch import Field, Info
 from weft.blocks import PostNorm, SharedTransformer, Transformer, TransformerLayer
+from weft.core import contracts as slots
+from weft.core.fields import Field, Info
 from weft.inspect.architecture import Architecture, StageNetwork, architecture
 from weft.inspect.diagram.layout import Rect
 from weft.inspect.diagram.panel import Panel

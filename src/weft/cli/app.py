@@ -177,14 +177,25 @@ def new(
 
 
 @app.command("check")
-def check_recipe(recipe: Recipe, overrides: Overrides = None, imports: Imports = None, as_json: AsJson = False) -> None:
+def check_recipe(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    figure: Annotated[Path | None, typer.Option("--figure", metavar="FILE.svg", help="Draw the architecture.")] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
     """Is a recipe valid? Show its composition, shapes, parameters, memory and operations. Opens no corpus."""
     import_plugins(imports)
     from weft.cli.report import print_reports, reports_as_json
+    from weft.inspect import architecture, check_suffix
     from weft.training.dry_run import check
 
+    if figure is not None:
+        check_suffix(figure)
     run = _read(recipe, overrides)
     reports = check(run)
+    if figure is not None:
+        say(f"wrote {architecture(run).save(figure)}")
     if as_json:
         print(json.dumps(reports_as_json(reports), indent=2))
     else:

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from weft.batch import Info
+from weft.core.contracts import Objective
+from weft.core.fields import Info
 from weft.inspect.diagram.describe import kind_of
 from weft.inspect.diagram.example import Pass, Shapes, objective_path, run_example, run_objectives
 from weft.inspect.diagram.flow import connect, connect_static
@@ -18,7 +19,6 @@ from weft.inspect.diagram.svg import COLORS, COUNT, GRAY, Canvas, document, role
 from weft.inspect.diagram.text import fit, width_of
 from weft.inspect.diagram.trace import INPUT
 from weft.inspect.diagram.tree import Block, outline
-from weft.slots import Objective
 
 SYMBOLS = {
     "B": "examples in a batch",

@@ -29,6 +29,7 @@ from weft.data.text_files import class_and_file
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import readable
 from weft.generate.frontier import positions
+from weft.inspect.architecture import StageNetwork
 from weft.learning import read_weights
 from weft.pretrained.generation_config import GENERATION, beginning
 from weft.recipe import (
@@ -124,6 +125,15 @@ class Run:
     def judging(self) -> Evaluation:
         """How the last stage is judged, and the run after it."""
         return plans(self)[-1].evaluate()
+
+    def networks(self) -> list[StageNetwork]:
+        """Build model and objectives of every stage, without opening a corpus; of a trained run, return those that it has.
+
+        This is what ``weft.inspect.architecture(run)`` draws.
+        """
+        from weft.training.stage_networks import stage_networks
+
+        return stage_networks(self)
 
     # ----------------------------------------------------------------------------------------------------- train and use
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from weft.catalog import CATALOG, name_of
+from weft.core.registry import CATALOG, name_of
 
 CONTAINERS = ("structure", "encoder", "decoder", "layer", "residual", "objective")
 """Roles whose parts are drawn."""
@@ -23,7 +23,7 @@ _ROLES = {
     "Mixer": "attention",
     "FeedForward": "feed-forward",
     "Norm": "normalization",
-    "Standardizer": "normalization",
+    "BatchNormalization": "normalization",
     "Position": "position",
     "Pooler": "pooling",
     "Head": "head",

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch import Batch, Clock, Info, Ragged, collate
+from weft.core.batch import Batch, Clock, Ragged, collate
+from weft.core.contracts import Objective
+from weft.core.fields import Info
+from weft.core.seq import Seq
 from weft.inspect.diagram.trace import Trace, tracing
-from weft.seq import Seq
-from weft.slots import Objective
 
 EXAMPLES = (3, 5)
 """Examples of the two batches."""
@@ -89,10 +90,10 @@ def objective_path(name: str) -> str:
 def _batch(info: Info, objective: Objective, number: int) -> Batch:
     """Synthetic examples, prepared by the objective as for training."""
     rng, sized = np.random.default_rng(0), _sized(info, number)
-    others = [sized.imagine(rng) for _ in range(8)]
+    others = [sized.synthetic_example(rng) for _ in range(8)]
     instances = []
     for _ in range(64):
-        instance = objective.prepare(sized.imagine(rng), rng, others)
+        instance = objective.prepare(sized.synthetic_example(rng), rng, others)
         if instance is not None:
             instances.append(instance)
         if len(instances) == EXAMPLES[number]:

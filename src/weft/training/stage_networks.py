@@ -1,0 +1,36 @@
+"""The network of every stage of a run: what is drawn of it, and counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.inspect.architecture import StageNetwork
+from weft.inspect.diagram.describe import kind_of
+from weft.pretrained.empty_init import Unfilled
+from weft.training.build import build_network, plans
+
+if TYPE_CHECKING:
+    from weft.training.run import Run
+
+SMALL = 2**23
+"""Networks with at most this many parameters are built on the CPU: for the first operation on the meta device, torch imports its
+compiler, which takes several seconds."""
+
+
+def stage_networks(run: Run) -> list[StageNetwork]:
+    """Build model and objectives of every stage, without opening a corpus; of a trained run, return those that it has.
+
+    Raises RecipeError for parts that cannot be built.
+    """
+    stages = plans(run)
+    if run.model is not None and run.codec is not None:
+        return [StageNetwork(run.model, run.objectives, run.codec.info, stages[-1].name, kind_of(run.model))]
+    found: list[StageNetwork] = []
+    for plan in stages:
+        info = plan.data().declare()
+        with Unfilled():
+            network = build_network(plan, info, run.seed, "meta")
+        if sum(p.numel() for p in network.parameters().values()) <= SMALL:
+            network = build_network(plan, info, run.seed)
+        found.append(StageNetwork(network.model, network.objectives, info, plan.name, kind_of(network.model)))
+    return found
