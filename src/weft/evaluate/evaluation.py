@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
 from weft.core.fields import Field
@@ -50,6 +51,8 @@ class EvaluationResult:
     remarks: list[str] = field(default_factory=list)
     """What should be known to who reads the figures."""
     split: str = ""
+    metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
+    """The metrics that were computed, of which there are confidence intervals."""
 
     def about(self, metrics: Iterable[Metric]) -> dict[str, Any]:
         """What stands beside the figures in a file: their intervals, how they were computed, remarks."""
@@ -64,6 +67,16 @@ class EvaluationResult:
             if metric.wants in _ASK:
                 found |= bootstrap(metric, predictions, references)
         return found
+
+    def _repr_html_(self) -> str:
+        bounds = self.intervals(self.metrics)
+        rows = [
+            [name, html.show_number(value), " – ".join(map(html.show_number, bounds.get(name, ())))]
+            for name, value in self.metric_values.items()
+        ]
+        caption = f"Evaluation on {self.split}" if self.split else "Evaluation"
+        below = [*(f"{name}: {how}" for name, how in self.signatures.items()), *self.remarks]
+        return html.page(html.table(["metric", "value", "95 % interval"], rows, caption=caption), html.notes(below))
 
 
 @block("evaluation")
@@ -158,7 +171,7 @@ class Evaluation:
             metric_values |= found
             remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
-        return EvaluationResult(metric_values, answers, references, signatures, remarks)
+        return EvaluationResult(metric_values, answers, references, signatures, remarks, metrics=self.metrics)
 
     def check_best(self, terms: Iterable[str], objective: Objective) -> None:
         """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""

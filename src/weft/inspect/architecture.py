@@ -11,6 +11,7 @@ from torch import nn
 
 from weft.core.contracts import Objective
 from weft.core.fields import Info
+from weft.core.io import write_text
 from weft.inspect.diagram.describe import kind_of
 from weft.inspect.diagram.example import Pass, Shapes, objective_path, run_example, run_objectives
 from weft.inspect.diagram.flow import connect, connect_static
@@ -106,7 +107,7 @@ class Architecture:
         """Write the figure to an ``.svg`` file; return its path."""
         file = Path(path)
         check_suffix(file)
-        file.write_text(self.svg(), encoding="utf-8", newline="\n")
+        write_text(file, self.svg())
         return file
 
     def svg(self) -> str:
@@ -156,8 +157,8 @@ class Architecture:
 def check_suffix(file: Path) -> None:
     """Raise ValueError for a file that is not SVG."""
     if file.suffix.lower() != ".svg":
-        found = f"the suffix {file.suffix!r}" if file.suffix else "no suffix"
-        raise ValueError(f"{file}: {found}, but the figure is written as SVG only; give a file name that ends in .svg")
+        found = f"has the suffix {file.suffix}" if file.suffix else "has no suffix"
+        raise ValueError(f"{file} {found}, but the figure is written as SVG only; give a file name that ends in .svg")
 
 
 # ------------------------------------------------------------------------------------------------------------------ panels

@@ -135,6 +135,11 @@ class Run:
 
         return stage_networks(self)
 
+    def _repr_html_(self) -> str:
+        from weft.training.run_html import run_html
+
+        return run_html(self)
+
     # ----------------------------------------------------------------------------------------------------- train and use
 
     def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> EvaluationResult:

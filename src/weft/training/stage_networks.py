@@ -12,7 +12,7 @@ from weft.training.build import build_network, plans
 if TYPE_CHECKING:
     from weft.training.run import Run
 
-SMALL = 2**23
+SMALL = 2**25
 """Networks with at most this many parameters are built on the CPU: for the first operation on the meta device, torch imports its
 compiler, which takes several seconds."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from weft.core.html import escape
 from weft.inspect.diagram.layout import (
     SMALL,
     STRIP,
@@ -19,7 +20,7 @@ from weft.inspect.diagram.layout import (
     kind_shown,
     lines_of,
 )
-from weft.inspect.diagram.text import escape, fit, width_of
+from weft.inspect.diagram.text import fit, width_of
 from weft.inspect.diagram.tree import Block
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"

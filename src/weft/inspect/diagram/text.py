@@ -1,11 +1,8 @@
-"""Widths of text without a font at hand, numbers in few characters, and text that is safe in XML."""
+"""Widths of text without a font at hand, and numbers in few characters."""
 
 from __future__ import annotations
 
-import re
-
 _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -·"), frozenset("mwMW@%—→")
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
@@ -32,7 +29,7 @@ def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text, or its beginning with an ellipsis where it is too wide.
 
     >>> fit("multihead attention", 60, 12)
-    'multihea…'
+    'multihe…'
     """
     text = " ".join(text.split())
     if width_of(text, size, bold=bold) <= width:
@@ -53,13 +50,3 @@ def short(number: int) -> str:
             value = number / (1000 if unit == "K" else limit)
             return f"{value:.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
     return f"{number:,}"
-
-
-def escape(text: str) -> str:
-    """Text for an element or an attribute of XML or HTML; characters that XML forbids are replaced.
-
-    >>> escape('<b a="1">&')
-    '&lt;b a=&quot;1&quot;&gt;&amp;'
-    """
-    text = _FORBIDDEN.sub("\ufffd", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;").replace("'", "&#39;")
