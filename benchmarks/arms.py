@@ -77,14 +77,14 @@ ARMS = (
     Arm("minilm-classify", "classify-minilm", HALF, ("accuracy",)),
     Arm("minilm-classify-frozen", "classify-minilm", (only("classifier"), *FROZEN), ("accuracy",)),
     Arm("minilm-tag", "tag-minilm", HALF, ("entity_f1",)),
-    Arm("minilm-tag-frozen", "tag-minilm", (only("tagger"), *FROZEN), ("entity_f1",)),
+    Arm("minilm-tag-frozen", "tag-minilm", (only("tag_head"), *FROZEN), ("entity_f1",)),
     Arm("minilm-similar", "similar-minilm", HALF, ("spearman", "pearson")),
     Arm("minilm-similar-frozen", "similar-minilm", (only("classifier"), *FROZEN), ("spearman", "pearson")),
     Arm("minilm-choose", "choose-minilm", HALF, ("accuracy",)),
-    Arm("minilm-choose-frozen", "choose-minilm", (only("chooser"), *FROZEN), ("accuracy",)),
+    Arm("minilm-choose-frozen", "choose-minilm", (only("choice_head"), *FROZEN), ("accuracy",)),
     Arm("minilm-choose-answers-alone", "choose-minilm", (*HALF, "data.given=nothing", "learning.steps=600"), ("accuracy",)),
     Arm("minilm-answer", "answer-minilm", HALF, ("answer_f1", "answer_exact_match")),
-    Arm("minilm-answer-frozen", "answer-minilm", (only("pointer"), *FROZEN), ("answer_f1", "answer_exact_match")),
+    Arm("minilm-answer-frozen", "answer-minilm", (only("span_head"), *FROZEN), ("answer_f1", "answer_exact_match")),
     Arm("pretrain-classify", "pretrain-classify", (), ("accuracy",)),
 )
 

@@ -104,12 +104,12 @@ def combinations() -> Iterator[Combination]:
     structures: dict[str, Any] = {}
     for (e, encoder), (d, decoder) in itertools.product(encoders.items(), decoders.items()):
         structures[f"seq2seq {e} + {d}"] = partial(Seq2Seq, dim=DIM, encoder=encoder, decoder=decoder)
-        reader, writer = (
+        encoder, decoder = (
             partial(TextEncoder, dim=DIM, encoder=encoder, head=None),
             partial(LanguageModel, dim=DIM, decoder=decoder),
         )
         slots = [LatentMemory, LatentEmbedding] if d == "transformer" else [LatentEmbedding]
-        structures[f"text-vae {e} + {d}"] = partial(TextVAE, latent=4, reader=reader, writer=writer, injections=slots)
+        structures[f"text-vae {e} + {d}"] = partial(TextVAE, latent=4, encoder=encoder, decoder=decoder, injections=slots)
         structures[f"seq2seq-classifier {e} + {d}"] = partial(Seq2SeqClassifier, dim=DIM, encoder=encoder, decoder=decoder)
     for d, decoder in decoders.items():
         structures[f"language-model {d}"] = partial(LanguageModel, dim=DIM, decoder=decoder)
@@ -119,9 +119,11 @@ def combinations() -> Iterator[Combination]:
     for e, encoder in encoders.items():
         structures[f"tagger {e}"] = partial(Tagger, dim=DIM, encoder=encoder)
         structures[f"span-extractor {e}"] = partial(SpanExtractor, dim=DIM, encoder=encoder)
-        structures[f"chooser {e}"] = partial(MultipleChoiceModel, dim=DIM, encoder=encoder)
+        structures[f"multiple-choice {e}"] = partial(MultipleChoiceModel, dim=DIM, encoder=encoder)
         structures[f"text-encoder {e}"] = partial(TextEncoder, dim=DIM, encoder=encoder)
-        structures[f"text-encoder {e} + judge"] = partial(TextEncoder, dim=DIM, encoder=encoder, judge=ClassifierHead)
+        structures[f"text-encoder {e} + discriminator"] = partial(
+            TextEncoder, dim=DIM, encoder=encoder, discriminator=ClassifierHead
+        )
         structures[f"image-encoder {e}"] = partial(ImageEncoder, dim=DIM, encoder=encoder)
     objectives: dict[str, Any] = {
         "next-token": NextToken,

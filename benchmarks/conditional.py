@@ -80,7 +80,7 @@ FREE = ((), ("objective.free_bits.nats=0.5",))
 RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",))
 SYSTEMS = (
     System("CARA_AB", "cara-minilm", WEIGHT, changes=HALF),
-    System("CARA_AB, reader pre-trained here", "cara-pretrained", WEIGHT_LATER),
+    System("CARA_AB, encoder pre-trained here", "cara-pretrained", WEIGHT_LATER),
     System("CARA_A", "cara-annealed", NOISE, BOTH, by_corpus=LISTENED),
     System("CARA", "cara", NOISE, BOTH, by_corpus=LISTENED),
     System("ARAE-", "arae-minus", NOISE, BOTH),
@@ -90,13 +90,13 @@ SYSTEMS = (
     System("NN-Outlines", "nn-outlines", RATE, changes=HALF),
 )
 TUNED = tuple(
-    f"stages.0.learning.phases.{phase}.train=[reader.*, encoder.*, pooler.*, to_latent.*, {other}.*]"
-    for phase, other in ((0, "writer"), (2, "sampler"))
+    f"stages.0.learning.phases.{phase}.train=[encoder.*, top_encoder.*, pooler.*, to_latent.*, {other}.*]"
+    for phase, other in ((0, "decoder"), (2, "sampler"))
 )
 ASIDE = (
     System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),
-    System("CARA_A with a reader of three layers", "cara-annealed", changes=("structure.reader.encoder.layers=3",)),
-    System("CARA_AB, reader pre-trained here and never frozen", "cara-pretrained", changes=TUNED),
+    System("CARA_A with an encoder of three layers", "cara-annealed", changes=("structure.encoder.encoder.layers=3",)),
+    System("CARA_AB, encoder pre-trained here and never frozen", "cara-pretrained", changes=TUNED),
 )
 """What is no system of its own, and says why another comes out as it does."""
 

@@ -1,7 +1,7 @@
 """Can the class be told apart from the content? ``python -m benchmarks.identifiability``
 
 Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content
-and class then explain each sentiment word equally well, and nothing in the reconstruction says which one the writer should heed.
+and class then explain each sentiment word equally well, and nothing in the reconstruction says which one the decoder should heed.
 A listener that has learnt from sentences of all pairs settles it. Every sentence is read, and it is asked how probable a word of
 the wished class is after "the DISH was", and the dish itself after "the": for the class it was read with, and for the other one.
 
@@ -107,7 +107,7 @@ class Dishes(Data):
         return {}
 
 
-READS, WRITES = ["reader.*", "to_latent.*"], ["writer.*"]
+READS, WRITES = ["encoder.*", "to_latent.*"], ["decoder.*"]
 
 
 def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
@@ -129,10 +129,10 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         latent=32,
         noise=8,
         label_dim=label_dim,
-        reader=partial(TextEncoder, dim=32, encoder=GRU, head=None),
+        encoder=partial(TextEncoder, dim=32, encoder=GRU, head=None),
         pooler=Last,
         norm=RMSNorm,
-        writer=partial(LanguageModel, dim=32, decoder=GRUDecoder),
+        decoder=partial(LanguageModel, dim=32, decoder=GRUDecoder),
         sampler=partial(MLP, hidden=[32]),
         classifier=partial(MLP, hidden=[32]),
         critic=partial(MLP, hidden=[32]),

@@ -1,4 +1,4 @@
-"""Classes from few labels: logistic regression on where texts lie in a latent space, on what the reader says before that, and on
+"""Classes from few labels: logistic regression on where texts lie in a latent space, on what the encoder says before that, and on
 the states of a plain encoder.
 
     python -m benchmarks.low_resource                            the arm of benchmarks.collapse with 0.5 nats free, three seeds
@@ -7,7 +7,8 @@ the states of a plain encoder.
 
 For each number of labels, so many training texts are drawn, equally many of each class, with another seed each time; accuracy on
 the texts held out, mean and standard deviation over the seeds and the runs. All see the same texts. Nothing else is learned.
-The plain encoder is the reader of the arm, trained by masked tokens on as many sentences of the same texts, with no latent space.
+The plain encoder has the architecture of the encoder of that arm, without a latent space, and is trained by masked language
+modeling on as many sentences of the same texts.
 Without a run, arms that are missing are trained first, and accuracies are kept in benchmarks/results.
 """
 
@@ -40,13 +41,13 @@ PLAIN = (
     *("data.words=[4, 12]", "data.tokenizer={type: word, size: 3000, at: spaces}", "structure.encoder.layers=2"),
     *("learning.steps=4000", "learning.batch=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
 )
-"""What makes the first stage of cara-pretrained an encoder like the reader of optimus: its data, its size, as many sentences."""
+"""What makes the first stage of cara-pretrained an encoder like that of optimus: the same data, size and number of sentences."""
 LABELS = (10, 30, 100, 300, 1000)
 MOST_TEST = 2000
 _ROWS = 256
 
 
-def reader_of(model: Any) -> Any:
+def encoder_of(model: Any) -> Any:
     """What reads and pools: the model itself, or the one inside it."""
     while not hasattr(model, "pooler"):
         if not hasattr(model, "model"):
@@ -57,20 +58,20 @@ def reader_of(model: Any) -> Any:
 
 @torch.inference_mode()
 def features(trained: Run, dataset: Dataset, rows: Sequence[int]) -> dict[str, np.ndarray]:
-    """N x P means of the posterior and N x D pooled states of the reader; of an encoder, the means of its states."""
+    """N x P means of the posterior and N x D pooled states of the encoder; of an encoder, the means of its states."""
     provided = () if trained.codec is None else trained.model.provides()
     if Latent not in provided and Encodes not in provided:
         raise ValueError(f"{trained.name} neither has a latent space nor encodes: give a trained run of text-vae or text-encoder")
     frame, model = trained.codec.info["source"].frame, trained.model.eval()
     device = next(model.parameters()).device
-    reader = reader_of(model) if Latent in provided else model
+    encoder = encoder_of(model) if Latent in provided else model
     found: dict[str, list[np.ndarray]] = {}
     order = sorted(range(len(rows)), key=lambda i: len(dataset[rows[i]]["source"]))
     for some in (order[i : i + _ROWS] for i in range(0, len(order), _ROWS)):
         x = collate([Instance(source=frame.around([dataset[rows[i]]["source"]])) for i in some]).to(device)["source"]
-        states = reader.encode(x)
+        states = encoder.encode(x)
         if Latent in provided:
-            own = {"latent means": model.posterior(x).mean_BP, "pooled states": reader.pooler(states)}
+            own = {"latent means": model.posterior(x).mean_BP, "pooled states": encoder.pooler(states)}
         else:
             own = {"plain encoder": Mean(states.data.shape[-1])(states)}
         for name, x_BD in own.items():

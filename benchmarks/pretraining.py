@@ -38,7 +38,7 @@ _WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {_STACK}}}"
 _BOTH = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "masked tokens": (),
-    "replaced tokens": ("objective=replaced-token", "structure.judge={type: classifier, hidden: 128}"),
+    "replaced tokens": ("objective=replaced-token", "structure.discriminator={type: classifier, hidden: 128}"),
     "next token": (_WRITER, "objective=next-token"),
     "random spans": (_BOTH, "objective={type: denoising, noise: random-spans}"),
     "infilling": (_BOTH, "objective={type: denoising, noise: text-infilling}"),

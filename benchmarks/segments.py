@@ -66,7 +66,7 @@ def transformer(trained: weft.Run, some: Sequence[SegmentPair]) -> float:
     for start in range(0, len(some), 64):
         group = some[start : start + 64]
         batch = collate([{"text": frame.around([pair.first, pair.second])} for pair in group], range(len(group)))
-        said_B = trained.model.relation(trained.model.pooler(trained.model.encode(batch["text"]))).argmax(-1)
+        said_B = trained.model.segment_head(trained.model.pooler(trained.model.encode(batch["text"]))).argmax(-1)
         # the first class is that they belong together
         hits += sum((int(said) == 0) == pair.belong for said, pair in zip(said_B, group, strict=True))
     return hits / len(some)

@@ -44,7 +44,7 @@ class Rows:
 @pytest.fixture
 def run():
     torch.manual_seed(0)
-    model = TextVAE(INFO, latent=3, reader=partial(TextEncoder, dim=16, head=None), writer=partial(LanguageModel, dim=8)).eval()
+    model = TextVAE(INFO, latent=3, encoder=partial(TextEncoder, dim=16, head=None), decoder=partial(LanguageModel, dim=8)).eval()
     splits = {"train": Rows(200, 0), "valid": Rows(80, 1)}
     return SimpleNamespace(model=model, codec=Codec(INFO, {}), name="run", rows=lambda split: (split, splits[split]))
 
@@ -68,9 +68,9 @@ def test_a_plain_encoder_is_the_mean_of_its_states_and_others_are_refused(run):
         read = Seq(torch.tensor([[*dataset[row]["source"], INFO["source"].special.eos]]))
         wanted = encoder.encode(read).data.mean(1)[0].detach().numpy()
         np.testing.assert_allclose(found["plain encoder"][i], wanted, rtol=1e-4, atol=1e-5)
-    writer = LanguageModel(INFO.alone("target"), dim=8)
-    with pytest.raises(ValueError, match="writer neither has a latent space nor encodes"):
-        features(SimpleNamespace(model=writer, codec=run.codec, name="writer"), dataset, rows)
+    decoder = LanguageModel(INFO.alone("target"), dim=8)
+    with pytest.raises(ValueError, match="decoder neither has a latent space nor encodes"):
+        features(SimpleNamespace(model=decoder, codec=run.codec, name="decoder"), dataset, rows)
 
 
 def test_what_is_drawn_has_all_classes_equally_and_follows_from_the_seed():

@@ -130,7 +130,7 @@ def recipe(folder: Path, mix: str, train: str) -> str:
     )
     return f"""
 data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
-structure: {{type: pretrained, from: {folder}, task: classify, pooler: mean, with: {{encoder.mix: {mix}}}}}
+structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean, with: {{encoder.mix: {mix}}}}}
 objective: classification
 learning:
   type: gradient

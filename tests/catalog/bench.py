@@ -598,9 +598,9 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out.append(module.head(out[-1].flatten(0, 1)))
         if slots.Classifies not in provided and hasattr(module, "features") and getattr(module, "pooler", None) is not None:
             out.append(module.features(x))
-            out += [] if getattr(module, "relation", None) is None else [module.relation(out[-1])]
+            out += [] if getattr(module, "segment_head", None) is None else [module.segment_head(out[-1])]
         if slots.DetectsReplaced in provided:
-            out.append(module.judge(module.encode(x).data.flatten(0, 1)))
+            out.append(module.discriminator(module.encode(x).data.flatten(0, 1)))
     if Contests in provided:
         z = module.posterior(batch["source"]).mean_BP
         out += [module.made(to(normal(3, module.noise, seed=14))), module.classes_of(z), module.realness_of(z)]
@@ -609,18 +609,18 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.ScoresChoices in provided:
-        out.append(module.chooser(module.features(next(batch.sequences()))))
+        out.append(module.choice_head(module.features(next(batch.sequences()))))
     if slots.Tags in provided:
         hidden = module.encode(batch["text"])
-        out.append(module.tagger(hidden.data.flatten(0, 1)))
+        out.append(module.tag_head(hidden.data.flatten(0, 1)))
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
-            out.append(module.chain.nll(module.tagger(hidden.data), tag_BT, hidden.real()))
+            out.append(module.chain.nll(module.tag_head(hidden.data), tag_BT, hidden.real()))
     if Draws in provided:
         place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
         out += [place, module.score(place, batch["label"])]
     if slots.ExtractsSpans in provided:
-        out.append(module.pointer(module.encode(next(batch.sequences())).data.flatten(0, 1)))
+        out.append(module.span_head(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out
 
 
@@ -659,7 +659,7 @@ def model_for(objective: Any, info: Info) -> Build[Any] | None:
     from .toys import TOYS
 
     needs = getattr(objective, "needs", ())
-    judging = functools.partial(tiny(TextEncoder, {}), judge=ClassifierHead)  # none judges by default
+    judging = functools.partial(tiny(TextEncoder, {}), discriminator=ClassifierHead)  # none judges by default
     candidates = [*TOYS, *(tiny(f, {}) for s, _, f in entries() if s is slots.Structure), judging]
     for factory in candidates:
         try:
@@ -679,7 +679,7 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
     try:
         objective(model, objective_batch(objective, info), Clock())
     except ValueError as error:
-        refusals = ("cannot respect the mask", "token vectors have a width", "writes texts of a class, and none was given")
+        refusals = ("cannot respect the mask", "token vectors have a width", "class-conditional, but no label was given")
         if any(refusal in str(error) for refusal in refusals):
             return False
         raise

@@ -318,10 +318,10 @@ def check_gradients(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         outputs = [o for o in case.call(module) if o.requires_grad]
-        # A head that is not tied leaves the embedder beside it alone; a writer that is not told z does so with what makes z.
+        # A head that is not tied leaves the embedder beside it alone; a decoder without injections leaves the encoder alone.
         alone = ("embedder.",) if case.kind is Head else ()
-        if isinstance(module, TextVAE) and not len(module.writer.injections):
-            alone = ("reader.", "pooler.", "to_posterior.")
+        if isinstance(module, TextVAE) and not len(module.decoder.injections):
+            alone = ("encoder.", "pooler.", "to_posterior.")
         named = {n: p for n, p in module.named_parameters() if not n.startswith(alone)}
         if not named:
             continue
@@ -1274,7 +1274,7 @@ def check_chooses(factory: Any) -> None:
                 same_rows(
                     list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows"
                 )
-            logits = module.chooser(torch.stack(alone))
+            logits = module.choice_head(torch.stack(alone))
             assert logits.shape == (3, 1), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
@@ -1284,7 +1284,7 @@ def check_tags(factory: Any) -> None:
     """The tagger has a logit per tag for each vector of ``encode``."""
     for case, module, info in _structures(factory, Tags):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info["text"].vocab))).data
-        logits = module.tagger(hidden.flatten(0, 1))
+        logits = module.tag_head(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].vocab), (
             f"{case.label}: logits of shape {tuple(logits.shape)}"
         )
@@ -1296,7 +1296,7 @@ def check_points(factory: Any) -> None:
     """The pointer has two logits, begin and end, for each vector of ``encode``."""
     for case, module, info in _structures(factory, ExtractsSpans):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info.given()[0].vocab))).data
-        logits = module.pointer(hidden.flatten(0, 1))
+        logits = module.span_head(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 

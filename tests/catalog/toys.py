@@ -347,7 +347,7 @@ class Versatile(Writer, Classifies):
 
 
 class Attentive(Reader):
-    """A reader whose encoder respects any mask."""
+    """An encoder whose encoder respects any mask."""
 
     def __init__(self, info: Info):
         super().__init__(info, encoder=Attends)
@@ -360,7 +360,7 @@ class Labels(Structure, Tags, Encodes):
         super().__init__(info)
         self.dim = DIM
         self.embedder, self.encoder = Tokens(DIM, info["text"]), Backward(DIM)
-        self.tagger, self.chain = Dense(DIM, self.said(info), None), None
+        self.tag_head, self.chain = Dense(DIM, self.said(info), None), None
 
     def said(self, info: Info) -> Field:
         return info["tags"]
@@ -376,7 +376,7 @@ class Picker(Structure, Encodes, ScoresChoices):
         super().__init__(info)
         self.dim = DIM
         self.embedder, self.encoder, self.pooler = Tokens(DIM, info["choices"]), Backward(DIM), pooler(DIM)
-        self.chooser = Dense(DIM, CHOICE, None)
+        self.choice_head = Dense(DIM, CHOICE, None)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
@@ -392,7 +392,7 @@ class Finds(Structure, ExtractsSpans, Encodes):
         super().__init__(info)
         self.dim = DIM
         self.embedder, self.encoder = Tokens(DIM, info["context"]), Backward(DIM)
-        self.pointer = Dense(DIM, self.said(info), None)
+        self.span_head = Dense(DIM, self.said(info), None)
 
     def said(self, info: Info) -> Field:
         return info["answer"]

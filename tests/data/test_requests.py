@@ -130,7 +130,7 @@ def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> No
     (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
     recipe = (
         "data: {type: labeled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
-        "structure: {type: bert, task: classify, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
+        "structure: {type: bert, task: classification, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
         "learning: {type: gradient, steps: 1, batch: 2000}\n"
     )
     with pytest.raises(ValueError, match=r"12 learned positions.*row 8 of train, counted from 0: 31 tokens"):

@@ -21,7 +21,7 @@ DECODERS = {"gru": GRUDecoder, "transformer": TransformerDecoder}
 ROWS = 12
 
 
-def writer(decoder=GRUDecoder, embedder=Sum) -> LatentDecoder:
+def latent_decoder(decoder=GRUDecoder, embedder=Sum) -> LatentDecoder:
     torch.manual_seed(1)
     model = partial(LanguageModel, dim=8, embedder=embedder, decoder=decoder)
     made = LatentDecoder(INFO, 4, model, [LatentEmbedding])
@@ -38,7 +38,7 @@ def places(rows: int = ROWS) -> torch.Tensor:
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_single_symbols_without_noise_are_a_greedy_search(decoder):
-    model, z = writer(decoder), places()
+    model, z = latent_decoder(decoder), places()
     soft = write_softly(model, model.memory_from(z), length=9, straight_through=True)
     found = Greedy(length=9)(model, model.memory_from(z), limits=[9] * ROWS)
     lengths = set()
@@ -52,7 +52,7 @@ def test_single_symbols_without_noise_are_a_greedy_search(decoder):
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
-    model, z = writer(decoder), places()
+    model, z = latent_decoder(decoder), places()
     together = write_softly(model, model.memory_from(z), length=9)
     assert torch.equal(together.data, write_softly(model, model.memory_from(z), length=9).data)
     for row in range(ROWS):
@@ -63,7 +63,7 @@ def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
 
 
 def test_a_row_ends_with_the_first_end_mark():
-    model, eos = writer(), INFO["text"].special.eos
+    model, eos = latent_decoder(), INFO["text"].special.eos
     text = write_softly(model, model.memory_from(places()), length=9)
     for weights, real in zip(text.data, text.real(), strict=True):
         ends = (weights.argmax(-1) == eos).nonzero().flatten().tolist()
@@ -71,7 +71,7 @@ def test_a_row_ends_with_the_first_end_mark():
 
 
 def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
-    model = writer()
+    model = latent_decoder()
     z = places(1).expand(6000, -1)
     one, two = (write_softly(model.train(), model.memory_from(z), length=1).data for _ in range(2))
     assert not torch.equal(one, two)
@@ -92,7 +92,7 @@ def _begin(rows: int):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("straight_through", [True, False])
 def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_through):
-    model, z = writer().train(training), places().requires_grad_()
+    model, z = latent_decoder().train(training), places().requires_grad_()
     text = write_softly(model, model.memory_from(z), length=5, straight_through=straight_through)
     torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
     assert not text.data[..., forbidden(INFO["text"], 12)].any()
@@ -101,7 +101,7 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 
 
 def test_the_colder_the_nearer_to_single_symbols():
-    model = writer()
+    model = latent_decoder()
     peaks = [
         write_softly(model, model.memory_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
     ]
@@ -109,14 +109,14 @@ def test_the_colder_the_nearer_to_single_symbols():
 
 
 def test_what_is_refused():
-    model = writer(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
+    model = latent_decoder(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
     memory = model.memory_from(places())
     assert write_softly(model, memory, length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5, but it must be at least 1 and at most 4, the model's positions"):
         write_softly(model, memory, length=5)
     with pytest.raises(ValueError, match=r"length is 0, but it must be at least 1$"):
-        write_softly(writer(), memory, length=0)
+        write_softly(latent_decoder(), memory, length=0)
     with pytest.raises(ValueError, match="temperature is 0, but it must be above 0"):
         write_softly(model, memory, length=3, temperature=0.0)
-    with pytest.raises(ValueError, match="writes from a vector, and none was given"):
+    with pytest.raises(ValueError, match="conditioned on a latent vector, but the memory has none"):
         write_softly(model, Memory(), length=3)

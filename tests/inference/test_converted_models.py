@@ -48,9 +48,9 @@ def config_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "config.json").read_text())
 
 
-@pytest.mark.parametrize("task", ["fill", "encode"])
+@pytest.mark.parametrize("task", ["masked-lm", "encode"])
 def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str, tmp_path: Path) -> None:
-    place = trained(tmp_path, "roberta", "masked-lm", more=", task: fill")
+    place = trained(tmp_path, "roberta", "masked-lm", more=", task: masked-lm")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["pad_token_id"] == 0 and config_of(out)["max_position_embeddings"] == 49
     again, theirs = load(out, task=task).model, hf.RobertaForMaskedLM.from_pretrained(out).eval()
@@ -70,7 +70,7 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
 
 def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
     data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
-    place = trained(tmp_path, "bert", "regression", data, more=", task: classify")
+    place = trained(tmp_path, "bert", "regression", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
     theirs = hf.BertForSequenceClassification.from_pretrained(out).eval()
@@ -83,7 +83,7 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
 def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
     data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
-    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classify")
+    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
     for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
@@ -157,23 +157,23 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
             assert (
                 run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
             )
-            assert torch.allclose(run.model.relation(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
+            assert torch.allclose(run.model.segment_head(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
             with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
                 run.predict(["a good [MASK]"])
 
 
 def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
     objective = "{type: masked-lm, share: 0, pairing: next-sentence}"
-    place = trained(tmp_path, "bert", objective, more=", task: relate")
+    place = trained(tmp_path, "bert", objective, more=", task: next-sentence")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["architectures"] == ["BertForNextSentencePrediction"]
     theirs, (ids, *_) = hf.BertForNextSentencePrediction.from_pretrained(out).eval(), ids_of(run, TEXTS)
     with torch.no_grad():
-        wanted = run.model.relation(run.model.features(Seq(torch.tensor([ids]))))
+        wanted = run.model.segment_head(run.model.features(Seq(torch.tensor([ids]))))
         assert torch.allclose(theirs(torch.tensor([ids])).logits, wanted, atol=1e-5)
     (tmp_path / "r").mkdir()
     with pytest.raises(ValueError, match="none of the published families"):
-        to_published(trained(tmp_path / "r", "roberta", objective, more=", task: relate"), tmp_path / "no")
+        to_published(trained(tmp_path / "r", "roberta", objective, more=", task: next-sentence"), tmp_path / "no")
 
 
 def test_a_run_that_answers_questions_writes_nothing(tmp_path: Path) -> None:

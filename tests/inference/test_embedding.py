@@ -143,7 +143,7 @@ def test_there_and_back_it_is_still_theirs(bert: Path, tmp_path: Path) -> None:
 def test_a_trained_encoder_is_one_of_theirs(kind: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(TEXTS * 8) + "\n")
     text = f"""
-structure: {{type: {kind}, dim: 24, layers: 2, heads: 2, hidden: 20, length: 40, task: fill}}
+structure: {{type: {kind}, dim: 24, layers: 2, heads: 2, hidden: 20, length: 40, task: masked-lm}}
 data: {{type: plain-text, train: text.txt, tokenizer: {{type: byte-bpe, size: 300}}}}
 objective: masked-lm
 learning: {{type: gradient, steps: 2}}

@@ -106,7 +106,7 @@ def test_a_converted_run_names_its_segments(folder: Path, tmp_path: Path) -> Non
     (tmp_path / "rows.tsv").write_text("first\tsecond\tlabel\n" + "".join(rows * 2))
     recipe = f"""
 data: {{type: sentence-pairs, train: rows.tsv, hold_out: 0, tokenizer: {{type: published, from: {folder}}}, length: 10}}
-structure: {{type: pretrained, from: {folder}, task: classify}}
+structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 2}}
 device: cpu

@@ -86,7 +86,7 @@ def test_logits_and_losses_are_the_same(name: str, tmp_path: Path) -> None:
         **wide,
     )
     with torch.no_grad():
-        ours = loaded.model.chooser(loaded.model.features(seq)).reshape(ROWS, NUMBER)
+        ours = loaded.model.choice_head(loaded.model.features(seq)).reshape(ROWS, NUMBER)
         loss = objective(loaded.model, batch, Clock())["loss"]
         shares = objective.probabilities(loaded.model, batch)
     scale = float(result.logits.detach().abs().max())
@@ -113,12 +113,12 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     [
         ("bert", partial(bert, length=30)),
         ("roberta", partial(roberta, length=28)),
-        ("albert", partial(albert, length=30, width=8)),
-        ("electra", partial(electra, length=30, width=8)),
+        ("albert", partial(albert, length=30, embedding_dim=8)),
+        ("electra", partial(electra, length=30, embedding_dim=8)),
     ],
 )
 def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, tmp_path: Path) -> None:
-    structure = make(dim=48, layers=2, heads=2, hidden=20, task="choose")
+    structure = make(dim=48, layers=2, heads=2, hidden=20, task="multiple-choice")
     written(name, tmp_path)
     loaded = load(tmp_path)
     ours, theirs = (
@@ -139,7 +139,9 @@ def test_another_summary_of_an_electra_is_refused_or_none(tmp_path: Path) -> Non
     theirs.sequence_summary.activation = torch.nn.Identity()
     ids = torch.randint(5, VOCAB, (1, 3, 7), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        ours = linear.model.chooser(linear.model.features(Seq(ids[0], marks={"segment": torch.zeros_like(ids[0])}))).squeeze(-1)
+        ours = linear.model.choice_head(linear.model.features(Seq(ids[0], marks={"segment": torch.zeros_like(ids[0])}))).squeeze(
+            -1
+        )
         assert torch.allclose(ours, theirs(ids).logits[0], atol=1e-5)
     save(linear.model, linear.structure, tmp_path / "ours")
     assert json.loads((tmp_path / "ours/config.json").read_text())["summary_activation"] is None
@@ -147,11 +149,11 @@ def test_another_summary_of_an_electra_is_refused_or_none(tmp_path: Path) -> Non
 
 def test_a_published_encoder_chooses_with_a_new_head(tmp_path: Path) -> None:
     hf.BertModel(hf.BertConfig(**BODY)).save_pretrained(tmp_path)
-    loaded = load(tmp_path, task="choose")
-    assert sorted(loaded.taken.new) == ["chooser.out.bias", "chooser.out.weight"] and not loaded.taken.unused
+    loaded = load(tmp_path, task="multiple-choice")
+    assert sorted(loaded.taken.new) == ["choice_head.out.bias", "choice_head.out.weight"] and not loaded.taken.unused
     with pytest.raises(ValueError, match="not choose"):
         folder = tmp_path / "t5"
         hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=VOCAB, d_model=16, num_layers=1, num_heads=2)).save_pretrained(
             folder
         )
-        load(folder, task="choose")
+        load(folder, task="multiple-choice")

@@ -1,4 +1,4 @@
-"""The text VAE: how z enters the writer, that stepping equals the full pass, and the bound that it is trained by."""
+"""The text VAE: how z enters the decoder, that stepping equals the full pass, and the bound that it is trained by."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IDS = torch.tensor([[1, 7, 9, 16], [1, 12, 10, 8]])
 
 def vae(**choices) -> TextVAE:
     torch.manual_seed(0)
-    model = TextVAE(INFO, **{"latent": 4, "reader": READER, "writer": WRITER, **choices})
+    model = TextVAE(INFO, **{"latent": 4, "encoder": READER, "decoder": WRITER, **choices})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -82,25 +82,28 @@ def test_every_position_sees_z_and_no_later_token(injections):
 
 def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none():
     model = vae(injections=[partial(LatentPerPosition, places=2)])
-    (injection,) = model.writer.injections
-    z_BP, plain = torch.randn(2, 4), model.writer.model.embed(Seq(IDS)).data
-    given = model.writer._embed(Seq(IDS), model.writer._added(model.memory_from(z_BP))).data - plain
+    (injection,) = model.decoder.injections
+    z_BP, plain = torch.randn(2, 4), model.decoder.model.embed(Seq(IDS)).data
+    given = model.decoder.embed_with(Seq(IDS), model.decoder.added(model.memory_from(z_BP))).data - plain
     for t, weight_DP in enumerate(injection.map.weight.unflatten(0, (2, -1))):
         torch.testing.assert_close(given[:, t], z_BP @ weight_DP.T, **CLOSE)
     assert not given[:, 2:].any()
     mask = torch.tensor([[False, False, True, True], [True, True, True, False]])
     padded = Seq(IDS, mask)
-    given = model.writer._embed(padded, model.writer._added(model.memory_from(z_BP))).data - model.writer.model.embed(padded).data
+    given = (
+        model.decoder.embed_with(padded, model.decoder.added(model.memory_from(z_BP))).data
+        - model.decoder.model.embed(padded).data
+    )
     torch.testing.assert_close(given[0, 2:], (injection.map(z_BP[0])).unflatten(0, (2, -1)), **CLOSE)
 
 
 def test_what_several_injections_add_is_summed_place_by_place():
     model = vae(injections=[partial(LatentPerPosition, places=3), LatentEmbedding, partial(LatentPerPosition, places=2)])
     z_BP = torch.randn(2, 4)
-    three, everywhere, two = (injection.added(z_BP) for injection in model.writer.injections)
+    three, everywhere, two = (injection.added(z_BP) for injection in model.decoder.injections)
     wanted = everywhere + three
     wanted[:, :2] += two
-    torch.testing.assert_close(model.writer._added(model.memory_from(z_BP)), wanted, **CLOSE)
+    torch.testing.assert_close(model.decoder.added(model.memory_from(z_BP)), wanted, **CLOSE)
     with pytest.raises(ValueError, match="1 place: what is added to all tokens alike is latent-embedding"):
         vae(injections=[partial(LatentPerPosition, places=1)])
 
@@ -118,33 +121,33 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_with_the_latent_paths_at_zero_the_writer_is_the_plain_one(writer):
-    model = vae(writer=writer)
-    for injection in model.writer.injections:
+@pytest.mark.parametrize("decoder", WRITERS.values(), ids=WRITERS)
+def test_with_the_latent_paths_at_zero_the_writer_is_the_plain_one(decoder):
+    model = vae(decoder=decoder)
+    for injection in model.decoder.injections:
         torch.nn.init.zeros_(injection.map.weight)
-    plain = model.writer.model.decode(Seq(IDS), None).hidden.data
+    plain = model.decoder.model.decode(Seq(IDS), None).hidden.data
     torch.testing.assert_close(model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data, plain, **CLOSE)
 
 
 def test_a_slot_is_key_and_value_of_every_layer():
     """Against attention written out: one layer, one head, a slot before the tokens."""
-    model = vae(writer=partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=1)), injections=[LatentMemory])
+    model = vae(decoder=partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=1)), injections=[LatentMemory])
     z = torch.randn(2, 4)
     (kv,) = model.memory_from(z).past
-    slot = model.writer.injections[0].map(z)
-    mixer = model.writer.decoder.stack.layers[0].mixer
+    slot = model.decoder.injections[0].map(z)
+    mixer = model.decoder.decoder.stack.layers[0].mixer
     wanted = slot.unflatten(-1, (mixer.heads, -1))
     assert torch.equal(kv.key[:, :, 0], wanted) and torch.equal(kv.value[:, :, 0], wanted)
     assert kv.position.tolist() == [[0], [0]]
 
 
 def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
-    writer = partial(LanguageModel, dim=8, decoder=GRUDecoder)
-    model = vae(writer=writer, injections=[LatentEmbedding])
+    decoder = partial(LanguageModel, dim=8, decoder=GRUDecoder)
+    model = vae(decoder=decoder, injections=[LatentEmbedding])
     assert model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data.shape == (2, 4, 8)
     with pytest.raises(ValueError, match="GRUDecoder has no layers that could remember a vector; use latent-embedding alone"):
-        vae(writer=writer)
+        vae(decoder=decoder)
 
 
 @pytest.mark.parametrize("search", [Greedy(length=6), Beam(width=3, length=6)])
@@ -252,28 +255,28 @@ def test_both_forms_of_free_bits_have_one_gradient(over):
 
 
 def test_what_reads_and_what_writes():
-    with pytest.raises(ValueError, match=r"what reads must encode and do nothing else.*Seq2Seq"):
-        vae(reader=partial(Seq2Seq, encoder=GRU))
-    with pytest.raises(ValueError, match=r"what writes must be a language model.*TextEncoder"):
-        vae(writer=TextEncoder)
+    with pytest.raises(ValueError, match=r"encoder is a Seq2Seq, which does not only encode; use .*text-encoder"):
+        vae(encoder=partial(Seq2Seq, encoder=GRU))
+    with pytest.raises(ValueError, match=r"decoder is a TextEncoder, which is not a language model; use .*gpt2"):
+        vae(decoder=TextEncoder)
     with pytest.raises(ValueError, match="needs a field 'label'"):
-        vae(reader=Classifier)
+        vae(encoder=Classifier)
 
 
 def test_parts_begin_with_their_weights(tmp_path):
-    """The writer from a published folder, the reader from random numbers."""
+    """The decoder from a published folder, the encoder from random numbers."""
     from weft.pretrained.weights import begin
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)
     source = structure(INFO.alone("target"))
     save(source, structure, tmp_path / "gpt2")
-    choices = {"reader": READER, "writer": partial(structure, weights=str(tmp_path / "gpt2"))}
+    choices = {"encoder": READER, "decoder": partial(structure, weights=str(tmp_path / "gpt2"))}
     torch.manual_seed(4)
     model = TextVAE(INFO, latent=4, **choices)
-    reader = {name: tensor.clone() for name, tensor in model.reader.state_dict().items()}
+    encoder = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
     taken = begin(model, partial(TextVAE, latent=4, **choices))
     assert [str(place) for place in taken] == [str(tmp_path / "gpt2")]
     for name, tensor in source.state_dict().items():
-        assert torch.equal(model.writer.model.state_dict()[name], tensor), name
-    assert all(torch.equal(model.reader.state_dict()[name], tensor) for name, tensor in reader.items())
+        assert torch.equal(model.decoder.model.state_dict()[name], tensor), name
+    assert all(torch.equal(model.encoder.state_dict()[name], tensor) for name, tensor in encoder.items())

@@ -558,7 +558,7 @@ def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -
 
     torch.manual_seed(0)
     info = Info({"text": Field("text", 60)})
-    model, objective = TextEncoder(info, dim=16, judge=ClassifierHead), ReplacedToken(info, 16)
+    model, objective = TextEncoder(info, dim=16, discriminator=ClassifierHead), ReplacedToken(info, 16)
     batch = collate([objective.prepare({"text": np.arange(7, 37) + i}, rng(i), None) for i in range(3)])
     loss = objective(model, batch, Clock())
     assert {name: term.count for name, term in loss.items()} == objective.counts(batch)
@@ -597,13 +597,13 @@ def test_the_judge_is_high_where_a_token_was_replaced() -> None:
     from weft.models import TextEncoder
 
     info = Info({"text": Field("text", 60)})
-    model, objective = TextEncoder(info, dim=16, judge=ClassifierHead), ReplacedToken(info, 16)
+    model, objective = TextEncoder(info, dim=16, discriminator=ClassifierHead), ReplacedToken(info, 16)
     batch, cost = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)]), {}
-    assert model.judge is not None
+    assert model.discriminator is not None
     with torch.no_grad():
         for said in (-10.0, 10.0):
-            for parameter in model.judge.parameters():
+            for parameter in model.discriminator.parameters():
                 parameter.zero_()
-            model.judge.out.bias.fill_(said)
+            model.discriminator.out.bias.fill_(said)
             cost[said] = float(objective(model, batch, Clock())["replaced"].total) / 30
     assert cost[-10.0] <= 10 * 5 / 30 < 10 * 25 / 30 <= cost[10.0]

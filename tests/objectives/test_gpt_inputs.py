@@ -53,7 +53,9 @@ QUESTIONS = [
 
 def model_for(info: Info, seed: int = 0) -> Any:
     torch.manual_seed(seed)
-    structure = gpt(dim=DIM, layers=2, heads=2, length=20, dropout=0.0, task="choose" if "choices" in info else "classify")
+    structure = gpt(
+        dim=DIM, layers=2, heads=2, length=20, dropout=0.0, task="multiple-choice" if "choices" in info else "classification"
+    )
     model = structure(info).eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -67,7 +67,7 @@ INFO = Info({"text": Field("text", 30, sentinel_count=3)})
 
 def filler() -> Any:
     torch.manual_seed(0)
-    return bert(dim=16, layers=1, heads=2, hidden=16, length=32, task="fill")(INFO).eval()
+    return bert(dim=16, layers=1, heads=2, hidden=16, length=32, task="masked-lm")(INFO).eval()
 
 
 def asked(objective: Objective, *texts: Any) -> Batch:
@@ -113,7 +113,7 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Path("t.txt").write_text("\n".join(TEXTS))
     recipe = """
 data: {type: plain-text, train: t.txt, tokenizer: word, hold_out: 0}
-structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: fill}
+structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
 """

@@ -42,7 +42,7 @@ def logits_of(model: Any, objective: MultipleChoiceObjective, row: dict[str, Any
     """One choice at a time, without any padding."""
     parts = objective.prepare(row, None, None)["choices"].parts
     alone = [collate([{"x": part}])["x"] for part in parts]  # pyright: ignore[reportArgumentType]
-    return torch.cat([model.chooser(model.features(x))[:, 0] for x in alone])
+    return torch.cat([model.choice_head(model.features(x))[:, 0] for x in alone])
 
 
 def test_the_loss_is_the_cross_entropy_of_each_rows_own_choices(model: MultipleChoiceModel) -> None:
@@ -57,7 +57,7 @@ def test_the_loss_is_the_cross_entropy_of_each_rows_own_choices(model: MultipleC
 def test_predictions_and_probabilities(model: MultipleChoiceModel) -> None:
     objective = MultipleChoiceObjective(INFO, 8)
     with torch.no_grad():
-        model.chooser.out.bias -= 100.0  # below whatever stands for a choice that is not there
+        model.choice_head.out.bias -= 100.0  # below whatever stands for a choice that is not there
     made = batch(objective)
     shares = objective.probabilities(model, made)
     assert shares.shape == (3, 4)
@@ -106,7 +106,7 @@ def test_a_language_model_chooses_by_its_last_token() -> None:
     row = ROWS[0]
     x = collate([objective.prepare(row, None, None)])["choices"].seq
     last = model.decode(x, None).hidden.data[torch.arange(2), x.lengths() - 1]
-    assert torch.allclose(model.chooser(last)[:, 0], logits_of(model, objective, row), atol=1e-6)
+    assert torch.allclose(model.choice_head(last)[:, 0], logits_of(model, objective, row), atol=1e-6)
     both = Weighted(INFO, 8, parts={"choice": MultipleChoiceObjective, "lm": NextToken}, weights={"lm": 0.5})
     loss = both(model, collate([both.prepare(row, np.random.default_rng(0), None) for row in ROWS]), Clock())
     assert {name: term.count for name, term in loss.items()}.keys() == {"choice", "lm"} and torch.isfinite(loss.mean())

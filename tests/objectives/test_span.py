@@ -51,7 +51,7 @@ def logits_of(model: Any, objective: SpanAnswer, row: dict[str, Any]) -> tuple[T
     assert made is not None
     x = collate([made])["text"]
     before = x.width - len(objective.given.frame.last) - len(row["context"])
-    both = model.pointer(model.encode(x).data[0]).double()
+    both = model.span_head(model.encode(x).data[0]).double()
     kept = both[[0, *range(before, before + len(row["context"]))]]
     return kept[:, 0], kept[:, 1], before
 
@@ -60,7 +60,7 @@ def logits_of(model: Any, objective: SpanAnswer, row: dict[str, Any]) -> tuple[T
 def setting(request: pytest.FixtureRequest) -> tuple[Any, SpanAnswer]:
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "length": 40, "dropout": 0.0}
-    factory = partial(SpanExtractor, dim=16) if request.param is INFO else bert(**sizes, task="answer")
+    factory = partial(SpanExtractor, dim=16) if request.param is INFO else bert(**sizes, task="question-answering")
     model = factory(request.param)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -137,7 +137,7 @@ def test_padding_and_the_question_are_no_answers() -> None:
             high[:, 0] = 0.0
             return replace(x, data=high)
 
-        def pointer(self, hidden: Tensor) -> Tensor:
+        def span_head(self, hidden: Tensor) -> Tensor:
             return hidden
 
     objective = SpanAnswer(INFO, 2)

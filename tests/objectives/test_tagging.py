@@ -41,7 +41,7 @@ def test_the_loss_is_over_first_tokens_of_words():
     want = torch.zeros(())
     for row in ROWS:
         hidden = model.encode(Seq(torch.tensor([*row["text"], 2])[None])).data[0][row["tags"].at]
-        want = want + F.cross_entropy(model.tagger(hidden), torch.tensor(row["tags"].ids), reduction="sum")
+        want = want + F.cross_entropy(model.tag_head(hidden), torch.tensor(row["tags"].ids), reduction="sum")
     torch.testing.assert_close(loss.total, want)
 
 
@@ -176,7 +176,7 @@ def test_with_a_chain_all_tags_of_a_text_are_judged_together():
     batch = batch_of(objective)
     want, best = torch.zeros(()), []
     for row in ROWS:
-        score_TC = model.tagger(model.encode(Seq(torch.tensor([*row["text"], 2])[None])).data[0][row["tags"].at])
+        score_TC = model.tag_head(model.encode(Seq(torch.tensor([*row["text"], 2])[None])).data[0][row["tags"].at])
         every = torch.ones(1, len(score_TC)).bool()
         want = want + model.chain.nll(score_TC[None], torch.tensor(row["tags"].ids)[None], every).sum()
         best.append(model.chain.best(score_TC[None], every)[0].tolist())

@@ -164,11 +164,11 @@ def test_two_tensors_that_are_swapped_are_noticed(tmp_path: Path) -> None:
 
 def test_a_bart_that_writes_classifies_with_a_new_head(tmp_path: Path) -> None:
     hf.BartForConditionalGeneration(hf.BartConfig(**BODY)).save_pretrained(tmp_path)
-    loaded = load(tmp_path, task="classify")
+    loaded = load(tmp_path, task="classification")
     new = [f"classifier.{part}.{of}" for part in ("hidden", "out") for of in ("weight", "bias")]
     assert loaded.taken.new == new and loaded.taken.unused in ([], ["final_logits_bias"])
     with pytest.raises(ValueError, match="a bart is for the tasks write and classify, not tag"):
-        load(tmp_path, task="tag")
+        load(tmp_path, task="token-classification")
 
 
 def test_a_decoder_that_begins_otherwise_is_refused(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_decoder_that_begins_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config | {"decoder_start_token_id": 0}))
     with pytest.raises(ValueError, match=r"decoder_start_token_id is 0, but a bart that classifies needs 2 there"):
         load(tmp_path)
-    load(tmp_path, task="write")
+    load(tmp_path, task="generation")
 
 
 def test_a_copy_of_the_tokens_that_differs_is_refused(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_the_named_model_has_the_parts_of_the_published_one(tmp_path: Path) -> N
     same = {"decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 20}
     hf.BartForSequenceClassification(hf.BartConfig(**BODY | same)).save_pretrained(tmp_path)
     loaded = load(tmp_path)
-    structure = bart(dim=48, layers=2, heads=2, hidden=20, length=30, task="classify")
+    structure = bart(dim=48, layers=2, heads=2, hidden=20, length=30, task="classification")
     ours, theirs = ({k: tuple(p.shape) for k, p in m.named_parameters()} for m in (structure(loaded.info), loaded.model))
     assert name_of(structure) == "seq2seq-classifier" and ours == theirs
 
@@ -204,7 +204,7 @@ def test_the_classes_differ_by_the_last_token_alone() -> None:
     """The last state has seen all of the text: also the token before the end mark."""
     info = Info({"text": Field("text", VOCAB), "label": Field("label", 2, kind="label", labels=("a", "b"))})
     torch.manual_seed(0)
-    model = bart(dim=16, layers=1, heads=2, hidden=8, length=20, task="classify")(info).eval()
+    model = bart(dim=16, layers=1, heads=2, hidden=8, length=20, task="classification")(info).eval()
     ids, _ = rows(3, (6,))
     other = ids.clone()
     other[0, 4] = ids[0, 4] % 40 + 6
@@ -241,7 +241,7 @@ def folder(tmp_path: Path) -> Path:
 def recipe(folder: Path, data: str) -> str:
     return f"""
 data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 14}}
-structure: {{type: pretrained, from: {folder}, task: classify}}
+structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 40, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}

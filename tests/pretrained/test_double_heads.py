@@ -79,7 +79,7 @@ def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: 
             labels=target.reshape(wide),
         )
         with torch.no_grad():
-            logits = loaded.model.chooser(loaded.model.features(seq)).reshape(ROWS, NUMBER)
+            logits = loaded.model.choice_head(loaded.model.features(seq)).reshape(ROWS, NUMBER)
             losses = both.eval()(loaded.model, batch, Clock())
         assert (logits - result.mc_logits).abs().max() <= 1e-5 * max(1e-3, float(result.mc_logits.detach().abs().max()))
         for key, expected in (("answer", result.mc_loss), ("lm", result.loss)):
@@ -108,30 +108,32 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
 def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, tmp_path: Path) -> None:
     written(name, 1, tmp_path)
     loaded = load(tmp_path)
-    structure = make(dim=48, layers=2, heads=3, length=30, task="choose")
+    structure = make(dim=48, layers=2, heads=3, length=30, task="multiple-choice")
     ours, theirs = ({k: tuple(p.shape) for k, p in m.named_parameters()} for m in (structure(loaded.info), loaded.model))
     assert ours == theirs
 
 
 def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
-    loaded = load(tmp_path, task="choose")
-    assert sorted(loaded.taken.new) == ["chooser.out.bias", "chooser.out.weight"] and not loaded.taken.unused
+    loaded = load(tmp_path, task="multiple-choice")
+    assert sorted(loaded.taken.new) == ["choice_head.out.bias", "choice_head.out.weight"] and not loaded.taken.unused
     with pytest.raises(ValueError, match="it is for the tasks write, classify and choose, not tag"):
-        load(tmp_path, task="tag")
+        load(tmp_path, task="token-classification")
 
 
 def test_a_bias_of_a_class_has_no_place_in_their_layout(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
-    loaded = load(tmp_path, task="classify")
+    loaded = load(tmp_path, task="classification")
     structure = partial(loaded.structure, classifier=partial(ClassifierHead, dropout=0.1))
     model: Any = structure(loaded.info)
     torch.nn.init.ones_(model.classifier.out.bias)
     with pytest.raises(ValueError, match=r"a gpt2 has no place for: classifier.out.bias"):
         save(model, structure, tmp_path / "out")
-    choices = load(tmp_path, task="choose").info
-    structure = gpt2(dim=48, layers=2, heads=3, length=30, task="classify")
-    with pytest.raises(ValueError, match=r"this gpt2 chooses by a head without a bias, and theirs has one: .* task choose"):
+    choices = load(tmp_path, task="multiple-choice").info
+    structure = gpt2(dim=48, layers=2, heads=3, length=30, task="classification")
+    with pytest.raises(
+        ValueError, match=r"multiple-choice head of this gpt2 has no bias; build the model with task: multiple-choice"
+    ):
         save(structure(choices), structure, tmp_path / "out")
 
 
@@ -166,7 +168,7 @@ def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "make"), [("gpt", gpt), ("gpt2", gpt2)])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_a_named_model_that_says_a_class_is_written(name: str, make: Any, dropout: float, tmp_path: Path) -> None:
-    structure = make(dim=48, layers=2, heads=3, length=30, dropout=dropout, task="classify")
+    structure = make(dim=48, layers=2, heads=3, length=30, dropout=dropout, task="classification")
     info = Info({"text": Field("text", VOCAB), "label": Field("label", 3, kind="label", labels=("a", "b", "c"))})
     model: Any = structure(info).eval()
     save(model, structure, tmp_path, config={"pad_token_id": 1})

@@ -123,7 +123,7 @@ def test_a_tied_table_is_found_for_another_task(tmp_path: Path) -> None:
     tensors = written("bert", tmp_path)
     table = tensors["cls.predictions.decoder.weight"] = tensors.pop("bert.embeddings.word_embeddings.weight")
     rewrite(tmp_path, tensors)
-    assert torch.equal(load(tmp_path, task="classify").model.state_dict()["embedder.parts.0.weight"], table)
+    assert torch.equal(load(tmp_path, task="classification").model.state_dict()["embedder.parts.0.weight"], table)
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart", "bert", "gpt2"])

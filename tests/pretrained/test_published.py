@@ -148,23 +148,23 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
     hidden = ours.encode(x)
     if hasattr(ours, "classifier"):
         yield ours.classifier(ours.features(x)), result.logits
-    elif hasattr(ours, "pointer"):
-        begin, end = ours.pointer(hidden.data).unbind(-1)
+    elif hasattr(ours, "span_head"):
+        begin, end = ours.span_head(hidden.data).unbind(-1)
         yield begin[real], result.start_logits[real]
         yield end[real], result.end_logits[real]
-    elif hasattr(ours, "tagger"):
-        yield ours.tagger(hidden.data)[real], result.logits[real]
+    elif hasattr(ours, "tag_head"):
+        yield ours.tag_head(hidden.data)[real], result.logits[real]
     else:
         if ours.head is not None:
             yield (
                 ours.head(hidden.data)[real],
                 (result.prediction_logits if "prediction_logits" in result else result.logits)[real],
             )
-        if ours.judge is not None:
-            yield ours.judge(hidden.data).squeeze(-1)[real], result.logits[real]
-        if ours.relation is not None:
+        if ours.discriminator is not None:
+            yield ours.discriminator(hidden.data).squeeze(-1)[real], result.logits[real]
+        if ours.segment_head is not None:
             names = ("sop_logits", "seq_relationship_logits", "logits")
-            yield ours.relation(ours.features(x)), result[next(name for name in names if name in result)]
+            yield ours.segment_head(ours.features(x)), result[next(name for name in names if name in result)]
         if "pooler_output" in result and ours.pooler is not None:
             yield ours.features(x), result.pooler_output
 
@@ -366,7 +366,7 @@ def test_loading_draws_nothing_and_holds_nothing_twice(name: str, tmp_path: Path
 
 def test_a_new_head_is_drawn(tmp_path: Path) -> None:
     written("bert-fill", 2, tmp_path)
-    loaded = load(tmp_path, task="classify")
+    loaded = load(tmp_path, task="classification")
     assert any(name.startswith("classifier.out") for name in loaded.taken.new)
     assert all(not tensor.is_meta for tensor in loaded.model.parameters())
     assert dict(loaded.model.named_parameters())["classifier.out.weight"].std() > 0
@@ -437,7 +437,7 @@ def test_what_has_no_place_is_listed(folder: Path) -> None:
     save_file(tensors | {"adapter.weight": torch.ones(2), "qa_outputs.bias": torch.ones(2)}, folder / "model.safetensors")
     taken = load(folder).taken
     assert taken.unused == ["adapter.weight", "qa_outputs.bias"] and "not used: adapter.weight, qa_outputs.bias" in str(taken)
-    assert load(folder, task="answer").taken.unused[-1] == "adapter.weight"
+    assert load(folder, task="question-answering").taken.unused[-1] == "adapter.weight"
     save_file(tensors | {"bert.encoder.layer.0.adapter.weight": torch.ones(2)}, folder / "model.safetensors")
     with pytest.raises(ValueError, match=r"do not fit this structure: no place for: bert.encoder.layer.0.adapter.weight$"):
         load(folder)
@@ -537,7 +537,7 @@ def test_values_of_another_kind_are_refused(name: str, tmp_path: Path) -> None:
 
 def test_null_is_nothing_said(folder: Path) -> None:
     change(folder, classifier_dropout=None, pruned_heads={}, quantization_config=None)
-    load(folder, task="classify")
+    load(folder, task="classification")
     change(folder, max_position_embeddings=None)
     with pytest.raises(ValueError, match=r"config.json has no 'max_position_embeddings', which a bert needs"):
         load(folder)
@@ -576,9 +576,9 @@ def test_classes_of_transformers_that_are_not_known(folder: Path) -> None:
     message = r"architectures is \['BertLMHeadModel'\], but known are: BertModel, .*; task says .*: encode, fill"
     with pytest.raises(ValueError, match=message):
         load(folder)
-    assert load(folder, task="fill").taken.new == []
-    new = [f"{part}.{kind}" for part in ("pooler.transform.map", "relation.out") for kind in ("bias", "weight")]
-    assert sorted(load(folder, task="relate").taken.new) == new
+    assert load(folder, task="masked-lm").taken.new == []
+    new = [f"{part}.{kind}" for part in ("pooler.transform.map", "segment_head.out") for kind in ("bias", "weight")]
+    assert sorted(load(folder, task="next-sentence").taken.new) == new
     change(folder, architectures=[])
     assert load(folder).model.head is None
     change(folder, architectures=["Mine", "BertForMaskedLM"])

@@ -148,7 +148,7 @@ def test_two_tensors_that_are_swapped_are_noticed(tmp_path: Path) -> None:
 
 def test_an_encoder_becomes_a_classifier_and_the_other_way(tmp_path: Path) -> None:
     theirs = written("pooled", 3, tmp_path)
-    loaded = load(tmp_path, task="classify")
+    loaded = load(tmp_path, task="classification")
     assert sorted(loaded.taken.new) == ["classifier.out.bias", "classifier.out.weight"]
     image = Seq(pixels(theirs))
     with torch.no_grad():
@@ -266,6 +266,6 @@ def test_a_config_that_is_not_supported_or_does_not_fit(folder: Path, change: di
 
 def test_it_cannot_do_what_is_for_texts(folder: Path) -> None:
     with pytest.raises(ValueError, match="a vit cannot fill: it can encode or classify"):
-        load(folder, task="fill")
+        load(folder, task="masked-lm")
     with pytest.raises(ValueError, match=r"reads images, .*: take weft.pretrained.load"):
         weft.load(folder)

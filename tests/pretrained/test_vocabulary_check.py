@@ -52,7 +52,7 @@ evaluate: {{every: 0}}
 
 def checked(tmp_path: Path, folder: Path, tokenizer: str, trains: bool = True) -> None:
     """What ``check`` lets through can be trained."""
-    run = run_of(tmp_path, tokenizer, f"{{type: pretrained, from: {folder}, task: classify, pooler: mean}}")
+    run = run_of(tmp_path, tokenizer, f"{{type: pretrained, from: {folder}, task: classification, pooler: mean}}")
     check(run)
     if trains:
         run.train(tmp_path / "run", quiet=True)
@@ -133,8 +133,8 @@ data:
 structure:
   type: text-vae
   latent: 4
-  reader: {{type: pretrained, from: {bert}, task: encode}}
-  writer: {{type: pretrained, from: {gpt}}}
+  encoder: {{type: pretrained, from: {bert}, task: encode}}
+  decoder: {{type: pretrained, from: {gpt}}}
   injections: [latent-embedding]
 objective: elbo
 learning: {{type: gradient, steps: 1, batch: 50}}
@@ -158,10 +158,10 @@ def test_structures_inside_a_structure_each_know_their_own_field(tmp_path: Path,
         return []
 
     assert wrong(of(folder), of(gpt)) == []
-    assert wrong("word", of(gpt)) == ["structure.reader word"]
-    assert wrong(of(folder), "{type: word, at: spaces}") == ["structure.writer word"]
-    assert wrong("word", "byte") == ["structure.reader word", "structure.writer byte"]
-    assert wrong(of(gpt), of(folder)) == ["structure.writer published"]  # 13 ids fit into 16 vectors, 12 are too few for 13
+    assert wrong("word", of(gpt)) == ["structure.encoder word"]
+    assert wrong(of(folder), "{type: word, at: spaces}") == ["structure.decoder word"]
+    assert wrong("word", "byte") == ["structure.encoder word", "structure.decoder byte"]
+    assert wrong(of(gpt), of(folder)) == ["structure.decoder published"]  # 13 ids fit into 16 vectors, 12 are too few for 13
 
 
 def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, 
 
     monkeypatch.setattr(AutoencodingText, "open", read)
     found = weft("train", tmp_path / "r.yaml", "--run", tmp_path / "run")
-    assert found.code == 2 and "structure.reader" in found.err and "word learns its own from the data" in found.err
+    assert found.code == 2 and "structure.encoder" in found.err and "word learns its own from the data" in found.err
     assert not (tmp_path / "run").exists()
 
 

@@ -17,13 +17,13 @@ from weft.training.run import load, read_run
 WORDS = ["a fine film", "a dull film", "fine acting", "dull acting"]
 RECIPE = """
 data: {type: plain-text, train: texts.txt, tokenizer: {type: word, size: 50}}
-structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: fill}
+structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 3, batch: 100}
 stages:
   - name: classify
     data: {type: labeled-text, train: reviews.tsv, tokenizer: TOKENIZER}
-    structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: classify}
+    structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: classification}
     objective: classification
     learning: {type: gradient, steps: 3, batch: 100}
     evaluate: {metrics: [accuracy]}

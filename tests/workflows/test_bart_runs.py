@@ -26,7 +26,7 @@ PAIRS = [("good film", "fine film"), ("bad play", "poor play"), ("very good film
 MOST = 12
 RECIPE = """
 data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: published, from: {0}}}, length: 10}}
-structure: {{type: pretrained, from: {0}, task: write}}
+structure: {{type: pretrained, from: {0}, task: generation}}
 objective: next-token
 learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [exact-match]}}

@@ -62,7 +62,7 @@ evaluate: {{every: 0, metrics: [accuracy]}}
 
 def pair_recipe(name: str, orders: str, steps: int = 150) -> str:
     data = f"type: sentence-pairs, train: {name}.tsv, valid: {name}.tsv"
-    return recipe(data, "classify", f"{{type: classification, orders: {orders}, begin: true}}", steps)
+    return recipe(data, "classification", f"{{type: classification, orders: {orders}, begin: true}}", steps)
 
 
 def test_entailment(files: Path) -> None:
@@ -89,7 +89,7 @@ def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
 
 def test_multiple_choice(files: Path) -> None:
     data = "type: multiple-choice, train: choices.jsonl, valid: choices.jsonl"
-    text = recipe(data, "choose", "{type: multiple-choice, begin: true}", 120)
+    text = recipe(data, "multiple-choice", "{type: multiple-choice, begin: true}", 120)
     judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     assert judged.metric_values["accuracy"] > 0.9
     asked = [
@@ -101,7 +101,7 @@ def test_multiple_choice(files: Path) -> None:
 
 def test_what_cannot_be_is_refused_with_its_place(files: Path) -> None:
     other = pair_recipe("similar", "both").replace(
-        "{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: classify}", "classifier"
+        "{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: classification}", "classifier"
     )
     with pytest.raises(ValueError, match="needs a structure that Decodes"):
         read_run_text(other, "r.yaml", files).train(files / "run", quiet=True)

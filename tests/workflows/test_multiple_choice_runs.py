@@ -146,12 +146,15 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
         RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
-        .replace("structure: {type: multiple-choice, dim: 32}", f"structure: {{type: pretrained, from: {place}, task: choose}}")
+        .replace(
+            "structure: {type: multiple-choice, dim: 32}",
+            f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
+        )
         .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )
     run = read_run_text(text, "r.yaml", files)
     judged = run.train(files / "run")
-    assert "new: chooser.out.weight, chooser.out.bias; not used: " in capsys.readouterr().err
+    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

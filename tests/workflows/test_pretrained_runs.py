@@ -48,7 +48,7 @@ def recipe(tmp_path: Path, folder: Path) -> str:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
     return f"""
 data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
-structure: {{type: pretrained, from: {folder}, task: classify, pooler: mean}}
+structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean}}
 objective: classification
 learning: {{type: gradient, steps: 30, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}
@@ -90,8 +90,8 @@ def test_texts_are_framed_as_the_published_tokenizer_does(tmp_path: Path, recipe
 
 def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_path: Path, folder: Path, recipe: str) -> None:
     other = recipe.replace(
-        f"{{type: pretrained, from: {folder}, task: classify, pooler: mean}}",
-        f"{{type: bert, task: classify, dim: 16, layers: 2, heads: 2, hidden: 99, length: 32, weights: {folder}}}",
+        f"{{type: pretrained, from: {folder}, task: classification, pooler: mean}}",
+        f"{{type: bert, task: classification, dim: 16, layers: 2, heads: 2, hidden: 99, length: 32, weights: {folder}}}",
     )
     run = read_run_text(other, "r.yaml", tmp_path)
     with pytest.raises(
@@ -117,7 +117,7 @@ def test_a_run_can_begin_with_another_runs_weights(tmp_path: Path, recipe: str) 
     second = recipe.replace("structure: {type: pretrained", "structure: {type: bert").split("structure:")[0]
     rest = recipe.split("objective:")[1]
     sizes = "dim: 16, layers: 2, heads: 2, hidden: 24, length: 32, dropout: 0.0"
-    own = f"structure: {{type: bert, task: classify, pooler: mean, {sizes}, weights: first}}"
+    own = f"structure: {{type: bert, task: classification, pooler: mean, {sizes}, weights: first}}"
     text = f"{second}{own}\nobjective:{rest}".replace("steps: 30", "steps: 1").replace("lr: 1.0e-2", "lr: 1.0e-12")
     judged = read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "second", quiet=True)
     assert judged.metric_values["accuracy"] == 1.0

@@ -127,7 +127,10 @@ def published(tmp_path: Path) -> Path:
 def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, published: Path) -> None:
     import transformers as hf
 
-    tokenizer, structure = f"{{type: published, from: {published}}}", f"{{type: pretrained, from: {published}, task: answer}}"
+    tokenizer, structure = (
+        f"{{type: published, from: {published}}}",
+        f"{{type: pretrained, from: {published}, task: question-answering}}",
+    )
     run = run_of(files, tokenizer, structure, steps=200, rate=3e-3)
     judged = run.train(files / "run", quiet=True)
     assert judged.metric_values["answer_exact_match"] > 0.9
@@ -149,9 +152,9 @@ def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, publ
 
 
 def test_the_head_begins_at_random_and_the_body_does_not(published: Path) -> None:
-    loaded = load(published, task="answer")
-    assert loaded.taken.new == ["pointer.out.weight", "pointer.out.bias"]
-    assert loaded.model.pointer.out.weight.shape == (2, 32)
+    loaded = load(published, task="question-answering")
+    assert loaded.taken.new == ["span_head.out.weight", "span_head.out.bias"]
+    assert loaded.model.span_head.out.weight.shape == (2, 32)
 
 
 def test_new_guesses_questions(files: Path, tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
                 answer["answer_start"] += len(before)
         (files / f"{name}.json").write_text(json.dumps(content))
     (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: answer}"
+    structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: question-answering}"
     run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
     with pytest.raises(ValueError, match="positions"):
         run.train(tmp_path / "whole", quiet=True)

@@ -328,7 +328,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
 
     published = Published(name)
     kind = made.source if made.answer == "one" else made.answer
-    tuning = _TUNED["fill" if kind == "plain-text" and published.task != "write" else kind]
+    tuning = _TUNED["fill" if kind == "plain-text" and published.task != "generation" else kind]
     try:
         both = name_of(published.structure(tuning.task)) == "seq2seq"
     except ValueError as error:
@@ -343,7 +343,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
     objective = f"{{type: span, window: {min(384, room)}}}   # long contexts in windows" if windows else tuning.objective
     steps = steps or min(20_000, max(100, round(made.size / 4 * 3 / 1000)))
     place = _places([name], folder) if Path(name).exists() else name
-    mean = (published.path / POOLING).is_file() and tuning.task in ("classify", "choose")
+    mean = (published.path / POOLING).is_file() and tuning.task in ("classification", "multiple-choice")
     metrics = tuning.metrics.replace("entity-f1", "tag-accuracy") if made.options.get("scheme") == "null" else tuning.metrics
     return f"""# Guessed from {made.why}.
 # Goes on with a published model: the tokenizer belongs to its weights, and both are named. What is new begins at random.
@@ -387,16 +387,16 @@ class _Tuning:
 
 
 _TUNED = {
-    "labeled-text": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
-    "several": _Tuning("classify", "multi-label", "5.0e-5", "multi-label-f1"),
-    "number": _Tuning("classify", "regression", "5.0e-5", "correlation"),
-    "sentence-pairs": _Tuning("classify", "classification", "5.0e-5", "accuracy, macro-f1"),
-    "multiple-choice": _Tuning("choose", "multiple-choice", "5.0e-5", "accuracy"),
-    "question-answering": _Tuning("answer", "span", "5.0e-5", "answer-exact-match, answer-f1"),
-    "tagged-text": _Tuning("tag", "tagging", "5.0e-5", "entity-f1"),
-    "parallel-text": _Tuning("write", "next-token", "3.0e-4", "bleu, chrf"),
-    "plain-text": _Tuning("write", "next-token", "5.0e-5", "word-perplexity"),
-    "fill": _Tuning("fill", "masked-lm", "5.0e-5", ""),
+    "labeled-text": _Tuning("classification", "classification", "5.0e-5", "accuracy, macro-f1"),
+    "several": _Tuning("classification", "multi-label", "5.0e-5", "multi-label-f1"),
+    "number": _Tuning("classification", "regression", "5.0e-5", "correlation"),
+    "sentence-pairs": _Tuning("classification", "classification", "5.0e-5", "accuracy, macro-f1"),
+    "multiple-choice": _Tuning("multiple-choice", "multiple-choice", "5.0e-5", "accuracy"),
+    "question-answering": _Tuning("question-answering", "span", "5.0e-5", "answer-exact-match, answer-f1"),
+    "tagged-text": _Tuning("token-classification", "tagging", "5.0e-5", "entity-f1"),
+    "parallel-text": _Tuning("generation", "next-token", "3.0e-4", "bleu, chrf"),
+    "plain-text": _Tuning("generation", "next-token", "5.0e-5", "word-perplexity"),
+    "fill": _Tuning("masked-lm", "masked-lm", "5.0e-5", ""),
 }
 """By the kind of data. 5e-5 with a linear fall is in the range of Devlin et al. 2019, appendix A.3; T5 wants more."""
 

@@ -71,7 +71,7 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         self.pooler = None if pooler is None else pooler(dim)
         self.chooses = any(f.kind == "texts" for f in info.tokenized())
         if pooler is not None and self.chooses:
-            self.chooser = classifier(dim, CHOICE, None)
+            self.choice_head = classifier(dim, CHOICE, None)
         elif pooler is not None:
             self.classifier = classifier(dim, info["label"], None)
 

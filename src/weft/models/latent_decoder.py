@@ -1,4 +1,4 @@
-"""A language model that writes from a vector. P width of the vector; other suffixes: see seq.py."""
+"""Decoder conditioned on a latent vector. P latent dimension, L positions of an injection; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from weft.core.seq import KV, Decoded, Memory, Seq
 
 
 @dataclass(frozen=True)
-class WritingFrom(Decoding):
-    """State of a writer: the decoder's, how many tokens each row has seen, and what is added to tokens by their place."""
+class LatentDecodingState(Decoding):
+    """Decoding state of a ``LatentDecoder``: also the vectors that injections add to the token embeddings, by position."""
 
     added_BLD: Tensor | None
 
-    def select(self, rows: Tensor) -> WritingFrom:
+    def select(self, rows: Tensor) -> LatentDecodingState:
         added_BLD = None if self.added_BLD is None else self.added_BLD[rows]
-        return WritingFrom(self.inner.select(rows), self.seen_B[rows], added_BLD)
+        return LatentDecodingState(self.inner.select(rows), self.seen_B[rows], added_BLD)
 
 
 class LatentDecoder(nn.Module, Decodes):
-    """A language model that is given a vector, and perhaps the class that the text is to have.
+    """Language model conditioned on a latent vector and, optionally, on a class label.
 
-    p(x_t | x_<t, z, y), where injections bring in c = z, or c = [z; v_y] with a learned vector v of each class
+    p(x_t | x_<t, c),  c = z,  or c = [z; v_y] with a learned embedding v_y of each class
 
     Args:
-        info: What the language model is built for: one text, and its class.
-        latent: P.
-        model: A structure that decodes and looks at nothing else.
-        injections: How the vector enters; without any, the model does not heed it.
-        label_dim: Width of the classes' vectors; 0 = the writer is told no class.
+        info: The fields of the language model: one text, and its label.
+        latent: P, dimension of z.
+        model: A language model (a structure that provides ``ModelsLanguage``).
+        injections: How c conditions the language model; an empty list leaves it unconditional.
+        label_dim: Dimension of the class embeddings; 0 = not conditioned on the class.
     """
 
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]], label_dim: int = 0):
@@ -46,13 +46,13 @@ class LatentDecoder(nn.Module, Decodes):
         self.model: Any = model(info)
         if ModelsLanguage not in self.model.provides():
             raise ValueError(
-                f"what writes must be a language model, such as language-model or gpt2, but a {type(self.model).__name__} "
-                "does not write a text from its beginning alone"
+                f"decoder is a {type(self.model).__name__}, which is not a language model; "
+                "use a structure that generates a text from left to right, such as language-model or gpt2"
             )
         self.target, self.dim = self.model.target, self.model.dim
         self.labels = nn.Embedding(info["label"].vocab, label_dim) if label_dim else None
-        width = latent + label_dim
-        self.injections = nn.ModuleList([build(self.dim, width, self.model.decoder) for build in injections])
+        condition_dim = latent + label_dim
+        self.injections = nn.ModuleList([build(self.dim, condition_dim, self.model.decoder) for build in injections])
 
     @property
     def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -67,81 +67,79 @@ class LatentDecoder(nn.Module, Decodes):
         return self.model.embedder
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        """What the decoder is given."""
+        """The decoder's memory for latent codes and, where the model is class-conditional, labels."""
         if self.labels is None:
             return self._memory(z_BP, label_B)
         if label_B is None:
-            raise ValueError("this model writes texts of a class, and none was given")
+            raise ValueError("this decoder is class-conditional, but no label was given; pass label_B, one class index per row")
         return self._memory(torch.cat([z_BP, self.labels(label_B).to(z_BP.dtype)], -1), label_B)
 
     def _memory(self, c_BP: Tensor, label_B: Tensor | None) -> Memory:
-        found = [injection.remembered(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
-        layers = [self.decoder.remember(x_BLD) for x_BLD in found if x_BLD is not None]
-        past = tuple(reduce(KV.join, slots) for slots in zip(*layers, strict=True))
+        slots = [injection.remembered(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        layers = [self.decoder.remember(x_BLD) for x_BLD in slots if x_BLD is not None]
+        past = tuple(reduce(KV.join, of_layer) for of_layer in zip(*layers, strict=True))
         return Memory(vector=c_BP, past=past, label=label_B)
 
-    def _added(self, memory: Memory | None) -> Tensor | None:
+    def added(self, memory: Memory | None) -> Tensor | None:
+        """B x L x D, the sum of what the injections add to the token embeddings; None where they add nothing."""
         if memory is None or memory.vector is None:
-            raise ValueError("this model writes from a vector, and none was given")
-        found = [injection.added(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
-        there = [added_BLD for added_BLD in found if added_BLD is not None]
-        return reduce(_add, there) if there else None
+            raise ValueError("this decoder is conditioned on a latent vector, but the memory has none; use memory_from(z)")
+        parts = [injection.added(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        parts = [added_BLD for added_BLD in parts if added_BLD is not None]
+        return reduce(_add, parts) if parts else None
 
-    def _embed(self, x: Seq, added_BLD: Tensor | None) -> Seq:
+    def embed_with(self, x: Seq, added_BLD: Tensor | None) -> Seq:
+        """Token embeddings plus the vectors that injections add at their positions."""
         embedded = self.model.embed(x)
         return embedded if added_BLD is None else embedded.with_data(embedded.data + _at(x.positions(), added_BLD))
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
-        return self.decoder(self._embed(x, self._added(memory)), memory, mask)
+        return self.decoder(self.embed_with(x, self.added(memory)), memory, mask)
 
-    def start(self, memory: Memory | None, rows: int) -> WritingFrom:
-        begun = super().start(memory, rows)
-        return WritingFrom(begun.inner, begun.seen_B, self._added(memory))
+    def start(self, memory: Memory | None, rows: int) -> LatentDecodingState:
+        state = super().start(memory, rows)
+        return LatentDecodingState(state.inner, state.seen_B, self.added(memory))
 
     def step(self, x: Seq, state: Any) -> Decoded:
-        at = x.mark(position=state.seen_B[:, None] + Seq(x.data, x.mask).positions())
-        done = self.decoder.step(self._embed(at, state.added_BLD), state.inner)
-        return Decoded(done.hidden, WritingFrom(done.state, state.seen_B + x.lengths(), state.added_BLD))
+        positioned = x.mark(position=state.seen_B[:, None] + Seq(x.data, x.mask).positions())
+        done = self.decoder.step(self.embed_with(positioned, state.added_BLD), state.inner)
+        return Decoded(done.hidden, LatentDecodingState(done.state, state.seen_B + x.lengths(), state.added_BLD))
 
 
 def _add(one_BLD: Tensor, other_BLD: Tensor) -> Tensor:
-    """The sum of what two injections add, the one of fewer places filled up with nothing; a single vector is for all places."""
-    few_BLD, many_BLD = sorted((one_BLD, other_BLD), key=lambda x_BLD: x_BLD.shape[1])
-    lacking = many_BLD.shape[1] - few_BLD.shape[1]
-    return many_BLD + (few_BLD if few_BLD.shape[1] == 1 else F.pad(few_BLD, (0, 0, 0, lacking)))
+    """Sum of what two injections add; the shorter one is zero-padded, and one of length 1 applies to all positions."""
+    short_BLD, long_BLD = sorted((one_BLD, other_BLD), key=lambda x_BLD: x_BLD.shape[1])
+    padding = long_BLD.shape[1] - short_BLD.shape[1]
+    return long_BLD + (short_BLD if short_BLD.shape[1] == 1 else F.pad(short_BLD, (0, 0, 0, padding)))
 
 
 def _at(position_BT: Tensor, added_BLD: Tensor) -> Tensor:
-    """B x T x D (or B x 1 x D, for all): what is added at these places; nothing after the last."""
-    places = added_BLD.shape[1]
-    if places == 1:
+    """B x T x D, the vectors to add at these positions and zero after the L-th; B x 1 x D where L is 1."""
+    length = added_BLD.shape[1]
+    if length == 1:
         return added_BLD
-    index_BTD = position_BT.clamp(0, places - 1)[..., None].expand(-1, -1, added_BLD.shape[-1])
-    return added_BLD.gather(1, index_BTD).masked_fill((position_BT >= places)[..., None], 0.0)
+    index_BTD = position_BT.clamp(0, length - 1)[..., None].expand(-1, -1, added_BLD.shape[-1])
+    return added_BLD.gather(1, index_BTD).masked_fill((position_BT >= length)[..., None], 0.0)
 
 
-class Writes(Decodes):
-    """Decodes as its ``writer`` does: a latent writer, or several."""
+class DecodesFromLatent(Decodes):
+    """Decodes with its ``decoder``: a ``LatentDecoder``, or several behind one interface."""
 
-    writer: Any
+    decoder: Any
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
-        return self.writer.decode(x, memory, mask)
+        return self.decoder.decode(x, memory, mask)
 
     def start(self, memory: Memory | None, rows: int) -> Any:
-        return self.writer.start(memory, rows)
+        return self.decoder.start(memory, rows)
 
     def step(self, x: Seq, state: Any) -> Decoded:
-        return self.writer.step(x, state)
-
-    @property
-    def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.decoder
+        return self.decoder.step(x, state)
 
     @property
     def head(self) -> Head:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.writer.head
+        return self.decoder.head
 
     @property
     def target_embedder(self) -> Embedder:
-        return self.writer.embedder
+        return self.decoder.embedder

@@ -35,7 +35,7 @@ class MultipleChoiceModel(Structure, Encodes, ScoresChoices):
         >>> import torch
         >>> from weft.core.fields import Field
         >>> model = Chooser(Info({"choices": Field("choices", 11, kind="texts")}), dim=8)
-        >>> model.chooser(model.features(Seq(torch.tensor([[7, 6, 8, 2], [7, 6, 9, 2]])))).shape
+        >>> model.choice_head(model.features(Seq(torch.tensor([[7, 6, 8, 2], [7, 6, 9, 2]])))).shape
         torch.Size([2, 1])
     """
 
@@ -58,7 +58,7 @@ class MultipleChoiceModel(Structure, Encodes, ScoresChoices):
         self.embedder = embedder(dim, field)
         self.encoder = encoder(dim)
         self.pooler = pooler(dim)
-        self.chooser = head(dim, CHOICE, None)
+        self.choice_head = head(dim, CHOICE, None)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)

@@ -33,7 +33,7 @@ class SpanExtractor(Structure, ExtractsSpans, Encodes):
         >>> from weft.core.fields import Field
         >>> texts = {"question": Field("question", 11), "context": Field("context", 11)}
         >>> model = SpanReader(Info({**texts, "answer": Field("answer", 2, kind="span", space="context")}), dim=8)
-        >>> model.pointer(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data).shape
+        >>> model.span_head(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data).shape
         torch.Size([1, 3, 2])
     """
 
@@ -54,7 +54,7 @@ class SpanExtractor(Structure, ExtractsSpans, Encodes):
         self.dim = dim
         self.embedder = embedder(dim, info.given()[0])
         self.encoder = encoder(dim)
-        self.pointer = head(dim, answer, None)
+        self.span_head = head(dim, answer, None)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)

@@ -34,7 +34,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
         >>> from weft.core.fields import Field
         >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
         >>> model = Tagger(info, dim=8)
-        >>> model.tagger(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape
+        >>> model.tag_head(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape
         torch.Size([3, 5])
     """
 
@@ -56,7 +56,7 @@ class Tagger(Structure, Tags, Encodes, Embeds):
         self.dim = dim
         self.embedder = embedder(dim, info[tags.space])
         self.encoder = encoder(dim)
-        self.tagger = head(dim, tags, None)
+        self.tag_head = head(dim, tags, None)
         self.chain = None if chain is None else chain(tags)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:

@@ -29,7 +29,7 @@ from weft.core.seq import Seq
 class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, DetectsReplaced):
     """Makes a vector of each token; says which tokens were hidden or replaced, and whether two segments belong together.
 
-    p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(relation(pooler(encoder(x))))
+    p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(segment_head(pooler(encoder(x))))
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
@@ -39,8 +39,8 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         encoder: n -> n, over the text.
         head: Logits over the ids, at places that were hidden; None = it fills nothing in.
         pooler: Makes one vector of a text; None = it has none.
-        relation: Logits for two classes of pairs of segments; None = it relates nothing. It needs a pooler.
-        judge: A logit of each token, for whether it was replaced; None = it judges nothing.
+        segment_head: Logits for two classes of pairs of segments; None = it relates nothing. It needs a pooler.
+        discriminator: A logit of each token, for whether it was replaced; None = it judges nothing.
         weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -60,8 +60,8 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         encoder: Build[Encoder] = Transformer,
         head: Build[Head] | None = Tied,
         pooler: Build[Pooler] | None = None,
-        relation: Build[Head] | None = None,
-        judge: Build[Head] | None = None,
+        segment_head: Build[Head] | None = None,
+        discriminator: Build[Head] | None = None,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
@@ -71,10 +71,10 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         self.encoder = encoder(dim)
         self.head = None if head is None else head(dim, field, self.embedder)
         self.pooler = None if pooler is None else pooler(dim)
-        if relation is not None and pooler is None:
+        if segment_head is not None and pooler is None:
             raise ValueError("a relation is said of one vector, and there is no pooler to make it; give one, such as first")
-        self.relation = None if relation is None else relation(dim, RELATION, None)
-        self.judge = None if judge is None else judge(dim, REPLACED, None)
+        self.segment_head = None if segment_head is None else segment_head(dim, RELATION, None)
+        self.discriminator = None if discriminator is None else discriminator(dim, REPLACED, None)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
@@ -85,7 +85,7 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         return self.pooler(self.encode(x))
 
     def provides(self) -> tuple[type, ...]:
-        without = {PredictsMasked: self.head, ClassifiesPairs: self.relation, DetectsReplaced: self.judge}
+        without = {PredictsMasked: self.head, ClassifiesPairs: self.segment_head, DetectsReplaced: self.discriminator}
         return tuple(p for p in super().provides() if p not in without or without[p] is not None)
 
 

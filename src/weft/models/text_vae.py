@@ -1,4 +1,4 @@
-"""A text, a latent vector, the text again. P width of the latent vector; other suffixes: see seq.py."""
+"""Variational autoencoder of text. P latent dimension; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -29,32 +29,44 @@ from weft.core.options import Natural, Place, Width
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.language_model import LanguageModel
-from weft.models.latent_decoder import LatentDecoder, Writes
+from weft.models.latent_decoder import DecodesFromLatent, LatentDecoder
 from weft.models.text_encoder import TextEncoder
 
-BOTH: list[Build[Injection]] = [LatentMemory, LatentEmbedding]
+MEMORY_AND_EMBEDDING: list[Build[Injection]] = [LatentMemory, LatentEmbedding]
+
+
+def source_encoder(encoder: Build[Structure], info: Info) -> Any:
+    """Build the encoder of a latent-variable model, over the field ``source``; raises ValueError for other structures."""
+    model = encoder(info.alone("source"))
+    provided = set(model.provides())
+    if Encodes not in provided or {Decodes, Reconstructs, Classifies} & provided:
+        raise ValueError(
+            f"encoder is a {type(model).__name__}, which does not only encode; "
+            "use a structure that outputs hidden states, such as text-encoder, or pretrained with task: encode"
+        )
+    return model
 
 
 @block("text-vae")
-class TextVAE(Structure, Encodes, Writes, Latent, Variational):
-    """Reads a text into a latent space, and writes it from there.
+class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
+    """Variational autoencoder of text.
 
-    q(z|x) = N(mu, exp(logvar)) with [mu; logvar] = W pooler(reader(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, 1)
+    q(z|x) = N(mu, diag(exp(logvar))) with [mu; logvar] = W pooler(encoder(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, I)
 
-    What is read and what is written are one text in two fields, ``source`` and ``target``, which may have different tokenizers.
-    With ``label_dim``, the writer is also told the class of the text, p(x|z, y).
+    The fields ``source`` (encoded) and ``target`` (reconstructed) hold the same text, possibly with different tokenizers. With
+    ``label_dim`` the decoder is class-conditional: p(x | z, y).
 
     Bowman et al. 2016, https://arxiv.org/abs/1511.06349; from pre-trained networks: Li et al. 2020 (OPTIMUS),
     https://arxiv.org/abs/2004.04092
 
     Args:
-        latent: P, width of the latent space.
-        reader: A structure that encodes: text-encoder, bert, pretrained.
-        pooler: Makes one vector of what was read.
-        writer: A language model: language-model, gpt2, pretrained.
-        injections: How z enters what is written; None = it does not: a language model with a VAE beside it.
-        label_dim: Width of the vectors of the classes (field ``label``) that the writer is told; 0 = it is told none.
-        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+        latent: P, dimension of the latent space.
+        encoder: A structure that encodes: text-encoder, bert, pretrained.
+        pooler: Pools the encoder's hidden states into one vector.
+        decoder: A language model: language-model, gpt2, pretrained.
+        injections: How z conditions the decoder; None = it does not, which leaves an unconditional language model.
+        label_dim: Dimension of the embeddings of the classes (field ``label``) that condition the decoder; 0 = unconditional.
+        weights: Folder of a run whose weights of the same name initialize this model; None = random initialization.
 
     Example:
         >>> import torch
@@ -70,34 +82,27 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
         info: Info,
         *,
         latent: Width = 32,
-        reader: Build[Structure] = partial(TextEncoder, head=None),
+        encoder: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
-        writer: Build[Structure] = LanguageModel,
-        injections: list[Build[Injection]] | None = BOTH,
+        decoder: Build[Structure] = LanguageModel,
+        injections: list[Build[Injection]] | None = MEMORY_AND_EMBEDDING,
         label_dim: Natural = 0,
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
         self.latent = latent
-        self.reader: Any = reader(info.alone("source"))
-        if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
-            raise ValueError(
-                f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
-                f"but this is a {type(self.reader).__name__}"
-            )
-        self.pooler = pooler(self.reader.dim)
-        self.to_posterior = Linear(self.reader.dim, 2 * latent, bias=False)
-        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections or [], label_dim)
+        self.encoder = source_encoder(encoder, info)
+        self.pooler = pooler(self.encoder.dim)
+        self.to_posterior = Linear(self.encoder.dim, 2 * latent, bias=False)
+        self.decoder = LatentDecoder(info.alone("target"), latent, decoder, injections or [], label_dim)
         self.labelled = self.samples_by_label = label_dim > 0
-        self.target, self.dim = info["target"], self.writer.dim
+        self.target, self.dim = info["target"], self.decoder.dim
 
     def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        return {"reader": self.reader, "writer": self.writer.model}
-
-    # ------------------------------------------------------------------------------------------------- to the latent space
+        return {"encoder": self.encoder, "decoder": self.decoder.model}
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        return self.reader.encode(x, mask)
+        return self.encoder.encode(x, mask)
 
     def posterior(self, x: Seq) -> Posterior:
         mean_BP, logvar_BP = self.to_posterior(self.pooler(self.encode(x))).chunk(2, -1)
@@ -106,11 +111,9 @@ class TextVAE(Structure, Encodes, Writes, Latent, Variational):
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
         return torch.randn(rows, self.latent, device=self.to_posterior.weight.device)
 
-    # -------------------------------------------------------------------------------------------------- and back to a text
-
     def memory(self, batch: Batch) -> Memory:
         label_B = batch["label"] if self.labelled and "label" in batch else None
         return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.writer.memory_from(z_BP, label_B if self.labelled else None)
+        return self.decoder.memory_from(z_BP, label_B if self.labelled else None)

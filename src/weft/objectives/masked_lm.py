@@ -127,7 +127,7 @@ class MaskedLM(Objective):
             picks = batch["picks"]
             loss["loss"] = Term(model.head.nll(picks.gather(encoded), picks.target_N).sum(), len(picks))
         if self.pairing is not None:
-            nll_B = model.relation.nll(model.pooler(encoded), batch["relation"])
+            nll_B = model.segment_head.nll(model.pooler(encoded), batch["relation"])
             loss["relation"] = Term(nll_B.sum(), len(batch))
         return loss
 

@@ -86,7 +86,7 @@ class MultipleChoiceObjective(Objective):
 
 
 def _logits(model: Any, batch: Batch) -> Tensor:
-    return model.chooser(model.features(batch["choices"].seq)).squeeze(-1).float()
+    return model.choice_head(model.features(batch["choices"].seq)).squeeze(-1).float()
 
 
 def log_sum(choices: Ragged, x_N: Tensor) -> Tensor:

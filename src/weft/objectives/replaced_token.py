@@ -33,7 +33,7 @@ class ReplacedToken(Objective):
     The first sum is counted by the hidden places, the second by all tokens that are no marks. No gradient goes through x~.
 
     The generator reads the model's own token vectors, and its head is tied to them. It is left behind after training; D is the
-    model with its head ``judge``.
+    model with its head ``discriminator``.
 
     Clark et al. 2020 (ELECTRA), https://arxiv.org/abs/2003.10555
 
@@ -101,7 +101,7 @@ class ReplacedToken(Objective):
         guessed_N = sample(logits_NV.detach(), numbers(batch["seed"], picks.index_N, text.width))
         replaced = original.index_copy(0, picks.index_N, guessed_N)
         judged = model.encode(text.with_data(replaced.view_as(text.data)))
-        score_N = model.judge(asked.gather(judged)).squeeze(-1)
+        score_N = model.discriminator(asked.gather(judged)).squeeze(-1)
         wrong_N = (replaced != original)[asked.index_N]
         bce_N = F.binary_cross_entropy_with_logits(score_N.float(), wrong_N.float(), reduction="none")
         return Loss({"generator": Term(nll_N.sum(), len(picks)), "replaced": Term(bce_N.sum(), len(asked), weight=self.weight)})

@@ -237,7 +237,7 @@ class Scores:
         hidden = model.encode(text)
         inside_BT = place_BT > 0
         open_BT = inside_BT | (torch.arange(hidden.width, device=place_BT.device) == 0)
-        score_BT2 = model.pointer(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
+        score_BT2 = model.span_head(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
         score_BT2 = score_BT2.masked_fill(~open_BT[..., None], -torch.inf)
         return cls(score_BT2[..., 0], score_BT2[..., 1], inside_BT)
 

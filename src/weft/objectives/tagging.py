@@ -72,15 +72,15 @@ class Tagging(Objective):
             self._check_plain()
             grid = Grid.of(batch)
             target_BT = grid.spread(tags.target_N)
-            nll_B = model.chain.nll(grid.spread(model.tagger(hidden_ND)), target_BT, grid.mask_BT)
+            nll_B = model.chain.nll(grid.spread(model.tag_head(hidden_ND)), target_BT, grid.mask_BT)
             return Loss.of(nll_B.sum(), len(tags))
         smoothing = self.smoothing if self.training else 0.0
-        nll_N = model.tagger.nll(hidden_ND, tags.target_N, smoothing)
+        nll_N = model.tag_head.nll(hidden_ND, tags.target_N, smoothing)
         return Loss.of(self.weigh(nll_N, tags.target_N).sum(), len(tags))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """The numbers of the tags of each row's words."""
-        grid, score_NC = Grid.of(batch), model.tagger(batch["tags"].gather(model.encode(batch["text"])))
+        grid, score_NC = Grid.of(batch), model.tag_head(batch["tags"].gather(model.encode(batch["text"])))
         if model.chain is None:
             best_BT = grid.spread(score_NC.argmax(-1))
         else:

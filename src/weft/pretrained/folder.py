@@ -159,14 +159,14 @@ class Published:
         if name == "span-extractor":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
-        if task == "choose":
+        if task == "multiple-choice":
             choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
             right = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
             return Info({**choices, "label": right}, "question")
         fields = {read.name: read}
-        if task == "classify":
+        if task == "classification":
             fields["label"] = self.config.label()
-        if task == "tag":
+        if task == "token-classification":
             labels = self.config.labels()
             fields["tags"] = Field("tags", len(labels), "tags", labels=labels)
         return Info(fields, read.name)

@@ -53,13 +53,13 @@ def write_layout(
     zero = [name for name, _ in found.zero if name in tensors and not tensors[name].any()]
     if unknown := [name for name in theirs.unknown if name not in zero]:
         raise ValueError(f"a {found.type} has no place for: {some(unknown)}")
-    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tagger.out.weight") if name in tensors]
-    if task == "choose" and classes:
-        task = "classify"  # the same choices of a language model
-    if task == "classify" and not classes:
-        raise ValueError(f"this {found.type} chooses by a head without a bias, and theirs has one: build it for the task choose")
+    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
+    if task == "multiple-choice" and classes:
+        task = "classification"  # the same choices of a language model
+    if task == "classification" and not classes:
+        raise ValueError(f"the multiple-choice head of this {found.type} has no bias; build the model with task: multiple-choice")
     title = next(title for title, of in found.tasks.items() if of == task)
-    if task == "fill" and options(structure).get("relation") is not None:
+    if task == "masked-lm" and options(structure).get("segment_head") is not None:
         title = next((t for t in found.tasks if t.endswith("ForPreTraining")), title)
     bare = title.endswith("Model") and found.prefix and not title.endswith(("LMHeadModel", "DoubleHeadsModel"))
     out = {name.removeprefix(found.prefix) if bare else name: tensor for name, tensor in theirs.tensors.items()}
@@ -111,7 +111,7 @@ def _names_told(structure: Build[Structure]) -> list[str]:
     chosen = options(structure)
     pooler = chosen.get("pooler")
     told = ["pooler.dense.weight"] if pooler is not None and options(pooler).get("transform") is not None else []
-    told += ["cls.seq_relationship.weight", "sop_classifier.classifier.weight"] if chosen.get("relation") is not None else []
+    told += ["cls.seq_relationship.weight", "sop_classifier.classifier.weight"] if chosen.get("segment_head") is not None else []
     return told + (["lm_head.weight"] if chosen.get("head") is not None and not tied(chosen["head"]) else [])
 
 

@@ -29,7 +29,7 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
         pooler: Makes one vector of a text; None = as published.
 
     Example:
-        >>> pretrained(from_="minilm", task="classify").keywords["dim"]  # doctest: +SKIP
+        >>> pretrained(from_="minilm", task="classification").keywords["dim"]  # doctest: +SKIP
         384
     """
     published = Published(from_)

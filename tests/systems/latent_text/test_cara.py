@@ -46,9 +46,9 @@ INFO = info_of()
 CHOICES: dict[str, Any] = {
     "latent": 6,
     "noise": 5,
-    "reader": partial(TextEncoder, dim=10, encoder=GRU, head=None),
+    "encoder": partial(TextEncoder, dim=10, encoder=GRU, head=None),
     "pooler": Last,
-    "writer": partial(LanguageModel, dim=8, decoder=GRUDecoder),
+    "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
     "sampler": partial(MLP, hidden=[9], batch_norm=BatchNorm),
     "classifier": partial(MLP, hidden=[9]),
     "critic": partial(MLP, hidden=[9]),
@@ -123,13 +123,13 @@ class Rows:
         return self.batches[draw % len(self.batches)]
 
 
-READS = ["reader.*", "to_latent.*"]
+READS = ["encoder.*", "to_latent.*"]
 STEPS: dict[str, tuple[Any, list[str]]] = {
-    "reconstruct": (Reconstruct, [*READS, "writer.*"]),
+    "reconstruct": (Reconstruct, [*READS, "decoder.*"]),
     "judge": (Judge, ["classifier.*", "critic.*"]),
     "fool": (Fool, [*READS, "sampler.*"]),
     "listen": (Listen, ["listener.*"]),
-    "follow": (partial(Follow, length=5), [*READS, "writer.*"]),
+    "follow": (partial(Follow, length=5), [*READS, "decoder.*"]),
 }
 
 
@@ -336,7 +336,7 @@ def test_noise_on_places_is_there_in_training_alone_and_dies_down():
 
 
 def test_the_listener_never_hears_what_was_written():
-    """Its step reads real texts: no gradient, and no call, of the writer."""
+    """Its step reads real texts: no gradient, and no call, of the decoder."""
     model = cara()
     Listen(INFO, 8)(model, batch_of(Listen(INFO, 8)), Clock()).mean().backward()
     assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"listener"}
@@ -354,8 +354,8 @@ def test_the_step_of_the_judges_leaves_no_gradient_elsewhere():
 def test_every_class_has_a_vector_that_learns():
     model, objective = cara(), Reconstruct(INFO, 8)
     objective(model, batch_of(objective), Clock()).mean().backward()
-    assert bool((model.writer.labels.weight != 0).any(1).all())
-    assert bool((model.writer.labels.weight.grad != 0).any(1).all())
+    assert bool((model.decoder.labels.weight != 0).any(1).all())
+    assert bool((model.decoder.labels.weight.grad != 0).any(1).all())
 
 
 def test_places_of_texts_and_made_ones_are_normalised_alike():
@@ -372,9 +372,9 @@ def test_one_made_place_in_training():
 
 
 def test_a_convolution_over_what_was_read():
-    model = cara(encoder=partial(CNN, layers=1, width=3), norm=LayerNorm)
+    model = cara(top_encoder=partial(CNN, layers=1, width=3), norm=LayerNorm)
     assert model.encode(Seq(torch.tensor([[7, 8, 2]]))).data.shape == (1, 3, 10)
-    assert {"encoder.layers.0.value.weight", "norm.weight"} <= set(dict(model.named_parameters()))
+    assert {"top_encoder.layers.0.value.weight", "norm.weight"} <= set(dict(model.named_parameters()))
 
 
 def test_what_the_structures_provide_and_without_a_listener():
@@ -382,8 +382,8 @@ def test_what_the_structures_provide_and_without_a_listener():
     for model in (cara(listener=None), arae()):
         assert Contests in model.provides() and Listens not in model.provides()
         assert model.labelled and model.samples_by_label
-    assert set(cara().inner()) == {"reader", "writer", "listener"}
-    assert len(arae().inner()["writer"]) == K
+    assert set(cara().inner()) == {"encoder", "decoder", "listener"}
+    assert len(arae().inner()["decoder"]) == K
 
 
 def test_arae_writes_a_row_by_the_writer_of_its_class():
@@ -391,19 +391,19 @@ def test_arae_writes_a_row_by_the_writer_of_its_class():
     z, label = torch.randn(3, 6), torch.tensor([2, 0, 1])
     together = model.decode(x, model.memory_from(z, label)).hidden.data
     for row, number in enumerate(label.tolist()):
-        writer = model.writer.writers[number]
-        alone = writer.decode(x.select(torch.tensor([row])), writer.memory_from(z[row : row + 1])).hidden.data
+        decoder = model.decoder.decoders[number]
+        alone = decoder.decode(x.select(torch.tensor([row])), decoder.memory_from(z[row : row + 1])).hidden.data
         torch.testing.assert_close(together[row : row + 1], alone)
     together[1].sum().backward()  # the row of class 0
     moved = {n for n, p in model.named_parameters() if p.grad is not None and bool(p.grad.any())}
-    assert moved and all(n.startswith("writer.writers.0.") for n in moved)
+    assert moved and all(n.startswith("decoder.decoders.0.") for n in moved)
 
 
 def test_the_head_of_all_writers_is_one():
     model = arae()
     heads = [n for n, _ in model.named_parameters() if ".head." in n]
-    assert heads and all(n.startswith("writer.writers.0.") for n in heads)
-    assert all(writer.model.head is model.head for writer in model.writer.writers)
+    assert heads and all(n.startswith("decoder.decoders.0.") for n in heads)
+    assert all(decoder.model.head is model.head for decoder in model.decoder.decoders)
 
 
 @pytest.mark.parametrize("build", [cara, arae])
@@ -504,10 +504,10 @@ def test_structures_refuse_data_without_classes():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"what reads must encode and do nothing else, .* but this is a LanguageModel"):
-        cara(reader=partial(LanguageModel, dim=8))
-    with pytest.raises(ValueError, match=r"what writes must be a language model"):
-        arae(writer=partial(TextEncoder, dim=8))
+    with pytest.raises(ValueError, match=r"encoder is a LanguageModel, which does not only encode"):
+        cara(encoder=partial(LanguageModel, dim=8))
+    with pytest.raises(ValueError, match=r"decoder is a TextEncoder, which is not a language model"):
+        arae(decoder=partial(TextEncoder, dim=8))
     with pytest.raises(ValueError, match=r"what listens must say a class, as a classifier does, but a TextEncoder does not"):
         cara(listener=partial(TextEncoder, dim=8))
 
@@ -515,12 +515,12 @@ def test_parts_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("build", [cara, arae])
 def test_a_class_must_be_given(build):
     model = build()
-    with pytest.raises(ValueError, match=r"writes texts of a class, and none was given"):
+    with pytest.raises(ValueError, match=r"class-conditional, but no label was given"):
         model.memory(Batch({"source": Seq(torch.tensor([[7, 2]]))}, 1))
 
 
 def test_writers_need_a_vector_and_a_class():
-    with pytest.raises(ValueError, match=r"writes from a vector and a class, and they were not given"):
+    with pytest.raises(ValueError, match=r"needs a latent vector and a label, but the memory lacks one"):
         arae().decode(Seq(torch.tensor([[1, 7]])), None)
 
 
@@ -540,7 +540,7 @@ def test_weights_that_do_not_fit_are_refused():
 def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     folder = save(structure(Info({"text": Field("text", 10, length=24)})), structure, tmp_path / "bert")
-    build = partial(CARA, **{**SMALL, "reader": pretrained(from_=str(folder), task="encode")})
+    build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
     with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
         begin(build(INFO), build)
     few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
@@ -550,16 +550,16 @@ def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
 def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
     structure = gpt2(dim=8, layers=1, heads=2, length=24)
     folder = save(structure(Info({"text": Field("text", VOCAB, length=24)})), structure, tmp_path / "gpt2")
-    build = partial(ARAE, **{**CHOICES, "writer": pretrained(from_=str(folder))})
+    build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
     begin(model, build)
-    first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.inner()["writer"])
+    first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.inner()["decoder"])
     assert others and all(torch.equal(p, other[n]) for other in others for n, p in first.items())
 
 
 def test_a_probabilistic_objective_does_not_fit_what_reads_to_one_point():
     assert not set(ELBO.needs) <= set(cara().provides())
-    assert set(ELBO.needs) <= set(TextVAE(INFO, reader=SMALL["reader"], writer=SMALL["writer"], injections=[]).provides())
+    assert set(ELBO.needs) <= set(TextVAE(INFO, encoder=SMALL["encoder"], decoder=SMALL["decoder"], injections=[]).provides())
 
 
 REFUSED = {

@@ -28,9 +28,9 @@ INFO = Info({"source": Field("source", 14), "target": Field("target", 14), "labe
 SMALL: dict[str, Any] = {
     "latent": 4,
     "label_dim": 3,
-    "reader": partial(TextEncoder, dim=10, encoder=GRU, head=None),
+    "encoder": partial(TextEncoder, dim=10, encoder=GRU, head=None),
     "pooler": Last,
-    "writer": partial(LanguageModel, dim=8, decoder=GRUDecoder),
+    "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
     "listener": partial(Classifier, dim=8, encoder=partial(CNN, layers=1)),
 }
 
@@ -62,17 +62,17 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
-    assert model.labelled and model.samples_by_label and set(model.inner()) == {"reader", "writer", "listener"}
+    assert model.labelled and model.samples_by_label and set(model.inner()) == {"encoder", "decoder", "listener"}
 
 
 def test_a_text_vae_may_be_told_the_class():
-    choices = {name: SMALL[name] for name in ("latent", "reader", "pooler", "writer", "label_dim")}
+    choices = {name: SMALL[name] for name in ("latent", "encoder", "pooler", "decoder", "label_dim")}
     torch.manual_seed(0)
     model = TextVAE(INFO, **choices, injections=[LatentEmbedding]).eval()
     x, z = Seq(torch.tensor([[1, 7, 8]])), torch.randn(1, 4)
     texts = [model.decode(x, model.memory_from(z, torch.tensor([y]))).hidden.data for y in range(3)]
     assert not torch.allclose(texts[0], texts[1]) and not torch.allclose(texts[1], texts[2])
-    with pytest.raises(ValueError, match="writes texts of a class, and none was given"):
+    with pytest.raises(ValueError, match="class-conditional, but no label was given"):
         model.memory_from(z)
     objective = ELBO(INFO, 8)
     batch = batch_of(objective)
@@ -82,7 +82,7 @@ def test_a_text_vae_may_be_told_the_class():
     ].total
     assert not torch.allclose(one, other), "the bound does not heed the class"
     plain = TextVAE(INFO, **{**choices, "label_dim": 0}, injections=[LatentEmbedding])
-    assert not plain.labelled and plain.writer.labels is None
+    assert not plain.labelled and plain.decoder.labels is None
     with pytest.raises(ValueError, match="needs a field 'label'"):
         TextVAE(Info({n: INFO[n] for n in ("source", "target")}, target="target"), **choices)
 
@@ -116,10 +116,10 @@ def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_ab
 def test_whom_each_phase_can_move():
     model = model_of()
     assert moved_by(Discriminate(INFO, 8, length=4), model) == {"listener"}  # what was written has no gradient
-    assert {"writer", "reader", "to_posterior", "listener"} == moved_by(Attribute(INFO, 8, length=4), model)
-    assert moved_by(ELBO(INFO, 8), model) == {"reader", "to_posterior", "writer"}
+    assert {"decoder", "encoder", "to_posterior", "listener"} == moved_by(Attribute(INFO, 8, length=4), model)
+    assert moved_by(ELBO(INFO, 8), model) == {"encoder", "to_posterior", "decoder"}
     assert moved_by(Listen(INFO, 8), model) == {"listener"}
-    assert "writer" in moved_by(Follow(INFO, 8, length=4), model)  # CARA's step fits as well
+    assert "decoder" in moved_by(Follow(INFO, 8, length=4), model)  # CARA's step fits as well
 
 
 def test_attribute_needs_one_vocabulary():

@@ -29,7 +29,7 @@ from weft.training.run import load, read_run
 LABEL = Field("label", 2, kind="label", space="label", labels=("bad", "good"))
 INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target", 17, space="t"), "label": LABEL}, target="target")
 SMALL = partial(MLP, hidden=[8, 8], activation=LeakyReLU)
-VAE = partial(TextVAE, latent=3, reader=partial(TextEncoder, dim=8, head=None), writer=partial(LanguageModel, dim=8))
+VAE = partial(TextVAE, latent=3, encoder=partial(TextEncoder, dim=8, head=None), decoder=partial(LanguageModel, dim=8))
 CRITICS = {
     "concatenated": partial(ConcatDiscriminator, label_dim=4, transform=SMALL),
     "projection": partial(ProjectionDiscriminator, hidden=8, transform=SMALL),
@@ -153,9 +153,9 @@ def test_each_objective_reaches_its_own_network():
 
 
 def test_real_texts_are_read_as_in_evaluation():
-    reader = partial(TextEncoder, dim=8, head=None)
+    encoder = partial(TextEncoder, dim=8, head=None)
     dropping = partial(Transformer, layers=1, layer=partial(TransformerLayer, residual=partial(PreNorm, dropout=0.5)))
-    model = gan(model=partial(VAE, reader=partial(reader, encoder=dropping))).train()
+    model = gan(model=partial(VAE, encoder=partial(encoder, encoder=dropping))).train()
     x = batch_of(LatentCritic(INFO, 8))["source"]
     assert torch.equal(model.real(x, None), model.real(x, None)) and model.model.training
     assert not torch.equal(model.posterior(x).mean_BP, model.posterior(x).mean_BP)
@@ -258,8 +258,8 @@ data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, 
 structure:
   type: text-vae
   latent: 3
-  reader: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
-  writer: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
+  encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
+  decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: elbo
 learning: {type: gradient, steps: 2, batch: 200}
 stages:

@@ -29,8 +29,8 @@ from weft.training.run import read_run
 from weft.training.trainer import Training
 
 PARTS = """\
-  reader: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
-  writer: {{type: language-model, dim: 8, decoder: {mixer}}}
+  encoder: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
+  decoder: {{type: language-model, dim: 8, decoder: {mixer}}}
 learning: {{type: gradient, steps: 2, batch: 300}}
 evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
@@ -338,7 +338,7 @@ def test_a_model_that_only_draws_texts_of_a_class(labelled, monkeypatch):
     model = labelled.model
     monkeypatch.setattr(model, "labelled", False)
     monkeypatch.setattr(model, "prior", lambda rows, label_B: torch.randn(rows, 4) + 5.0 * label_B[:, None])
-    write = model.writer.memory_from
+    write = model.decoder.memory_from
     monkeypatch.setattr(model, "write_from", lambda z_BP, label_B=None: write(z_BP, torch.zeros(len(z_BP), dtype=torch.long)))
     assert labelled.sample(3, "good") != labelled.sample(3, "bad")
     with pytest.raises(ValueError, match=r"texts of a class can be drawn .weft generate RUN --label good.*guide"):

@@ -150,12 +150,12 @@ class Classifies:
 
 @protocol
 class Tags:
-    """Can say a class for each word of a text: ``tagger`` of hidden states gathered from ``encode`` are the logits.
+    """Can say a class for each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
 
     With a ``chain``, they are scores of which it makes the probability of all tags together.
     """
 
-    tagger: Head
+    tag_head: Head
     chain: LinearChain | None
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
@@ -164,9 +164,9 @@ class Tags:
 
 @protocol
 class ExtractsSpans:
-    """Can say where in a text an answer stands: ``pointer`` of hidden states from ``encode`` are two logits, begin and end."""
+    """Can say where in a text an answer stands: ``span_head`` of hidden states from ``encode`` are two logits, begin and end."""
 
-    pointer: Head
+    span_head: Head
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         raise TypeError(f"{type(self).__name__} has no encode")
@@ -184,9 +184,9 @@ class PredictsMasked:
 
 @protocol
 class ClassifiesPairs:
-    """Can say how the two segments of a text belong together: ``relation(features(x))`` are the logits."""
+    """Can say how the two segments of a text belong together: ``segment_head(features(x))`` are the logits."""
 
-    relation: Head | None
+    segment_head: Head | None
 
     def features(self, x: Seq) -> Tensor:
         """B x D."""
@@ -195,9 +195,9 @@ class ClassifiesPairs:
 
 @protocol
 class DetectsReplaced:
-    """Can say of each token whether it was put in another's place: ``judge(encode(x))`` is one logit for each token."""
+    """Can say of each token whether it was put in another's place: ``discriminator(encode(x))`` is one logit for each token."""
 
-    judge: Head | None
+    discriminator: Head | None
 
 
 REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
@@ -206,9 +206,9 @@ REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replace
 
 @protocol
 class ScoresChoices:
-    """Can say which of several sequences is right: ``chooser(features(x))`` is one logit for each sequence."""
+    """Can say which of several sequences is right: ``choice_head(features(x))`` is one logit for each sequence."""
 
-    chooser: Head
+    choice_head: Head
 
     def features(self, x: Seq) -> Tensor:
         """N x D."""

@@ -44,7 +44,7 @@ OFFSET = 2
 """Rows of the tables of positions that the published models leave unused."""
 END = 2
 """The end mark's id where a config.json does not say it."""
-BartTask = Literal["write", "classify"]
+BartTask = Literal["generation", "classification"]
 
 
 def reader_and_writer(
@@ -57,7 +57,7 @@ def reader_and_writer(
     dropout: float = 0.1,
     attention_dropout: float = 0.0,
     hidden_dropout: float = 0.0,
-    task: BartTask = "write",
+    task: BartTask = "generation",
     class_dropout: float = 0.0,
 ) -> Build[Structure]:
     """Encoder and decoder with post-norm; one table of tokens, but each its own positions and norm of what is embedded."""
@@ -81,7 +81,7 @@ def reader_and_writer(
         "encoder": partial(Transformer, layers=encoder.layers, layer=layer(encoder), position=None, norm=None),
         "decoder": partial(TransformerDecoder, layers=decoder.layers, layer=layer(decoder), position=None, norm=None),
     }
-    if task == "classify":
+    if task == "classification":
         return partial(Seq2SeqClassifier, **parts, head=partial(ClassifierHead, hidden=encoder.dim, dropout=class_dropout))
     return partial(Seq2Seq, **parts, head=partial(Tied, scale=1.0, bias=True))
 
@@ -96,7 +96,7 @@ def bart(
     hidden: Width | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
-    task: BartTask = "write",
+    task: BartTask = "generation",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """BART: a Transformer that repairs what was done to a text.
@@ -147,11 +147,11 @@ def _rules(structure: Any) -> list[Rule]:
 
 
 def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
-    if task != "write" and task != "classify":
+    if task != "generation" and task != "classification":
         raise ValueError(f"a bart is for the tasks write and classify, not {task}")
     config.refuse(tie_word_embeddings=True)
     begin, end = (config.get(f"{which}_token_id", END) for which in ("decoder_start", "eos"))
-    if task == "classify" and begin != end:
+    if task == "classification" and begin != end:
         raise ValueError(
             f"config.json: decoder_start_token_id is {begin!r}, but a bart that classifies needs {end!r} there (eos_token_id)"
         )
@@ -202,9 +202,9 @@ layout(
         write=_write,
         rules=_rules,
         tasks={
-            "BartForConditionalGeneration": "write",
-            "BartModel": "write",
-            "BartForSequenceClassification": "classify",
+            "BartForConditionalGeneration": "generation",
+            "BartModel": "generation",
+            "BartForSequenceClassification": "classification",
         },
         defaults={
             "activation_function": "gelu",

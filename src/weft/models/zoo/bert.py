@@ -133,7 +133,7 @@ def bert(
     hidden: Width | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
-    task: Task = "fill",
+    task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -161,7 +161,7 @@ def bert(
     """
     parts = body(chosen(BERT[size], dim, layers, heads, hidden), length=length, dropout=dropout)
     head = partial(ClassifierHead, dropout=dropout)
-    return partial(reader(task, parts, fill=fill_head(), relation=task == "fill", head=head, pooler=pooler), weights=weights)
+    return partial(reader(task, parts, fill=fill_head(), relation=task == "masked-lm", head=head, pooler=pooler), weights=weights)
 
 
 @composition("roberta")
@@ -174,7 +174,7 @@ def roberta(
     hidden: Width | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
-    task: Task = "fill",
+    task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -200,7 +200,7 @@ def roberta(
     """
     parts = body(chosen(BERT[size], dim, layers, heads, hidden), length=length, offset=2, segments=1, eps=1e-5, dropout=dropout)
     head = partial(ClassifierHead, hidden=parts["dim"], dropout=dropout)
-    cls = CLS if task == "choose" else None
+    cls = CLS if task == "multiple-choice" else None
     return partial(reader(task, parts, fill=fill_head(eps=1e-5), cls=cls, head=head, pooler=pooler), weights=weights)
 
 
@@ -212,11 +212,11 @@ def albert(
     layers: Layers | None = None,
     heads: Heads | None = None,
     hidden: Width | None = None,
-    width: Width = 128,
+    embedding_dim: Width = 128,
     groups: Layers = 1,
     length: Count = 512,
     dropout: Dropout = 0.0,
-    task: Task = "fill",
+    task: Task = "masked-lm",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -230,7 +230,7 @@ def albert(
         layers: Layers; None = those of the size.
         heads: Heads of every attention; None = those of the size.
         hidden: Width inside the feed-forward maps; None = that of the size.
-        width: Width of the tokens' vectors.
+        embedding_dim: Dimension of the token embeddings.
         groups: How many layers have weights of their own.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
@@ -243,10 +243,10 @@ def albert(
         768
     """
     sizes = chosen(ALBERT[size], dim, layers, heads, hidden)
-    parts = body(sizes, length=length, width=width, project=True, groups=groups, activation=GELUTanh, dropout=dropout)
+    parts = body(sizes, length=length, width=embedding_dim, project=True, groups=groups, activation=GELUTanh, dropout=dropout)
     fill = fill_head(activation=GELUTanh)
     head = partial(ClassifierHead, dropout=0.1)
-    return partial(reader(task, parts, fill=fill, relation=task == "fill", head=head, pooler=pooler), weights=weights)
+    return partial(reader(task, parts, fill=fill, relation=task == "masked-lm", head=head, pooler=pooler), weights=weights)
 
 
 @composition("electra")
@@ -257,10 +257,10 @@ def electra(
     layers: Layers | None = None,
     heads: Heads | None = None,
     hidden: Width | None = None,
-    width: Width | None = None,
+    embedding_dim: Width | None = None,
     length: Count = 512,
     dropout: Dropout = 0.1,
-    task: Task = "judge",
+    task: Task = "replaced-token",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -274,7 +274,7 @@ def electra(
         layers: Layers; None = those of the size.
         heads: Heads of every attention; None = those of the size.
         hidden: Width inside the feed-forward maps; None = that of the size.
-        width: Width of the tokens' vectors; None = that of the size, or dim where that is given.
+        embedding_dim: Dimension of the token embeddings; None = that of the size, or dim where that is given.
         length: Number of positions.
         dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
         task: What it is for: judge (say which tokens were replaced), encode, fill (the generator), classify, tag, choose, answer.
@@ -286,10 +286,10 @@ def electra(
         256
     """
     sizes = chosen(ELECTRA[size], dim, layers, heads, hidden)
-    narrow = width or (WIDTHS[size] if dim is None else sizes.dim)
+    narrow = embedding_dim or (WIDTHS[size] if dim is None else sizes.dim)
     parts = body(sizes, length=length, width=None if narrow == sizes.dim else narrow, dropout=dropout)
     head = partial(ClassifierHead, hidden=sizes.dim, activation=GELU, dropout=dropout)
-    cls = summary() if task == "choose" else None
+    cls = summary() if task == "multiple-choice" else None
     judge = partial(ClassifierHead, hidden=sizes.dim, activation=GELU)
     return partial(reader(task, parts, fill=fill_head(), judge=judge, cls=cls, head=head, pooler=pooler), weights=weights)
 
@@ -331,7 +331,7 @@ def _bert_rules(structure: Any) -> list[Rule]:
         "cls.predictions.transform.LayerNorm.*": "head.transform.norm.*",
         "cls.predictions.decoder.*": "head.out.*",
         "cls.predictions.bias": f"{out_of(structure)}.bias",
-        "cls.seq_relationship.*": "relation.out.*",
+        "cls.seq_relationship.*": "segment_head.out.*",
     }
     body_rules = _embeddings("bert.") + _layer("bert.encoder.layer.#", "encoder.stack.layers.#")
     return body_rules + rules(heads | class_rules(structure))
@@ -366,7 +366,7 @@ def _albert_rules(structure: Any) -> list[Rule]:
         "predictions.LayerNorm.*": "head.transform.norm.*",
         "predictions.decoder.*": "head.out.*",
         "predictions.bias": f"{out_of(structure)}.bias",
-        "sop_classifier.classifier.*": "relation.out.*",
+        "sop_classifier.classifier.*": "segment_head.out.*",
     }
     return _embeddings("albert.") + rules(named | class_rules(structure))
 
@@ -375,8 +375,8 @@ def _electra_rules(structure: Any) -> list[Rule]:
     heads = {
         "electra.embeddings_project.*": "embedder.project.map.*",
         "sequence_summary.summary.*": "pooler.transform.map.*",
-        "discriminator_predictions.dense.*": "judge.hidden.*",
-        "discriminator_predictions.dense_prediction.*": "judge.out.*",
+        "discriminator_predictions.dense.*": "discriminator.hidden.*",
+        "discriminator_predictions.dense_prediction.*": "discriminator.out.*",
         "generator_predictions.dense.*": "head.transform.map.*",
         "generator_predictions.LayerNorm.*": "head.transform.norm.*",
         "generator_lm_head.*": f"{out_of(structure)}.*",
@@ -413,16 +413,16 @@ def _read(config: Config, task: Task, names: Iterable[str]) -> Build[Structure]:
     head = partial(ClassifierHead, dropout=dropout if rate is None else rate)
     if kind in ("roberta", "electra"):
         head = partial(head, hidden=size.dim, activation=GELU if kind == "electra" else at(ClassifierHead, "activation"))
-    made = task in ("classify", "relate") and kind in ("bert", "albert")
-    pooled = made or task == "choose" or any("pooler." in name for name in names)
+    made = task in ("classification", "next-sentence") and kind in ("bert", "albert")
+    pooled = made or task == "multiple-choice" or any("pooler." in name for name in names)
     cls = CLS if pooled else None
-    if kind == "electra" and task == "choose":
+    if kind == "electra" and task == "multiple-choice":
         config.refuse(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)
         named = Config({"summary_activation": "gelu"} | config)
         cls = summary(named.activation("summary_activation") if named.get("summary_activation") else None)
     relation = any("seq_relationship" in name or "sop_classifier" in name for name in names)
     judge = partial(ClassifierHead, hidden=size.dim, activation=activation)
-    return reader(task, parts, fill=fill, relation=relation and task == "fill", judge=judge, cls=cls, head=head)
+    return reader(task, parts, fill=fill, relation=relation and task == "masked-lm", judge=judge, cls=cls, head=head)
 
 
 def _write(tree: Any, kind: str) -> dict[str, Any]:
@@ -458,11 +458,11 @@ def _write(tree: Any, kind: str) -> dict[str, Any]:
 
 _TASKS = {
     "Model": "encode",
-    "ForMaskedLM": "fill",
-    "ForSequenceClassification": "classify",
-    "ForTokenClassification": "tag",
-    "ForMultipleChoice": "choose",
-    "ForQuestionAnswering": "answer",
+    "ForMaskedLM": "masked-lm",
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "token-classification",
+    "ForMultipleChoice": "multiple-choice",
+    "ForQuestionAnswering": "question-answering",
 }
 
 
@@ -500,7 +500,7 @@ def _family(
     )
 
 
-_more = {"BertForPreTraining": "fill", "BertForNextSentencePrediction": "relate"}
+_more = {"BertForPreTraining": "masked-lm", "BertForNextSentencePrediction": "next-sentence"}
 _family("bert", "Bert", _bert_rules, ("cls.predictions.decoder.*",), _more)
 _family("roberta", "Roberta", _roberta_rules, ("lm_head.decoder.*",), defaults={"pad_token_id": 1})
 _albert = {
@@ -511,6 +511,6 @@ _albert = {
     "embedding_size": 128,
     "num_hidden_groups": 1,
 }
-_family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "fill"}, _albert)
-_judge = {"ElectraForPreTraining": "judge"}
+_family("albert", "Albert", _albert_rules, ("predictions.decoder.*",), {"AlbertForPreTraining": "masked-lm"}, _albert)
+_judge = {"ElectraForPreTraining": "replaced-token"}
 _family("electra", "Electra", _electra_rules, ("generator_lm_head.weight",), _judge, {"embedding_size": 128})

@@ -23,9 +23,18 @@ from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.recipe.describe import allowed
 
-Task = Literal["encode", "fill", "relate", "judge", "classify", "tag", "choose", "answer", "write"]
-"""What a network is for: vectors of tokens, hidden tokens, whether two segments belong together, which tokens were replaced, a
-class of the text or of each word, the right one of several, where an answer is, texts."""
+Task = Literal[
+    "encode",
+    "masked-lm",
+    "next-sentence",
+    "replaced-token",
+    "classification",
+    "token-classification",
+    "multiple-choice",
+    "question-answering",
+    "generation",
+]
+"""Tasks of published models, each with its head. ``encode`` has none: it outputs hidden states."""
 
 ACTIVATIONS: dict[str, Build[Activation]] = {
     "gelu": GELU,
@@ -221,21 +230,21 @@ def reader(
         head: The head that says a class.
         pooler: Another pooler instead.
     """
-    if task == "classify":
+    if task == "classification":
         return functools.partial(Classifier, **parts, pooler=pooler or cls or First, head=head)
     plain = functools.partial(ClassifierHead, dropout=at(head, "dropout"))
-    if task == "choose":
+    if task == "multiple-choice":
         return functools.partial(MultipleChoiceModel, **parts, pooler=pooler or cls or First, head=plain)
-    if task == "tag":
+    if task == "token-classification":
         return functools.partial(Tagger, **parts, head=plain)
-    if task == "answer":
+    if task == "question-answering":
         return functools.partial(SpanExtractor, **parts)
-    said: dict[str, Any] = {"head": fill if task == "fill" else None}
-    if relation or task == "relate":
-        said["relation"] = ClassifierHead
-        cls = cls or (First if task == "relate" else None)
-    if task == "judge":
-        said["judge"] = judge
+    said: dict[str, Any] = {"head": fill if task == "masked-lm" else None}
+    if relation or task == "next-sentence":
+        said["segment_head"] = ClassifierHead
+        cls = cls or (First if task == "next-sentence" else None)
+    if task == "replaced-token":
+        said["discriminator"] = judge
     return functools.partial(TextEncoder, **parts, pooler=pooler or cls, **said)
 
 
@@ -243,11 +252,11 @@ def class_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
     """Names of the head that says a class of a text or of a word, chooses, or says where an answer is; ``hidden``: that of a text
     has a hidden layer."""
     if name_of(structure) == "multiple-choice":
-        return {"classifier.*": "chooser.out.*"}
+        return {"classifier.*": "choice_head.out.*"}
     if name_of(structure) == "span-extractor":
-        return {"qa_outputs.*": "pointer.out.*"}
+        return {"qa_outputs.*": "span_head.out.*"}
     if name_of(structure) == "tagger":
-        return {"classifier.*": "tagger.out.*"}
+        return {"classifier.*": "tag_head.out.*"}
     if hidden:
         return {"classifier.dense.*": "classifier.hidden.*", "classifier.out_proj.*": "classifier.out.*"}
     return {"classifier.*": "classifier.out.*"}

@@ -92,7 +92,7 @@ def writer(
     )
 
 
-GPTTask = Literal["write", "classify", "choose"]
+GPTTask = Literal["generation", "classification", "multiple-choice"]
 
 
 def reads(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[Structure]:
@@ -100,9 +100,9 @@ def reads(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[S
 
     That of a class is W_y alone (Radford et al. 2018, equation 3); transformers' for choices has a bias, and so has this one.
     """
-    if task == "write":
+    if task == "generation":
         return structure
-    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "choose"))
+    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "multiple-choice"))
 
 
 def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None) -> Size:
@@ -120,7 +120,7 @@ def gpt(
     heads: Heads = 12,
     length: Count = 512,
     dropout: Dropout = 0.1,
-    task: GPTTask = "write",
+    task: GPTTask = "generation",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """GPT: a Transformer that writes, with post-norm.
@@ -153,7 +153,7 @@ def gpt2(
     heads: Heads | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
-    task: GPTTask = "write",
+    task: GPTTask = "generation",
     weights: Place | None = None,
 ) -> Build[Structure]:
     """GPT-2: a Transformer that writes, with pre-norm.
@@ -220,7 +220,7 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
         "transformer.ln_f.*": "decoder.stack.norm.*",
         "lm_head.weight": "head.out.weight",
         "score.weight": "classifier.out.weight",
-        "multiple_choice_head.summary.*": "chooser.out.*",
+        "multiple_choice_head.summary.*": "choice_head.out.*",
     }
     turned = {
         f"{theirs}.attn.c_attn.*": (f"{ours}.mixer.query.*", f"{ours}.mixer.key.*", f"{ours}.mixer.value.*"),
@@ -248,12 +248,12 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         attention_dropout=config["attn_pdrop"],
         embedding_dropout=config["embd_pdrop"],
     )
-    if task == "classify":
+    if task == "classification":
         return reads(structure, task, config.get("classifier_dropout") or 0.0)
-    if task == "choose":
+    if task == "multiple-choice":
         config.refuse(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
         return reads(structure, task, config["summary_first_dropout"])
-    if task != "write":
+    if task != "generation":
         raise ValueError(f"a {config['model_type']} writes: it is for the tasks write, classify and choose, not {task}")
     return structure
 
@@ -297,10 +297,10 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
             write=partial(_write, kind=kind),
             rules=partial(_rules, tokens=tokens, positions=positions),
             tasks={
-                f"{title}LMHeadModel": "write",
-                f"{title}Model": "write",
-                f"{title}DoubleHeadsModel": "choose",
-                f"{title}ForSequenceClassification": "classify",
+                f"{title}LMHeadModel": "generation",
+                f"{title}Model": "generation",
+                f"{title}DoubleHeadsModel": "multiple-choice",
+                f"{title}ForSequenceClassification": "classification",
             },
             defaults={
                 "activation_function": "gelu_new",

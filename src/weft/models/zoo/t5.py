@@ -269,7 +269,7 @@ def _rules(structure: Any) -> list[Rule]:
 
 
 def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
-    if task != "write":
+    if task != "generation":
         raise ValueError(f"a {config['model_type']} is for the task write, not {task}")
     kind, dim = config["feed_forward_proj"], config["d_model"]
     gated, activation = kind.startswith("gated-"), Config(config, feed_forward_proj=kind.removeprefix("gated-"))
@@ -328,7 +328,7 @@ def _family(kind: str, title: str, feedforward: str) -> None:
             read=_read,
             write=partial(_write, kind=kind),
             rules=_rules,
-            tasks={f"{title}ForConditionalGeneration": "write", f"{title}Model": "write"},
+            tasks={f"{title}ForConditionalGeneration": "generation", f"{title}Model": "generation"},
             defaults={
                 "feed_forward_proj": feedforward,
                 "layer_norm_epsilon": 1e-6,

@@ -76,7 +76,7 @@ def vit(
     heads: Heads | None = None,
     hidden: Width | None = None,
     dropout: Dropout = 0.0,
-    task: Literal["encode", "classify"] = "classify",
+    task: Literal["encode", "classification"] = "classification",
     pooler: Build[Pooler] | None = None,
     weights: Place | None = None,
 ) -> Build[Structure]:
@@ -108,7 +108,7 @@ def vit(
 
 
 def _seer(task: str, parts: Mapping[str, Any], pooler: Build[Pooler]) -> Build[Structure]:
-    if task == "classify":
+    if task == "classification":
         return partial(Classifier, **parts, pooler=pooler, head=partial(ClassifierHead))
     if task != "encode":
         raise ValueError(f"a vit cannot {task}: it can encode or classify")
@@ -203,7 +203,7 @@ layout(
         read=_read,
         write=_write,
         rules=_rules,
-        tasks={"ViTModel": "encode", "ViTForImageClassification": "classify"},
+        tasks={"ViTModel": "encode", "ViTForImageClassification": "classification"},
         defaults={
             "hidden_act": "gelu",
             "hidden_dropout_prob": 0.0,

@@ -73,7 +73,7 @@ class LatentSpace:
     Texts are read to the means of their posteriors. What is written of a place depends on that place, on the class that the text
     is to have (for models that heed one) and on the search alone, not on the other texts of a batch; what is drawn at random
     follows from its seed and its number. Of the texts that were read, blank ones apart (``read``), those that are longer than
-    those of training are cut and counted in ``cut``; those with words that the reader's vocabulary has not, in ``unknown``.
+    those of training are cut and counted in ``cut``; those with words that the encoder's vocabulary has not, in ``unknown``.
 
     Args:
         run: A trained run whose structure has a latent space, such as ``text-vae``.

@@ -35,8 +35,8 @@ data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, 
 structure:
   type: text-vae
   latent: 3
-  reader: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
-  writer: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
+  encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
+  decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: {type: elbo, beta: BETA, free_bits: {type: floor, nats: 0}}
 learning: {type: gradient, steps: STEPS, batch: 400, optimizer: {type: adam, lr: 0.02}}
 evaluate:
@@ -143,7 +143,7 @@ def test_figures_by_hand(trained):
 
 
 def test_words_are_those_of_the_raw_text(trained):
-    """The reader has characters and the writer words here: with the tokenizer's words, both perplexities are one."""
+    """The encoder has characters and the decoder words here: with the tokenizer's words, both perplexities are one."""
     found = measured(trained)
     assert found["iw_word_perplexity"] == pytest.approx(found["iw_perplexity"])
     counted = LatentSpace(samples=7, field="label")  # one word a row

@@ -37,7 +37,7 @@ def test_classes_are_drawn_in_turn(tmp_path):
     run = recipe(tmp_path, **{"latent: 3": "latent: 3\n  label_dim: 4"})
     run.train(tmp_path / "run", quiet=True)
     torch.manual_seed(0)
-    torch.nn.init.normal_(run.model.writer.labels.weight, std=9.0)
+    torch.nn.init.normal_(run.model.decoder.labels.weight, std=9.0)
     texts = LatentSpace(run).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
     found = measured(run, DrawnTexts(number=12, search=partial(Greedy, length=6)))
     assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
@@ -56,7 +56,7 @@ def test_batches_and_the_state_of_the_generator_change_nothing(trained):
 
 def test_collapse_is_named(trained):
     with torch.no_grad():
-        trained.model.writer.injections = torch.nn.ModuleList()  # z is not heard
+        trained.model.decoder.injections = torch.nn.ModuleList()  # z is not heard
     metric = DrawnTexts(number=5, search=partial(Greedy, length=6))
     found = measured(trained, metric)
     assert found["drawn_distinct"] == pytest.approx(1 / 5)

@@ -57,7 +57,7 @@ class OnPlaces(Objective):
 class Judge(OnPlaces):
     """Say the class of a place, and whether it is that of a text or was made: for classifier and critic, all else stands still.
 
-    loss = CE(classifier(z), y) + critic,  z = reader(x),  z' = sampler(s)
+    loss = CE(classifier(z), y) + critic,  z = encoder(x),  z' = sampler(s)
     wasserstein: critic = D(z') - D(z) + penalty (|grad D(u z + (1 - u) z')| - 1)^2,  u uniform
     logistic:    critic = - log sigmoid(D(z)) - log(1 - sigmoid(D(z'))), and the same penalty
 
@@ -103,14 +103,14 @@ class Judge(OnPlaces):
 
 
 Confusion = Literal["uniform", "flip", "negative"]
-"""What the reader wants the classifier to say: nothing (1/K for each class), another class, or anything but the right one."""
+"""What the encoder wants the classifier to say: nothing (1/K for each class), another class, or anything but the right one."""
 
 
 @block("cara-fool")
 class Fool(OnPlaces):
-    """Hide the class of a text from the classifier, and make places that the critic takes for real: for reader and sampler.
+    """Hide the class of a text from the classifier, and make places that the critic takes for real: for encoder and sampler.
 
-    loss = weight confusion(classifier(z)) + real_weight made(D(z)) + real(D(z')),  z = reader(x),  z' = sampler(s)
+    loss = weight confusion(classifier(z)) + real_weight made(D(z)) + real(D(z')),  z = encoder(x),  z' = sampler(s)
     wasserstein: made(D) = D, real(D) = -D;  logistic: made(D) = - log(1 - sigmoid(D)), real(D) = - log sigmoid(D)
     uniform:  confusion = - 1/K sum_k log p(k | z), least at p = 1/K
     flip:     confusion = - 1/(K - 1) sum_{k != y} log p(k | z)

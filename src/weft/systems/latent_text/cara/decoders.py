@@ -1,4 +1,4 @@
-"""A writer for each class. P width of the latent space, K classes; other suffixes: see seq.py."""
+"""A decoder for each class. P width of the latent space, K classes; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.models.latent_decoder import LatentDecoder
 
 @dataclass(frozen=True)
 class WritingByClass:
-    """State of the writers: that of each, and the class that each row is to have."""
+    """State of the decoders: that of each, and the class that each row is to have."""
 
     states: tuple[Any, ...]
     label_B: Tensor
@@ -32,7 +32,7 @@ class WriterByClass(nn.Module, Decodes):
 
     p_y(x_t | x_<t, z)
 
-    All writers go through all rows, so that nothing depends on which classes are in a batch. The logits of all are made by one
+    All decoders go through all rows, so that nothing depends on which classes are in a batch. The logits of all are made by one
     head, that of the first.
 
     Args:
@@ -45,22 +45,22 @@ class WriterByClass(nn.Module, Decodes):
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]]):
         super().__init__()
         number = info["label"].vocab
-        self.writers = nn.ModuleList([LatentDecoder(info, latent, model, injections) for _ in range(number)])
-        for writer in self._writers():
-            writer.model.head = self.first.head
+        self.decoders = nn.ModuleList([LatentDecoder(info, latent, model, injections) for _ in range(number)])
+        for decoder in self._decoders():
+            decoder.model.head = self.first.head
         self.target, self.dim = self.first.target, self.first.dim
 
-    def _writers(self) -> list[LatentDecoder]:
-        return [writer for writer in self.writers if isinstance(writer, LatentDecoder)]
+    def _decoders(self) -> list[LatentDecoder]:
+        return [decoder for decoder in self.decoders if isinstance(decoder, LatentDecoder)]
 
     @property
     def first(self) -> LatentDecoder:
-        return self._writers()[0]
+        return self._decoders()[0]
 
     @property
     def models(self) -> list[Structure]:
         """The language models."""
-        return [writer.model for writer in self._writers()]
+        return [decoder.model for decoder in self._decoders()]
 
     @property
     def decoder(self) -> Decoder:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -76,20 +76,20 @@ class WriterByClass(nn.Module, Decodes):
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         if label_B is None:
-            raise ValueError("this model writes texts of a class, and none was given")
+            raise ValueError("this decoder is class-conditional, but no label was given; pass label_B, one class index per row")
         return Memory(vector=z_BP, label=label_B)
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         z_BP, label_B = _given(memory)
-        hidden = [writer.decode(x, writer.memory_from(z_BP), mask).hidden for writer in self._writers()]
+        hidden = [decoder.decode(x, decoder.memory_from(z_BP), mask).hidden for decoder in self._decoders()]
         return Decoded(_of_class(hidden, label_B))
 
     def start(self, memory: Memory | None, rows: int) -> Any:
         z_BP, label_B = _given(memory)
-        return WritingByClass(tuple(w.start(w.memory_from(z_BP), rows) for w in self._writers()), label_B)
+        return WritingByClass(tuple(w.start(w.memory_from(z_BP), rows) for w in self._decoders()), label_B)
 
     def step(self, x: Seq, state: Any) -> Decoded:
-        done = [writer.step(x, inner) for writer, inner in zip(self._writers(), state.states, strict=True)]
+        done = [decoder.step(x, inner) for decoder, inner in zip(self._decoders(), state.states, strict=True)]
         return Decoded(
             _of_class([d.hidden for d in done], state.label_B), WritingByClass(tuple(d.state for d in done), state.label_B)
         )
@@ -97,7 +97,7 @@ class WriterByClass(nn.Module, Decodes):
 
 def _given(memory: Memory | None) -> tuple[Tensor, Tensor]:
     if memory is None or memory.vector is None or memory.label is None:
-        raise ValueError("this model writes from a vector and a class, and they were not given")
+        raise ValueError("this decoder needs a latent vector and a label, but the memory lacks one; use memory_from(z, label)")
     return memory.vector, memory.label
 
 

@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of CARA: a listener learns which class a text has, and the writer to be understood by it.
+"""Steps 4 and 5 of CARA: a listener learns which class a text has, and the decoder to be understood by it.
 
 K classes; other suffixes: see seq.py.
 """
@@ -28,7 +28,7 @@ class Listen(Objective):
 
     loss = CE(listener(x), y)
 
-    The listener never learns from texts that were written here: it and the writer could agree on a code of their own.
+    The listener never learns from texts that were written here: it and the decoder could agree on a code of their own.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
 
@@ -62,9 +62,9 @@ class Listen(Objective):
 
 @block("cara-follow")
 class Follow(Objective):
-    """Write with another class, drawn at random, so that the listener hears it: for reader and writer.
+    """Write with another class, drawn at random, so that the listener hears it: for encoder and decoder.
 
-    loss = weight CE(listener(x'), y'),  x' = writer(reader(x), y') in soft ids,  y' uniform over the classes
+    loss = weight CE(listener(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
 
     The listener stands still, the gradient goes through it and through the soft ids. The weight is 1 in evaluation, where also
     nothing is drawn in x'. ``unended`` has no weight: the share of texts that were cut at ``length``, of which the listener hears

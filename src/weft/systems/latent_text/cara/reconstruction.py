@@ -23,9 +23,9 @@ from weft.systems.latent_text.cara.variance import Spreads
 
 @block("cara-reconstruct")
 class Reconstruct(Objective):
-    """Write a text again from its place in the latent space and its class: for reader and writer.
+    """Write a text again from its place in the latent space and its class: for encoder and decoder.
 
-    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = reader(x),  e ~ N(0, sd^2) in training; the count is the number of tokens
+    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = encoder(x),  e ~ N(0, sd^2) in training; the count is the number of tokens
 
     ``recognised`` has no weight: the share of texts whose class the classifier says from z (chance is what is wanted).
     An evaluation also gives ``variance`` and ``made_variance``, the total variance of places of texts and of made ones: near 0

@@ -15,8 +15,6 @@ from torch import Tensor
 from weft.blocks import CNN, MLP, BatchNorm, LatentEmbedding, LeakyReLU, Linear, Max, Mean, UnitNorm
 from weft.core.batch import Batch
 from weft.core.contracts import (
-    Classifies,
-    Decodes,
     Encoder,
     Encodes,
     Injection,
@@ -24,7 +22,6 @@ from weft.core.contracts import (
     Norm,
     Pooler,
     Posterior,
-    Reconstructs,
     Structure,
     Transform,
 )
@@ -35,8 +32,9 @@ from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.classifier import Classifier
 from weft.models.language_model import LanguageModel
-from weft.models.latent_decoder import LatentDecoder, Writes
+from weft.models.latent_decoder import DecodesFromLatent, LatentDecoder
 from weft.models.text_encoder import TextEncoder
+from weft.models.text_vae import source_encoder
 from weft.systems.latent_text.cara.decoders import WriterByClass
 from weft.systems.latent_text.cara.protocols import Contests, Listens, classes_in, listener_of
 
@@ -47,37 +45,32 @@ CRITIC = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
 LISTENER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
 
 
-class Transfers(Structure, Encodes, Writes, Latent, Contests):
-    """What CARA and ARAE have in common; they differ in ``writer``."""
+class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
+    """What CARA and ARAE have in common; they differ in ``decoder``."""
 
     labelled = samples_by_label = True
-    writer: Any
+    decoder: Any
 
     def _play(
         self,
         info: Info,
         latent: int,
         noise: int,
-        reader: Build[Structure],
-        encoder: Build[Encoder] | None,
+        encoder: Build[Structure],
+        top_encoder: Build[Encoder] | None,
         pooler: Build[Pooler],
         norm: Build[Norm] | None,
         sampler: Build[Transform],
         classifier: Build[Transform],
         critic: Build[Transform],
     ) -> None:
-        """Build all but the writer."""
+        """Build all but the decoder."""
         label = classes_in(info)
         self.latent, self.noise = latent, noise
-        self.reader: Any = reader(info.alone("source"))
-        if Encodes not in self.reader.provides() or {Decodes, Reconstructs, Classifies} & set(self.reader.provides()):
-            raise ValueError(
-                f"what reads must encode and do nothing else, as a text-encoder does (pretrained: task: encode), "
-                f"but this is a {type(self.reader).__name__}"
-            )
-        self.encoder = None if encoder is None else encoder(self.reader.dim)
-        self.pooler = pooler(self.reader.dim)
-        self.to_latent = Linear(self.reader.dim, latent)
+        self.encoder = source_encoder(encoder, info)
+        self.top_encoder = None if top_encoder is None else top_encoder(self.encoder.dim)
+        self.pooler = pooler(self.encoder.dim)
+        self.to_latent = Linear(self.encoder.dim, latent)
         self.norm = None if norm is None else norm(latent)
         self.sampler = sampler(noise, latent)
         self.classifier = classifier(latent, label.vocab)
@@ -86,8 +79,8 @@ class Transfers(Structure, Encodes, Writes, Latent, Contests):
     # ------------------------------------------------------------------------------------------------- to the latent space
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        read = self.reader.encode(x, mask)
-        return read if self.encoder is None else self.encoder(read, mask)
+        read = self.encoder.encode(x, mask)
+        return read if self.top_encoder is None else self.top_encoder(read, mask)
 
     def posterior(self, x: Seq) -> Posterior:
         return Posterior(self._placed(self.to_latent(self.pooler(self.encode(x)))))
@@ -116,14 +109,14 @@ class Transfers(Structure, Encodes, Writes, Latent, Contests):
         return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.writer.memory_from(z_BP, label_B)
+        return self.decoder.memory_from(z_BP, label_B)
 
 
 @block("cara")
 class CARA(Transfers, Listens):
     """Writes a text again, or with another class, from a place that does not tell its class; a listener makes the class heard.
 
-    z = norm(W pooler(reader(x)) + b),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  made places norm(sampler(s)), s ~ N(0, 1)
+    z = norm(W pooler(encoder(x)) + b),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  made places norm(sampler(s)), s ~ N(0, 1)
 
     The classifier says the class of a place z, the critic tells places of texts from made ones, and the listener says the class
     of a text. Without a listener this is ARAE-. What is read and what is written are one text in two fields, ``source`` and
@@ -136,11 +129,11 @@ class CARA(Transfers, Listens):
         latent: P, width of the latent space.
         noise: N, width of what places are made of.
         label_dim: Width of the classes' vectors v.
-        reader: A structure that encodes: text-encoder, bert, pretrained.
-        encoder: A network over what was read, such as a cnn of one layer; None = none.
+        encoder: A structure that encodes: text-encoder, bert, pretrained.
+        top_encoder: A network over what was read, such as a cnn of one layer; None = none.
         pooler: Makes one vector of what was read.
         norm: Normalisation of all places, of texts and made ones; None = none.
-        writer: A language model: language-model, gpt2, pretrained.
+        decoder: A language model: language-model, gpt2, pretrained.
         injections: How z and the class enter what is written.
         sampler: Makes places of noise.
         classifier: Says the class of a place.
@@ -164,11 +157,11 @@ class CARA(Transfers, Listens):
         latent: Width = 128,
         noise: Width = 32,
         label_dim: Width = 32,
-        reader: Build[Structure] = partial(TextEncoder, head=None),
-        encoder: Build[Encoder] | None = None,
+        encoder: Build[Structure] = partial(TextEncoder, head=None),
+        top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
         norm: Build[Norm] | None = UnitNorm,
-        writer: Build[Structure] = LanguageModel,
+        decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
         sampler: Build[Transform] = SAMPLER,
         classifier: Build[Transform] = CLASSIFIER,
@@ -177,14 +170,14 @@ class CARA(Transfers, Listens):
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, reader, encoder, pooler, norm, sampler, classifier, critic)
-        self.writer = LatentDecoder(info.alone("target"), latent, writer, injections, label_dim)
+        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
+        self.decoder = LatentDecoder(info.alone("target"), latent, decoder, injections, label_dim)
         self.listener = None if listener is None else listener_of(listener, info)
-        self.target, self.dim = info["target"], self.writer.dim
+        self.target, self.dim = info["target"], self.decoder.dim
 
     def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
         listener = {} if self.listener is None else {"listener": self.listener}
-        return {"reader": self.reader, "writer": self.writer.model, **listener}
+        return {"encoder": self.encoder, "decoder": self.decoder.model, **listener}
 
     def provides(self) -> tuple[type, ...]:
         return tuple(p for p in super().provides() if p is not Listens or self.listener is not None)
@@ -192,22 +185,22 @@ class CARA(Transfers, Listens):
 
 @block("arae")
 class ARAE(Transfers):
-    """Writes a text again, or with another class, from a place that does not tell its class, with a writer for each class.
+    """Writes a text again, or with another class, from a place that does not tell its class, with a decoder for each class.
 
-    z = norm(W pooler(reader(x)) + b),  p_y(x | z) = prod_t p_y(x_t | x_<t, z),  made places norm(sampler(s)), s ~ N(0, 1)
+    z = norm(W pooler(encoder(x)) + b),  p_y(x | z) = prod_t p_y(x_t | x_<t, z),  made places norm(sampler(s)), s ~ N(0, 1)
 
-    The writers of all classes have one head. Fields and other networks are those of cara.
+    The decoders of all classes have one head. Fields and other networks are those of cara.
 
     Zhao et al. 2018, https://arxiv.org/abs/1706.04223
 
     Args:
         latent: P, width of the latent space.
         noise: N, width of what places are made of.
-        reader: A structure that encodes: text-encoder, bert, pretrained.
-        encoder: A network over what was read, such as a cnn of one layer; None = none.
+        encoder: A structure that encodes: text-encoder, bert, pretrained.
+        top_encoder: A network over what was read, such as a cnn of one layer; None = none.
         pooler: Makes one vector of what was read.
         norm: Normalisation of all places, of texts and made ones; None = none.
-        writer: A language model: language-model, gpt2, pretrained; there is one for each class.
+        decoder: A language model: language-model, gpt2, pretrained; there is one for each class.
         injections: How z enters what is written.
         sampler: Makes places of noise.
         classifier: Says the class of a place.
@@ -218,7 +211,7 @@ class ARAE(Transfers):
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
-        >>> len(ARAE(info, latent=4).writer.models)
+        >>> len(ARAE(info, latent=4).decoder.models)
         2
     """
 
@@ -228,11 +221,11 @@ class ARAE(Transfers):
         *,
         latent: Width = 128,
         noise: Width = 32,
-        reader: Build[Structure] = partial(TextEncoder, head=None),
-        encoder: Build[Encoder] | None = None,
+        encoder: Build[Structure] = partial(TextEncoder, head=None),
+        top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
         norm: Build[Norm] | None = UnitNorm,
-        writer: Build[Structure] = LanguageModel,
+        decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
         sampler: Build[Transform] = SAMPLER,
         classifier: Build[Transform] = CLASSIFIER,
@@ -240,9 +233,9 @@ class ARAE(Transfers):
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, reader, encoder, pooler, norm, sampler, classifier, critic)
-        self.writer = WriterByClass(info.alone("target"), latent, writer, injections)
-        self.target, self.dim = info["target"], self.writer.dim
+        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
+        self.decoder = WriterByClass(info.alone("target"), latent, decoder, injections)
+        self.target, self.dim = info["target"], self.decoder.dim
 
     def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        return {"reader": self.reader, "writer": self.writer.models}
+        return {"encoder": self.encoder, "decoder": self.decoder.models}

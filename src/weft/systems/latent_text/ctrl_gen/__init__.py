@@ -1,4 +1,4 @@
-"""Ctrl-Gen: a variational autoencoder whose writer is told a class, and a listener that hears it; a baseline of CARA."""
+"""Ctrl-Gen: a variational autoencoder whose decoder is told a class, and a listener that hears it; a baseline of CARA."""
 
 from weft.systems.latent_text.ctrl_gen.objectives import Attribute, Discriminate
 from weft.systems.latent_text.ctrl_gen.structure import CtrlGen

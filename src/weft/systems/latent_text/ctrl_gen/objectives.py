@@ -47,9 +47,9 @@ class FromPrior(Objective):
 
 @block("ctrl-gen-attribute")
 class Attribute(FromPrior):
-    """Write from the prior so that the listener hears the class and the reader finds the place again: for the writer.
+    """Write from the prior so that the listener hears the class and the encoder finds the place again: for the decoder.
 
-    loss = class_weight CE(listener(x'), y') - place_weight log q(z | x'),  x' = writer(z, y') in soft ids,  z ~ N(0, 1),
+    loss = class_weight CE(listener(x'), y') - place_weight log q(z | x'),  x' = decoder(z, y') in soft ids,  z ~ N(0, 1),
     y' uniform over the classes
 
     Reader and listener stand still, the gradient goes through them. What is written is read again, so that reading and writing
@@ -114,7 +114,7 @@ class Discriminate(FromPrior):
     """Say the class of real texts, and of those written from the prior, of which the listener shall be sure: for the listener.
 
     loss = CE(listener(x), y) + made_weight (CE(listener(x'), y') + entropy_weight H(listener(x'))),
-    x' = writer(z, y') in soft ids,  z ~ N(0, 1),  y' uniform over the classes
+    x' = decoder(z, y') in soft ids,  z ~ N(0, 1),  y' uniform over the classes
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 

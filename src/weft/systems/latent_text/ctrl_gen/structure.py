@@ -19,7 +19,7 @@ from weft.systems.latent_text.cara.structure import EMBEDDED, LISTENER
 
 @block("ctrl-gen")
 class CtrlGen(TextVAE, Listens):
-    """A text VAE whose writer is told the class, with a listener that says the class of a text (the paper's discriminator).
+    """A text VAE whose decoder is told the class, with a listener that says the class of a text (the paper's discriminator).
 
     q(z|x) = N(mu, exp(logvar)),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  p(z) = N(0, 1),  q_D(y | x) by the listener
 
@@ -28,9 +28,9 @@ class CtrlGen(TextVAE, Listens):
     Args:
         latent: Width of the latent space.
         label_dim: Width of the classes' vectors v.
-        reader: A structure that encodes: text-encoder, bert, pretrained.
+        encoder: A structure that encodes: text-encoder, bert, pretrained.
         pooler: Makes one vector of what was read.
-        writer: A language model: language-model, gpt2, pretrained.
+        decoder: A language model: language-model, gpt2, pretrained.
         injections: How z and the class enter what is written.
         listener: A structure that says the class of a text, and reads soft ids.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
@@ -49,9 +49,9 @@ class CtrlGen(TextVAE, Listens):
         *,
         latent: Width = 32,
         label_dim: Width = 32,
-        reader: Build[Structure] = partial(TextEncoder, head=None),
+        encoder: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
-        writer: Build[Structure] = LanguageModel,
+        decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
         listener: Build[Structure] = LISTENER,
         weights: Place | None = None,
@@ -60,9 +60,9 @@ class CtrlGen(TextVAE, Listens):
         super().__init__(
             info,
             latent=latent,
-            reader=reader,
+            encoder=encoder,
             pooler=pooler,
-            writer=writer,
+            decoder=decoder,
             injections=injections,
             label_dim=label_dim,
             weights=weights,
