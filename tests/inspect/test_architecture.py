@@ -170,6 +170,13 @@ def test_shapes_have_symbols_where_a_size_depends_on_the_batch_and_numbers_elsew
         assert by_path(panel)["model.head"].shape == "N × 20"
 
 
+def test_the_lengths_of_source_and_target_are_told_apart_even_where_texts_are_short() -> None:
+    short = Info({"source": Field("source", 20, length=8), "target": Field("target", 20, length=12)}, target="target")
+    (panel,) = drawn(seq2seq(), NextToken, short).panels
+    assert by_path(panel)["model.encoder"].shape == "B × S × 16"
+    assert by_path(panel)["model.decoder"].shape == "B × T × 16"
+
+
 def _one_head() -> Any:
     from weft.blocks import MultiHead
 
@@ -234,7 +241,7 @@ def test_what_an_objective_does_not_use_is_faded() -> None:
 
     figure = drawn(bert(size="tiny", dim=16, layers=1, heads=2, hidden=24, length=24), MaskedLM, TEXT)
     unused = {b.path for b in by_path(figure.panels[0]).values() if not b.ran}
-    assert unused == {"model.pooler", "model.relation"}
+    assert unused == {"model.pooler", "model.segment_head"}
     assert figure.svg().count('opacity="0.45"') == 2
     assert any("not used by this objective" in text for text in texts(figure))
 
@@ -295,6 +302,42 @@ def test_any_module_is_drawn_along_the_data_of_an_example() -> None:
     assert {("model.left", "model.norm"), ("model.right", "model.norm"), ("model.norm", "model.attention")} == edges
     assert blocks["model.attention"].shape == "2 × 3 × 4"
     assert figure.parameters == [sum(p.numel() for p in Branches().parameters())]
+    assert_tidy(figure)
+
+
+class Pair(nn.Module):
+    """Two parallel parts, of which the second in the row has a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near, self.far, self.norm = nn.Linear(4, 4), nn.Linear(4, 4), nn.LayerNorm(4)
+
+    def forward(self, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.near(two) + self.far(one))
+
+
+class Across(nn.Module):
+    """What comes from the left column is used by the right part of a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.pair = nn.Linear(4, 4), nn.Linear(4, 4), Pair()
+
+    def forward(self, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
+        return self.pair(self.first(one), self.second(two))
+
+
+def test_a_wire_that_would_cross_a_block_ends_at_the_frame_around_it() -> None:
+    figure = architecture(Across(), example=(torch.ones(2, 4), torch.ones(2, 4)))
+    layout, blocks = figure.panels[0].layout, by_path(figure.panels[0])
+    near, far, frame = (layout.rects[blocks[f"model.pair{name}"]] for name in (".near", ".far", ""))
+    assert near.right < far.x, "the blocks stand in one row"
+    ends = [
+        wire.points[-1]
+        for wire in layout.wires
+        if wire.points[0] == (layout.rects[blocks["model.first"]].center, layout.rects[blocks["model.first"]].top)
+    ]
+    assert [x for x, _ in ends] == [frame.x]
     assert_tidy(figure)
 
 

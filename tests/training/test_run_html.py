@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from tests.commands import TINY
 from tests.displays import HOSTILE, cells, parsed, words
 
 from weft.models import Seq2Seq
@@ -54,3 +55,11 @@ def test_values_are_escaped_and_long_ones_are_cut() -> None:
     tree = parsed(run)
     assert "alert(1)" in words(tree)
     assert max(len(cell) for row in cells(tree) for cell in row) < 400
+
+
+def test_the_evaluation_after_training_has_intervals(tmp_path: Path) -> None:
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(TINY, encoding="utf-8")
+    result = read_run(recipe).train(tmp_path / "run", quiet=True)
+    rows = {row[0]: row[1:] for row in cells(parsed(result))}
+    assert " – " in rows["exact_match"][1] and rows["loss"][1] == ""

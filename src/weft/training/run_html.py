@@ -13,7 +13,7 @@ from weft.training.build import plans
 if TYPE_CHECKING:
     from weft.training.run import Run
 
-LONGEST = 60
+LONGEST = 120
 PARTS = ("data", "structure", "objective", "learning")
 
 
