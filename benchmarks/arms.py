@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.results import record, recorded
 from weft.core.io import read_json
 from weft.recipe import RecipeError
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 PLACE = Path("runs/arms")
 LSTM = (
@@ -35,7 +35,7 @@ HALF = ("precision=bf16",)
 FROZEN = (*HALF, "learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0", "learning.steps=600", "learning.ema=null")
 """Published features as they are, with a linear head: what is trained is named by the arm. Without averaged weights: the average
 of so few updates would still have much of the head that it began with."""
-SOTU = ("data.train=sotu", "data.unit=file", "data.length=128", "learning.steps=1500")
+SOTU = ("data.train=sotu", "data.unit=file", "data.max_length=128", "learning.steps=1500")
 
 
 def elsewhere() -> list[Path]:

@@ -21,8 +21,8 @@ from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
 from weft.core.io import read_json
+from weft.inference.load import load
 from weft.recipe import RecipeError
-from weft.training.run import load
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
@@ -37,7 +37,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
-        "data.length=12",
+        "data.max_length=12",
         "structure.pooler={type: position-concat, places: 13}",
         "structure.injections=[{type: latent-per-position, places: 13}]",
     ),
@@ -54,7 +54,10 @@ FIGURES = {
 
 
 def arm(name: str, seed: int) -> Arm:
-    metrics = "evaluate={every: 0, rows: 1000, metrics: [{type: latent, samples: 100}, bleu], search: {type: greedy, length: 16}}"
+    metrics = (
+        "evaluate={every: 0, max_examples: 1000, metrics: [{type: latent, samples: 100}, bleu], "
+        "search: {type: greedy, length: 16}}"
+    )
     changes = (f"seed={seed}", *YELP.data(), "stages=null", metrics, *ARMS[name])
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
 
@@ -64,7 +67,7 @@ def judge(one: Arm) -> None:
     folder = one.folder()
     usage = read_json(folder / "usage.json")
     metric_values = {
-        key: value for key, value in load(folder).judge("test").metric_values.items() if isinstance(value, int | float)
+        key: value for key, value in load(folder).evaluate("test").metric_values.items() if isinstance(value, int | float)
     }
     record(folder.name, {"figures": metric_values, **{key: usage[key] for key in ("seconds", "cpu_seconds", "peak_memory")}})
 

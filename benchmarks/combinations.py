@@ -57,7 +57,7 @@ from weft.training.dry_run import check
 from weft.training.run import Run
 
 DIM, STEPS = 8, 30
-_TEXT = partial(Field, vocab=16, length=6, sentinel_count=4)
+_TEXT = partial(Field, vocab=16, max_length=6, sentinel_count=4)
 INFOS = {
     "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
     "mirrored text": Info(
@@ -82,7 +82,7 @@ INFOS = {
         "question",
         "choices",
     ),
-    "images": Info({"image": Field("image", 3, "image", length=16), "label": Field("label", 3, "label")}, "image", "images"),
+    "images": Info({"image": Field("image", 3, "image", max_length=16), "label": Field("label", 3, "label")}, "image", "images"),
 }
 
 

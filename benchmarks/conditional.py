@@ -67,8 +67,17 @@ class System:
 
 BOTH = ("yelp", "flickrstyle")
 CHANGED = {
-    "yelp": ("data.words=[4, 15]",),
-    "flickrstyle": ("data.words=[4, 20]", "data.length=20", "structure.pooler.places=21", "structure.injections.0.places=21"),
+    "yelp": (
+        "data.min_words=4",
+        "data.max_words=15",
+    ),
+    "flickrstyle": (
+        "data.min_words=4",
+        "data.max_words=20",
+        "data.max_length=20",
+        "structure.pooler.places=21",
+        "structure.injections.0.places=21",
+    ),
 }
 """What a corpus changes in every recipe."""
 LISTENED = {"flickrstyle": ("objective.follow.length=21",)}

@@ -85,8 +85,8 @@ class Dishes(Data):
     """
 
     def declare(self) -> Info:
-        texts = {name: Field(name, len(SYMBOLS), length=8) for name in ("source", "target")}
-        label = Field("label", 2, kind="label", length=1, space="label", labels=LABELS)
+        texts = {name: Field(name, len(SYMBOLS), max_length=8) for name in ("source", "target")}
+        label = Field("label", 2, kind="label", max_length=1, space="label", labels=LABELS)
         return Info({**texts, "label": label}, target="target", data="dishes")
 
     def open(
@@ -197,9 +197,8 @@ def main(
     for name, listens in (("ARAE-", False), ("CARA", True)):
         for seed in range(1, seeds + 1):
             run = run_of(listens, seed, steps, label_dim)
-            run.train(runs / f"{name}-{seed}", quiet=True)
-            assert run.model is not None
-            metric_values.setdefault(name, []).append(heeded(run.model.eval()))
+            trained = run.train(runs / f"{name}-{seed}", quiet=True)
+            metric_values.setdefault(name, []).append(heeded(trained.model.eval()))
             print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in metric_values[name][-1].items()), flush=True)
     draw(metric_values, picture)
     lines = [f"| {' | '.join(['', *TITLES.values()])} |", "|---" * (len(TITLES) + 1) + "|"]

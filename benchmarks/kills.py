@@ -40,7 +40,12 @@ RECIPES = {
     ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
     "cara": [
-        *("cara", "preset=test", f"data.train={{readme: {ROOT}/README.md, changes: {ROOT}/CHANGELOG.md}}", "data.hold_out=0.1"),
+        *(
+            "cara",
+            "preset=test",
+            f"data.train={{readme: {ROOT}/README.md, changes: {ROOT}/CHANGELOG.md}}",
+            "data.validation_fraction=0.1",
+        ),
         *("learning.phases.4.start=8", *SMALL),
     ],
 }

@@ -23,7 +23,7 @@ def sentences(dataset: Dataset) -> list[list[str]]:
     return [[str(token) for token in dataset[row]["text"]] for row in range(len(dataset))]
 
 
-def network_perplexity(run: weft.Run, dataset: Dataset) -> float:
+def network_perplexity(run: weft.TrainedRun, dataset: Dataset) -> float:
     import torch
 
     objective = next(iter(run.objectives.values()))
@@ -38,7 +38,7 @@ def network_perplexity(run: weft.Run, dataset: Dataset) -> float:
 
 def main() -> None:
     run = weft.load(sys.argv[1])
-    (_, train), (_, valid) = run.rows("train"), run.rows("valid")
+    (_, train), (_, valid) = run.dataset("train"), run.dataset("valid")
     started = time.perf_counter()
     known, asked = sentences(train), sentences(valid)
     words = {word for sentence in known for word in sentence}

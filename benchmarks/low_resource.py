@@ -33,12 +33,18 @@ from benchmarks.sentences import YELP
 from weft.blocks import Mean
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Dataset, Encodes, Latent
+from weft.inference.load import load
+from weft.inference.trained_run import TrainedRun
 from weft.recipe import RecipeError
-from weft.training.run import Run, load
 
 USED = "schedule, 0.5 nats free"
 PLAIN = (
-    *("data.words=[4, 12]", "data.tokenizer={type: word, size: 3000, at: spaces}", "structure.encoder.layers=2"),
+    *(
+        "data.min_words=4",
+        "data.max_words=12",
+        "data.tokenizer={type: word, vocab_size: 3000, split: whitespace}",
+        "structure.encoder.layers=2",
+    ),
     *("learning.steps=4000", "learning.batch=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
 )
 """What makes the first stage of cara-pretrained an encoder like that of optimus: the same data, size and number of sentences."""
@@ -57,7 +63,7 @@ def encoder_of(model: Any) -> Any:
 
 
 @torch.inference_mode()
-def features(trained: Run, dataset: Dataset, rows: Sequence[int]) -> dict[str, np.ndarray]:
+def features(trained: TrainedRun, dataset: Dataset, rows: Sequence[int]) -> dict[str, np.ndarray]:
     """N x P means of the posterior and N x D pooled states of the encoder; of an encoder, the means of its states."""
     provided = () if trained.codec is None else trained.model.provides()
     if Latent not in provided and Encodes not in provided:
@@ -100,9 +106,9 @@ Found = dict[str, dict[str, list[float]]]
 """Accuracies of each kind of features, by the number of labels: one for each draw of labels."""
 
 
-def compare(trained: Run, numbers: Sequence[int] = LABELS, seeds: int = 3) -> Found:
+def compare(trained: TrainedRun, numbers: Sequence[int] = LABELS, seeds: int = 3) -> Found:
     """Of one run, on the same texts whatever its features are."""
-    corpus = {name: trained.rows(name)[1] for name in ("train", "valid")}
+    corpus = {name: trained.dataset(name)[1] for name in ("train", "valid")}
     label = {name: np.array([dataset[row]["label"] for row in range(len(dataset))]) for name, dataset in corpus.items()}
     tested = drawn(label["valid"], min(MOST_TEST, 2 * int(np.bincount(label["valid"]).min())), 0)
     test = features(trained, corpus["valid"], tested.tolist())

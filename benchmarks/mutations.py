@@ -43,7 +43,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from benchmarks.stand_ins import write_stand_ins
 from weft.recipe import Problem, RecipeError
 from weft.training.dry_run import check
-from weft.training.run import read_run, read_run_text, shipped_recipes
+from weft.training.recipes import read_run, read_run_text, shipped_recipes
 
 BROAD = """\
 # One of everything: a named model with grafts, objectives by name, phases, a reference, stages.

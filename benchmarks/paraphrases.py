@@ -42,7 +42,7 @@ def arm(fold: int, way: str) -> Arm:
         write_text(files[name], "\n".join([*header, *rows]) + "\n")
     columns = "first: '#1 String', second: '#2 String', label: Quality"
     places = ", ".join(f"{name}: {file}" for name, file in files.items())
-    tokenizer = "tokenizer: {type: published, from: minilm}, length: 128"
+    tokenizer = "tokenizer: {type: pretrained, from: minilm}, length: 128"
     data = f"data={{type: sentence-pairs, {places}, {columns}, {tokenizer}}}"
     return Arm(f"mrpc-{way}-{fold}", "classify-minilm", (data, "learning.steps=400", *WAYS[way]), ("accuracy",))
 

@@ -24,7 +24,7 @@ from weft.data import Buckets
 WORDS, VOCABULARY = 200_000, 8000
 RECIPE = """
 seed: 1
-data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, size: {vocabulary}}}, hold_out: 0.001}}
+data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, size: {vocabulary}}}, validation_fraction: 0.001}}
 structure: {{type: language-model, dim: 16, decoder: {{type: transformer, layers: 1, layer: {{mixer: {{heads: 2}}}}}}}}
 objective: next-token
 learning: {{type: gradient, steps: 3, batch: 1000, log_every: 1}}
@@ -43,7 +43,7 @@ def tell(text, done, total):
     last = (text, now)
 
 tell("importing", 0, 0)
-corpus = PlainText(train=sys.argv[1], tokenizer=partial(BPE, size=int(sys.argv[2])), hold_out=0.001).open(tell=tell)
+corpus = PlainText(train=sys.argv[1], tokenizer=partial(BPE, size=int(sys.argv[2])), validation_fraction=0.001).open(tell=tell)
 tell("end", 0, 0)
 with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))

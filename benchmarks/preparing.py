@@ -24,7 +24,7 @@ from weft.models import LanguageModel, Seq2Seq, TextEncoder
 from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedToken
 
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
-INFO = Info({"text": Field("text", VOCAB, length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
+INFO = Info({"text": Field("text", VOCAB, max_length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
 ENCODER = partial(Transformer, layers=4)
 READER = partial(TextEncoder, dim=DIM, encoder=ENCODER, pooler=First, segment_head=ClassifierHead, discriminator=ClassifierHead)
 WRITER = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))

@@ -68,7 +68,7 @@ class Trial:
         else:
             structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
         files = f"train: {subset(self.labels, self.seed)}, valid: {find_file('sst2/dev.tsv')}, length: 64"
-        tokenizer = f"tokenizer: {{type: with-sentinels, of: {{type: published, from: {begun}}}, number: 20}}"
+        tokenizer = f"tokenizer: {{type: with-sentinels, tokenizer: {{type: pretrained, from: {begun}}}, count: 20}}"
         rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
             f"seed={self.seed}",

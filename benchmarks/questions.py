@@ -21,7 +21,7 @@ def metric_values(answers: Sequence[str], rows: Sequence[dict[str, str]]) -> str
 
 def main() -> None:
     run = weft.load(sys.argv[1])
-    name, dataset = run.rows(sys.argv[2] if len(sys.argv) > 2 else "valid")
+    name, dataset = run.dataset(sys.argv[2] if len(sys.argv) > 2 else "valid")
     rows = [dataset.raw(row) for row in range(len(dataset))]
     print(f"{name}: {len(rows):,} questions about {len({row['context'] for row in rows}):,} contexts")
     for title, answer in (("sentence", overlapping_sentence), ("span", overlapping_span)):

@@ -33,9 +33,9 @@ def arm(name: str) -> Arm:
     return Arm(f"segments-{name}", recipe, (f"objective.pairing={name}",))
 
 
-def pairs(trained: weft.Run, pairing: Pairing, split: str) -> list[SegmentPair]:
+def pairs(trained: weft.TrainedRun, pairing: Pairing, split: str) -> list[SegmentPair]:
     """Pairs made of the rows of a split, as many as are wanted."""
-    _, rows = trained.rows(split)
+    _, rows = trained.dataset(split)
     rng = np.random.default_rng(7)
     made = [pairing.pair(rows[int(rng.integers(len(rows)))]["text"], rng, rows, "text") for _ in range(PAIRS[split])]
     return [pair for pair in made if pair is not None]
@@ -59,7 +59,7 @@ def bag_of_words(train: Sequence[SegmentPair], valid: Sequence[SegmentPair]) -> 
 
 
 @torch.inference_mode()
-def transformer(trained: weft.Run, some: Sequence[SegmentPair]) -> float:
+def transformer(trained: weft.TrainedRun, some: Sequence[SegmentPair]) -> float:
     """The share of pairs that the run is right about."""
     objective, hits = next(iter(trained.objectives.values())), 0
     frame = objective.field.frame

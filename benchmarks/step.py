@@ -189,7 +189,7 @@ def main() -> None:
     choice = parser.parse_args()
     torch.set_num_threads(choice.threads)
     kept = not choice.plain_memory and keep_freed()
-    info = Info({n: Field(n, VOCAB, length=LONGEST) for n in ("source", "target")}, target="target")
+    info = Info({n: Field(n, VOCAB, max_length=LONGEST) for n in ("source", "target")}, target="target")
     ours = network(info)
     feed = Feed(Pairs(4000), ours.objectives[""], key=(1,), budget=BUDGET)
     learning = Gradient(steps=choice.steps + 3, batch=BUDGET)

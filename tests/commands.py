@@ -71,7 +71,7 @@ def state(run: Path) -> str:
 # ------------------------------------------------------------------------------------------------------------- processes
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["weft.cli.app", "weft.training.dry_run", "weft.cli.demo", "torch._dynamo", "matplotlib.pyplot"])
+FORKS.set_forkserver_preload(["weft.cli.app", "weft.training.dry_run", "weft.cli.demo_run", "torch._dynamo", "matplotlib.pyplot"])
 
 
 class Forked:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Stage", "block", "composition", "load", "models", "slot", "tune"]
+__all__ = ["Run", "Stage", "TrainedRun", "block", "composition", "load", "models", "slot", "tune"]
 
 if TYPE_CHECKING:
     from weft import models as models
     from weft.core.registry import block, composition, slot
-    from weft.training.run import Run, load, tune
+    from weft.experiments.tune import tune
+    from weft.inference.load import load
+    from weft.inference.trained_run import TrainedRun
+    from weft.training.run import Run
     from weft.training.stages import Stage
 
 _HOMES = {
     "Run": "weft.training.run",
     "Stage": "weft.training.stages",
-    "load": "weft.training.run",
-    "tune": "weft.training.run",
+    "TrainedRun": "weft.inference.trained_run",
+    "load": "weft.inference.load",
+    "tune": "weft.experiments.tune",
     "block": "weft.core.registry",
     "composition": "weft.core.registry",
     "slot": "weft.core.registry",

@@ -46,11 +46,11 @@ def run():
     torch.manual_seed(0)
     model = TextVAE(INFO, latent=3, encoder=partial(TextEncoder, dim=16, head=None), decoder=partial(LanguageModel, dim=8)).eval()
     splits = {"train": Rows(200, 0), "valid": Rows(80, 1)}
-    return SimpleNamespace(model=model, codec=Codec(INFO, {}), name="run", rows=lambda split: (split, splits[split]))
+    return SimpleNamespace(model=model, codec=Codec(INFO, {}), name="run", dataset=lambda split: (split, splits[split]))
 
 
 def test_features_are_in_the_order_of_the_rows_and_free_of_padding(run):
-    dataset = run.rows("train")[1]
+    dataset = run.dataset("train")[1]
     rows = [5, 0, 17, 3]
     together = features(run, dataset, rows)
     assert {name: x.shape for name, x in together.items()} == {"latent means": (4, 3), "pooled states": (4, 16)}
@@ -60,15 +60,15 @@ def test_features_are_in_the_order_of_the_rows_and_free_of_padding(run):
 
 
 def test_a_plain_encoder_is_the_mean_of_its_states_and_others_are_refused(run):
-    dataset, rows = run.rows("train")[1], [5, 0, 17]
-    encoder = TextEncoder(INFO.alone("source"), dim=16, head=None).eval()
+    dataset, rows = run.dataset("train")[1], [5, 0, 17]
+    encoder = TextEncoder(INFO.single_text("source"), dim=16, head=None).eval()
     found = features(SimpleNamespace(model=encoder, codec=run.codec, name="plain"), dataset, rows)
     assert found.keys() == {"plain encoder"}
     for i, row in enumerate(rows):
         read = Seq(torch.tensor([[*dataset[row]["source"], INFO["source"].special.eos]]))
         wanted = encoder.encode(read).data.mean(1)[0].detach().numpy()
         np.testing.assert_allclose(found["plain encoder"][i], wanted, rtol=1e-4, atol=1e-5)
-    decoder = LanguageModel(INFO.alone("target"), dim=8)
+    decoder = LanguageModel(INFO.single_text("target"), dim=8)
     with pytest.raises(ValueError, match="decoder neither has a latent space nor encodes"):
         features(SimpleNamespace(model=decoder, codec=run.codec, name="decoder"), dataset, rows)
 

@@ -16,7 +16,7 @@ from weft.core.registry import options
 from weft.core.seq import Seq
 from weft.pretrained import load, save
 from weft.pretrained.weights import begin
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 SIZES: dict[str, Any] = {
@@ -129,7 +129,7 @@ def recipe(folder: Path, mix: str, train: str) -> str:
         "sentence\tlabel\n" + "good film\tyes\nbad play\tno\nfine film\tyes\npoor play\tno\n" * 4
     )
     return f"""
-data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean, with: {{encoder.mix: {mix}}}}}
 objective: classification
 learning:
@@ -158,11 +158,11 @@ def test_a_recipe_trains_the_mix_and_the_head_alone(
     mix: str, globs: str, moved: set[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = read_run_text(recipe(folder, mix, globs), "r.yaml", tmp_path)
-    run.train(tmp_path / "run")
+    trained = run.train(tmp_path / "run")
     told = capsys.readouterr().err
     assert "tensors taken; new: " in told and ("encoder.mix.score, encoder.mix.scale" in told) == (mix == "scalar-mix")
     before = load(folder).model.state_dict()
-    after = run.model.state_dict()
+    after = trained.model.state_dict()
     frozen = {name for name in after if name in before}
     assert set(after) - frozen == moved
     assert len(frozen) > 50 and all(torch.equal(after[name].cpu(), before[name]) for name in frozen)  # bit for bit

@@ -41,38 +41,38 @@ LENGTHS = (6, 3, 1)
 FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
-TEXT = Field("text", VOCAB, length=24, sentinel_count=6)
-SPELLED = Field("text", VOCAB, length=24, letters=12)
-IMAGE = Field("image", 2, kind="image", length=32, space="image")
+TEXT = Field("text", VOCAB, max_length=24, sentinel_count=6)
+SPELLED = Field("text", VOCAB, max_length=24, characters=12)
+IMAGE = Field("image", 2, kind="image", max_length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info(
         {
-            "source": Field("source", VOCAB, length=24, sentinel_count=6),
-            "target": Field("target", VOCAB, length=24, sentinel_count=6),
+            "source": Field("source", VOCAB, max_length=24, sentinel_count=6),
+            "target": Field("target", VOCAB, max_length=24, sentinel_count=6),
         },
         target="target",
     ),
     "mirrored": Info(
         {
-            "source": Field("source", VOCAB, length=24, space="source"),
-            "target": Field("target", VOCAB + 3, length=24, space="target"),
+            "source": Field("source", VOCAB, max_length=24, space="source"),
+            "target": Field("target", VOCAB + 3, max_length=24, space="target"),
             "label": LABEL,
         },
         target="target",
     ),
     "one vocabulary": Info(
-        {"source": Field("source", VOCAB, length=24), "target": Field("target", VOCAB, length=24), "label": LABEL},
+        {"source": Field("source", VOCAB, max_length=24), "target": Field("target", VOCAB, max_length=24), "label": LABEL},
         target="target",
     ),
     "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
     "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
     "choices": Info(
         {
-            "question": Field("question", VOCAB, length=24),
-            "choices": Field("choices", VOCAB, kind="texts", length=24),
+            "question": Field("question", VOCAB, max_length=24),
+            "choices": Field("choices", VOCAB, kind="texts", max_length=24),
             "label": Field("label", 26, kind="label", space="label", labels=CHOICE_LABELS),
         },
         target="question",
@@ -81,8 +81,8 @@ INFOS: dict[str, Info] = {
     "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
     "questions": Info(
         {
-            "question": Field("question", VOCAB, length=24),
-            "context": Field("context", VOCAB, length=24),
+            "question": Field("question", VOCAB, max_length=24),
+            "context": Field("context", VOCAB, max_length=24),
             "answer": Field("answer", 2, kind="span", space="context"),
         },
         target="context",
@@ -287,7 +287,7 @@ def ids(lengths: Sequence[int] = LENGTHS, seed: int = 1, vocab: int = VOCAB) -> 
 
 def images(field: Field, rows: int = 3, seed: int = 1) -> Seq:
     """Images of a field's size."""
-    return Seq(normal(rows, field.vocab, field.length, field.length, seed=seed * 100))
+    return Seq(normal(rows, field.vocab, field.max_length, field.max_length, seed=seed * 100))
 
 
 def pack(rows: Sequence[Tensor], side: str = "right", extra: int = 2, filler: float = FILLER) -> Seq:

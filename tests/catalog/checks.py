@@ -199,9 +199,8 @@ SYNONYMS = {
     "p": "dropout",
     "rate": "dropout",
     "dropout_rate": "dropout",
-    "vocab_size": "vocab",
-    "max_length": "length",
-    "max_len": "length",
+    "max_len": "max_length",
+    "max_seq_length": "max_length",
 }
 
 
@@ -1295,7 +1294,7 @@ def check_tags(factory: Any) -> None:
 def check_points(factory: Any) -> None:
     """The pointer has two logits, begin and end, for each vector of ``encode``."""
     for case, module, info in _structures(factory, ExtractsSpans):
-        hidden = module.encode(pack(ids((5, 3, 1), 4, info.given()[0].vocab))).data
+        hidden = module.encode(pack(ids((5, 3, 1), 4, info.input_texts()[0].vocab))).data
         logits = module.span_head(hidden.flatten(0, 1))
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
 

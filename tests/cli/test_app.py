@@ -23,12 +23,12 @@ from tests.commands import TINY, Answer, Forked, forked, state, weft
 
 from weft import __version__
 from weft.cli.app import main
-from weft.cli.report import LONGEST, first_sentence
+from weft.cli.listing import MAX_SUMMARY, first_sentence
 from weft.core.io import read_lines
+from weft.inference import load as loading
 from weft.learning import Checkpoints, digest
-from weft.training import run as running
 from weft.training.display import Display, Terminal
-from weft.training.run import shipped_recipes
+from weft.training.recipes import read_run, shipped_recipes
 from weft.training.run_folder import RunFolder
 from weft.training.trainer import Training, _asking
 
@@ -143,7 +143,7 @@ def test_recipes_are_told_in_a_whole_sentence(monkeypatch):
     assert list(told) == list(shipped_recipes()) and all(text.endswith((".", " ...")) for text in told.values())
     assert told["optimus"].endswith("(Yelp, files under the folder in WEFT_DATA): a text VAE, then texts of a class, by a "
                                     "conditional GAN in the latent space of the VAE, which stays as it is.")  # fmt: skip
-    assert all(len(text) <= LONGEST for text in told.values())
+    assert all(len(text) <= MAX_SUMMARY for text in told.values())
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(io, "StringIO", type("Screen", (io.StringIO,), {"isatty": lambda self: True}))
     lines = weft("recipes").out.splitlines()
@@ -156,7 +156,7 @@ def test_the_first_sentence_of_a_recipe():
     assert first_sentence("# Without an end\n#\n# Another.") == "Without an end"
     assert first_sentence("seed: 1") == ""
     long = first_sentence("# " + "word " * 100)
-    assert long.endswith("word ...") and LONGEST - 5 < len(long) <= LONGEST
+    assert long.endswith("word ...") and MAX_SUMMARY - 5 < len(long) <= MAX_SUMMARY
 
 
 def test_demo(tmp_path):
@@ -181,8 +181,8 @@ MISTAKES = {
     "other files": (["train", "{home}/tiny.yaml", "--run", "{home}/other"], "not empty and not a run's folder"),
     "second run": (["train", "{home}/tiny.yaml", "--run", "{home}/run"], "already holds a run: go on with it by --resume"),
     "resume nothing": (["train", "{home}/tiny.yaml", "--run", "nowhere", "--resume"], "there is no folder nowhere to go on with"),
-    "resume no run": (["train", "{home}/tiny.yaml", "--run", "{home}/other", "--resume"], "is not a run's folder"),
-    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run's folder (it has no recipe.yaml)"),
+    "resume no run": (["train", "{home}/tiny.yaml", "--run", "{home}/other", "--resume"], "is not a run folder"),
+    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run folder (it has no recipe.yaml)"),
     "resume nameless": (["train", "{home}/tiny.yaml", "--resume"], "there is no run runs/tiny-<n> to go on with"),
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
@@ -190,21 +190,30 @@ MISTAKES = {
         "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nOn --resume, only steps (raised)",
     ),
     "fewer steps": (["train", "{home}/run", "learning.steps=2", "--resume"], "was 4, now 2; it can only be raised"),
-    "missing plug-in": (["train", "{home}/tiny.yaml", "--import", "no_such_plugin"], "plug-in no_such_plugin cannot be imported"),
-    "odd plug-in": (["check", "{home}/tiny.yaml", "--import", ".x"], "the plug-in .x cannot be imported"),
+    "missing plug-in": (
+        ["train", "{home}/tiny.yaml", "--import", "no_such_plugin"],
+        "cannot import the plug-in no_such_plugin: ModuleNotFoundError",
+    ),
+    "odd plug-in": (["check", "{home}/tiny.yaml", "--import", ".x"], "cannot import the plug-in .x: "),
     "check: missing file": (["check", "missing.yaml"], "there is no such file"),
     "generate: no folder": (["generate", "nowhere"], "there is no folder nowhere"),
-    "generate: no run": (["generate", "{home}/other"], "is not a run's folder"),
+    "generate: no run": (["generate", "{home}/other"], "is not a run folder"),
     "generate: a file": (["generate", "{home}/file"], "there is no folder"),
-    "generate: unfinished": (["generate", "{home}/unfinished"], "has no final weights yet: finish it with weft train"),
-    "generate: n-best": (["generate", "{home}/run", "--n-best", "3"], "--n-best 3 needs a beam at least as wide: add --beam 3"),
-    "generate: beam and draw": (["generate", "{home}/run", "--beam", "2", "--temperature", "0.5"], "choose one of --beam"),
-    "generate: no input": (["generate", "{home}/run", "missing.txt"], "missing.txt cannot be read: No such file"),
-    "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other cannot be read: Is a directory"),
-    "predict: no classes": (["predict", "{home}/run"], "of a text: there is weft generate and weft embed for it"),
+    "generate: unfinished": (["generate", "{home}/unfinished"], "has no final weights yet; finish training with: weft train"),
+    "generate: n-best": (["generate", "{home}/run", "--n-best", "3"], "but --beams is 0: add --beams 3"),
+    "generate: beam and draw": (
+        ["generate", "{home}/run", "--beams", "2", "--temperature", "0.5"],
+        "--beams cannot be combined with sampling",
+    ),
+    "generate: no input": (["generate", "{home}/run", "missing.txt"], "cannot read missing.txt: No such file"),
+    "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other: Is a directory"),
+    "predict: no classes": (
+        ["predict", "{home}/run"],
+        "has no classifier, tagger or other predictor; it supports weft generate, weft embed",
+    ),
     "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (there is: train"),
-    "evaluate: no run": (["evaluate", "{home}/other"], "is not a run's folder"),
-    "catalog: no slot": (["catalog", "encodr"], "no slot named 'encodr'; did you mean 'encoder'"),
+    "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
+    "catalog: no slot": (["catalog", "encodr"], "unknown slot 'encodr'; did you mean 'encoder'"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
     "no command": (["trian"], "No such command 'trian'"),
     "no option": (["train", "dates", "--runn", "x"], "No such option"),
@@ -230,16 +239,18 @@ def test_an_empty_folder_cannot_be_resumed(words, home, tmp_path):
     empty.mkdir()
     answer = weft(*(word.format(home=home, empty=empty) for word in words), "--resume")
     assert answer.code == 2 and list(empty.iterdir()) == []
-    begin = f"begin one with weft train RECIPE --run {shlex.quote(str(empty))}\n"
-    assert answer.err.startswith(f"error: {empty} holds no run yet") and answer.err.endswith(begin)
-    assert weft(*shlex.split(begin.removeprefix("begin one with weft ").replace("RECIPE", str(home / "tiny.yaml")))).code == 0
+    begin = f"start one with: weft train RECIPE --run {shlex.quote(str(empty))}\n"
+    assert answer.err.startswith(f"error: {empty} holds no run to resume") and answer.err.endswith(begin)
+    assert weft(*shlex.split(begin.removeprefix("start one with: weft ").replace("RECIPE", str(home / "tiny.yaml")))).code == 0
 
 
 def test_a_warm_up_longer_than_the_run_is_said(home, tmp_path):
     words = ["learning.steps=1", "learning.schedule={type: linear, warmup: 2}"]
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", *words)
     assert answer.code == 0
-    assert answer.err.startswith("warning: command line: learning.schedule: the warm-up takes 2 updates, but there are 1: ")
+    assert answer.err.startswith(
+        "warning: command line: learning.schedule: the warmup takes 2 optimizer steps but the phase has 1: "
+    )
     assert weft_train(home / "tiny.yaml", tmp_path / "quiet", *words, "--quiet") == Answer(0, "", "")
 
 
@@ -258,7 +269,7 @@ def test_a_plugin_that_raises(content, home, tmp_path):
     name = f"broken_{abs(hash(content))}"
     (tmp_path / f"{name}.py").write_text(content)
     answer = weft("check", home / "tiny.yaml", "--import", name)
-    assert answer.code == 2 and f"the plug-in {name} cannot be imported: " in answer.err
+    assert answer.code == 2 and f"cannot import the plug-in {name}: " in answer.err
 
 
 def test_a_mistake_in_the_data_leaves_no_folder_behind(tmp_path):
@@ -276,7 +287,7 @@ def test_a_bug_is_not_dressed_up_as_a_mistake(home, monkeypatch):
     def broken(*args: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(running, "load", broken)
+    monkeypatch.setattr(loading, "load", broken)
     with pytest.raises(ZeroDivisionError):
         main(["generate", str(home / "run")])
 
@@ -371,14 +382,14 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     assert "Traceback" not in said and "stopping after this round" in said
     last = [row for row in read_lines(run / "log.jsonl") if row["event"] in ("update", "saved")][-2:]
     assert [row["event"] for row in last] == ["update", "saved"] and last[0]["round"] == last[1]["round"] < 60
-    command = shlex.split(said.rpartition("Go on with: ")[2])
+    command = shlex.split(said.rpartition("Resume with: ")[2])
     answer = weft(*command[1:])
     assert answer.code == 0 and f"going on from {run}/checkpoints/update-{last[1]['round']:08d}" in answer.err
     assert state(run) == long_run
 
 
 def test_the_second_ctrl_c_stops_at_once(home, tmp_path):
-    run = running.read_run(home / "tiny.yaml")
+    run = read_run(home / "tiny.yaml")
     before = signal.getsignal(signal.SIGINT)
     training = Training(run, RunFolder(tmp_path / "run"), Display())
     with pytest.raises(KeyboardInterrupt), _asking(training):
@@ -397,9 +408,9 @@ def test_ctrl_c_at_any_other_time(home, tmp_path, monkeypatch):
     monkeypatch.setattr(Training, "open_data", interrupted)
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", "--import", "json")
     assert answer.code == 130
-    assert f"Go on from the last checkpoint with: weft train {tmp_path / 'run'} --resume --import=json\n" in answer.err
-    monkeypatch.setattr(running, "load", interrupted)
-    assert weft("generate", home / "run") == Answer(130, "", "stopped at once\n")
+    assert f"Resume from the last checkpoint with: weft train {tmp_path / 'run'} --resume --import=json\n" in answer.err
+    monkeypatch.setattr(loading, "load", interrupted)
+    assert weft("generate", home / "run") == Answer(130, "", "interrupted\n")
 
 
 def test_more_steps_logging_and_evaluation_may_change_and_are_written_down(home, copy, tmp_path):
@@ -408,7 +419,7 @@ def test_more_steps_logging_and_evaluation_may_change_and_are_written_down(home,
     assert answer.code == 0, answer.err
     assert weft_train(home / "tiny.yaml", tmp_path / "whole", "learning.steps=6").code == 0
     assert state(copy) == state(tmp_path / "whole")
-    filled = running.read_run(copy).dump()
+    filled = read_run(copy).dump()
     assert (filled["learning"]["steps"], filled["learning"]["log_every"], filled["evaluate"]["every"]) == (6, 2, 3)
     changed = next(row for row in read_lines(copy / "log.jsonl") if row["event"] == "changed")
     assert changed["choices"]["learning.steps"] == 6
@@ -493,7 +504,7 @@ def test_a_folder_that_cannot_be_written_to(home, disk):
 LANGUAGE_MODEL = """\
 seed: 1
 device: cpu
-data: {{type: plain-text, train: "{file}", tokenizer: character, hold_out: 0.2, length: 40}}
+data: {{type: plain-text, train: "{file}", tokenizer: character, validation_fraction: 0.2, max_length: 40}}
 structure:
   type: language-model
   dim: 8
@@ -514,7 +525,7 @@ evaluate: {metrics: [accuracy]}
 TRANSLATION = """\
 seed: 1
 device: cpu
-data: {type: parallel-text, train: [a.txt, b.txt], tokenizer: {type: bpe, size: 60}, hold_out: 0.2}
+data: {type: parallel-text, train: [a.txt, b.txt], tokenizer: {type: bpe, vocab_size: 60}, validation_fraction: 0.2}
 structure: {type: seq2seq, dim: 8, encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}},
             decoder: {type: transformer, layers: 1}}
 objective: next-token
@@ -628,7 +639,7 @@ def test_a_plugin_is_used_recorded_and_asked_for(home, tmp_path):
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"] == ["loud"]
     for words in (["generate", "run"], ["train", "run", "--resume"], ["check", "run"]):
         answer = forked(*words, **here)
-        assert answer.code == 2 and "this run was made with plug-ins: add --import loud" in answer.err, answer.err
+        assert answer.code == 2 and "this run was trained with plug-ins: add --import loud" in answer.err, answer.err
     answer = forked("generate", "run", "--import", "loud", given=b"1 May 1999\n", **here)
     assert answer.code == 0 and answer.out.count("\n") == 1
 
@@ -653,7 +664,7 @@ def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(hom
     answer = forked("train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", **here)
     assert answer.code == 1
     assert "update 3" in answer.err and "the loss is nan" in answer.err and "; rows " in answer.err
-    assert "the last good checkpoint is kept" in answer.err
+    assert "the last finite checkpoint is kept" in answer.err
     assert Checkpoints(tmp_path / "run" / "checkpoints").latest().path == tmp_path / "run/checkpoints/update-00000003"
     kept = state(tmp_path / "run")
     again = forked("train", "run", "--resume", "--import", "loud", **here)
@@ -674,5 +685,5 @@ def test_skip_and_rollback_go_on(policy, home, tmp_path):
 
 def test_too_little_memory_is_said_and_the_folder_can_be_used_again(home):
     answer = weft("train", home / "tiny.yaml", "data.train=999999999999", "--run", "big")
-    assert answer.code == 1 and "error: not enough memory" in answer.err
+    assert answer.code == 1 and "error: out of memory" in answer.err
     assert not Path("big").exists()

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.commands import TINY, weft
 
+from weft.inference.load import load
 from weft.inspect import architecture
-from weft.training.run import load, read_run, shipped_recipes
+from weft.training.recipes import read_run, shipped_recipes
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -69,8 +70,7 @@ def test_an_invalid_recipe_gets_no_figure(tmp_path: Path) -> None:
 
 
 def test_a_trained_run_is_drawn_as_it_was_composed(recipe: Path, tmp_path: Path) -> None:
-    trained = read_run(recipe)
-    trained.train(tmp_path / "run", quiet=True)
+    trained = read_run(recipe).train(tmp_path / "run", quiet=True)
     before = architecture(read_run(recipe))
     after = architecture(load(tmp_path / "run"))
     assert [b.path for b in after.panels[0].top.walk()] == [b.path for b in before.panels[0].top.walk()]

@@ -9,7 +9,7 @@ import pytest
 from tests.commands import weft
 
 import weft as package
-from weft.data import rows
+from weft.data import cache_rows
 from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """
@@ -80,9 +80,9 @@ def test_other_files_may_have_other_columns(home):
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words")
     assert answer.code == 0 and "accuracy" in answer.out
     answer = weft("evaluate", home / "run1", home / "other.tsv", "structure.dim=4")
-    assert answer.code == 2 and "only how other files are read can be changed" in answer.err
+    assert answer.code == 2 and "only options of the data can be changed on a trained run" in answer.err
     answer = weft("evaluate", home / "run1", f"yes={home}/other.tsv")
-    assert answer.code == 2 and "has no files by class: give FILE alone" in answer.err
+    assert answer.code == 2 and "does not take files by class; pass FILE alone" in answer.err
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words", "--split", "valid")
     assert answer.code == 2 and "not both" in answer.err
 
@@ -102,7 +102,7 @@ def test_predict_answers_what_came_before_a_line_that_is_not_text(home):
     answer = weft("predict", home / "run1", given=b"good film\nbad film\n\xff\n")
     assert answer.code == 2
     assert answer.out.splitlines() == ["yes", "no"]
-    assert "standard input:3: is not UTF-8" in answer.err
+    assert "standard input:3: not valid UTF-8" in answer.err
 
 
 def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
@@ -127,7 +127,7 @@ def test_errors_come_by_their_loss(home, tmp_path):
     assert found[0]["prediction"] == "yes" and found[0]["reference"]["label"] == "no"
     losses = [error["loss"] for error in found]
     assert losses == sorted(losses, reverse=True)
-    assert weft("errors", home / "run1", tmp_path / "mixed.tsv", "--most", "1").out.count("loss") == 1
+    assert weft("errors", home / "run1", tmp_path / "mixed.tsv", "--max-examples", "1").out.count("loss") == 1
 
 
 def test_compare_two_seeds(home, tmp_path, monkeypatch):
@@ -221,14 +221,14 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
     assert answer.code == 0, answer.err
     text = (tmp_path / "recipe.yaml").read_text()
     assert f"type: {source}" in text and f"type: {structure}" in text
-    small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.hold_out=0.2"]
+    small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.validation_fraction=0.2"]
     if source == "parallel-text":  # the rows are all the same, so none can be held out
-        small[-1] = "data.hold_out=0"
+        small[-1] = "data.validation_fraction=0"
     answer = weft("train", "recipe.yaml", *small, "--run", "run")
     assert answer.code == 0, answer.err
     assert weft("check", "recipe.yaml").out.endswith("recipe: valid\n")
     again = weft("new", *files)
-    assert again.code == 2 and "recipe.yaml is there already" in again.err
+    assert again.code == 2 and "recipe.yaml already exists" in again.err
 
 
 def test_new_finds_the_splits_by_their_names(tmp_path):
@@ -241,7 +241,7 @@ def test_new_finds_the_splits_by_their_names(tmp_path):
         "test": ["test.tsv"],
     }
     assert "train: train.tsv" in recipe_for(made, tmp_path)
-    assert "hold_out" not in recipe_for(made, tmp_path)
+    assert "validation_fraction" not in recipe_for(made, tmp_path)
 
 
 def test_new_looks_into_folders_and_under_weft_data(tmp_path, monkeypatch):
@@ -287,16 +287,16 @@ def test_rows_from_lists_frames_and_datasets_are_the_same(tmp_path):
     pairs = [("good film", 1), ("bad film", 0)]
     dicts = [{"text": text, "label": label} for text, label in pairs]
     files = [
-        rows(pairs, ("text", "label")),
-        rows(dicts),
-        rows(pandas.DataFrame(dicts)),
-        rows(datasets.Dataset.from_list(dicts)),
+        cache_rows(pairs, ("text", "label")),
+        cache_rows(dicts),
+        cache_rows(pandas.DataFrame(dicts)),
+        cache_rows(datasets.Dataset.from_list(dicts)),
     ]
     assert len(set(files)) == 1
     assert [json.loads(line) for line in Path(files[0]).read_text().splitlines()] == dicts
     with pytest.raises(ValueError, match="a row has 1 cells, but columns names 2"):
-        rows(["good"], ("text", "label"))
+        cache_rows(["good"], ("text", "label"))
     with pytest.raises(ValueError, match="not a str"):
-        rows("good")
+        cache_rows("good")
     with pytest.raises(ValueError, match="there are no rows"):
-        rows([])
+        cache_rows([])

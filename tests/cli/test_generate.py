@@ -17,7 +17,7 @@ from weft.training.trainer import Training
 LINES = ["3 March 1999", "", "1.2.2003", "   ", "§§§ ☃ nothing like a date", "2001-02-03", "May the 4th, 1977"]
 LANGUAGE_MODEL = """\
 device: cpu
-data: {type: plain-text, train: text.txt, tokenizer: character, hold_out: 0.2, length: 40}
+data: {type: plain-text, train: text.txt, tokenizer: character, validation_fraction: 0.2, max_length: 40}
 structure:
   type: language-model
   dim: 8
@@ -28,7 +28,7 @@ evaluate: {search: {type: greedy, length: 5}}
 """
 CLASSIFIER = """\
 device: cpu
-data: {type: labeled-text, train: text.tsv, tokenizer: word, hold_out: 0.2}
+data: {type: labeled-text, train: text.tsv, tokenizer: word, validation_fraction: 0.2}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
 learning: {type: gradient, steps: 60, batch: 100, optimizer: {type: adam, lr: 0.05}}
@@ -106,16 +106,16 @@ def test_what_is_not_utf8_is_refused_with_its_place(name, command, home, tmp_pat
     data = b"good\nb\xe4d\n"
     (tmp_path / "in.txt").write_bytes(data)
     answer = weft(command, home / name, tmp_path / "in.txt")
-    assert answer.code == 2 and f"{tmp_path / 'in.txt'}:2: is not UTF-8 text" in answer.err
+    assert answer.code == 2 and f"{tmp_path / 'in.txt'}:2: not valid UTF-8" in answer.err
     answer = weft(command, home / name, given=data)
-    assert answer.code == 2 and "standard input:2: is not UTF-8 text" in answer.err
+    assert answer.code == 2 and "standard input:2: not valid UTF-8" in answer.err
 
 
 @pytest.mark.parametrize(("name", "command"), [("dates", "generate"), ("lm", "generate"), ("cls", "predict")])
 def test_lines_before_one_that_is_not_utf8_are_answered(name, command, home):
     whole = weft(command, home / name, given=given(LINES[2:5]))
     answer = weft(command, home / name, given=given(LINES[2:5]) + b"b\xe4d\n" + given(LINES))
-    assert answer.code == 2 and "standard input:4: is not UTF-8 text" in answer.err
+    assert answer.code == 2 and "standard input:4: not valid UTF-8" in answer.err
     assert answer.out == whole.out and whole.code == 0
 
 
@@ -129,7 +129,7 @@ def test_json(home):
 
 
 def test_n_best_is_sorted_and_its_first_is_the_beams_answer(home):
-    best = weft("generate", home / "dates", "--beam", "4", "--n-best", "3", given=given(LINES))
+    best = weft("generate", home / "dates", "--beams", "4", "--n-best", "3", given=given(LINES))
     rows = [line.split("\t") for line in best.out.split("\n")[:-1]]
     assert best.code == 0 and len(rows) == 3 * len(LINES)
     groups = [rows[i : i + 3] for i in range(0, len(rows), 3)]
@@ -137,28 +137,28 @@ def test_n_best_is_sorted_and_its_first_is_the_beams_answer(home):
         scores = [float(score) for score, _ in group]
         assert scores == sorted(scores, reverse=True)
         assert len({text for _, text in group}) == 3
-    single = weft("generate", home / "dates", "--beam", "4", given=given(LINES)).out.split("\n")[:-1]
+    single = weft("generate", home / "dates", "--beams", "4", given=given(LINES)).out.split("\n")[:-1]
     assert [group[0][1] for group in groups] == single
 
 
 def test_a_beam_of_one_is_greedy_whatever_the_recipe_says(home):
-    beam = weft("generate", home / "dates", "--beam", "1", "--length", "12", given=given(LINES))
+    beam = weft("generate", home / "dates", "--beams", "1", "--max-length", "12", given=given(LINES))
     assert beam == weft("generate", home / "dates", given=given(LINES))
 
 
 def test_drawing_at_random_is_the_same_every_time_and_sharpens_to_greedy(home):
-    hot = ["generate", home / "dates", "--temperature", "1.5", "--length", "12"]
+    hot = ["generate", home / "dates", "--temperature", "1.5", "--max-length", "12"]
     first = weft(*hot, given=given(LINES))
     assert first == weft(*hot, given=given(LINES))
     greedy = weft("generate", home / "dates", given=given(LINES))
     assert first.out != greedy.out and first.out.count("\n") == len(LINES)
-    assert weft("generate", home / "dates", "--top-k", "1", "--length", "12", given=given(LINES)) == greedy
-    assert weft("generate", home / "dates", "--temperature", "0.00001", "--length", "12", given=given(LINES)) == greedy
+    assert weft("generate", home / "dates", "--top-k", "1", "--max-length", "12", given=given(LINES)) == greedy
+    assert weft("generate", home / "dates", "--temperature", "0.00001", "--max-length", "12", given=given(LINES)) == greedy
 
 
-@pytest.mark.parametrize("how", [[], ["--beam", "1"], ["--beam", "3"], ["--temperature", "2"]])
+@pytest.mark.parametrize("how", [[], ["--beams", "1"], ["--beams", "3"], ["--temperature", "2"]])
 def test_length_bounds_every_search(how, home):
-    answer = weft("generate", home / "dates", *how, "--length", "3", given=given(LINES))
+    answer = weft("generate", home / "dates", *how, "--max-length", "3", given=given(LINES))
     assert answer.code == 0 and all(len(line) <= 3 for line in answer.out.split("\n"))
     assert any(len(line) == 3 for line in answer.out.split("\n"))
 
@@ -166,7 +166,7 @@ def test_length_bounds_every_search(how, home):
 def test_a_reader_that_goes_away_is_no_failure(home, tmp_path):
     reading, writing = os.pipe()
     lines = given(["3 March 1999"] * 20_000)
-    words = ["generate", str(home / "dates"), "--beam", "1", "--length", "2"]
+    words = ["generate", str(home / "dates"), "--beams", "1", "--max-length", "2"]
     process = Forked(words, writing, tmp_path / "err.txt", given=lines)
     with os.fdopen(reading, "rb") as stream:
         assert stream.readline().endswith(b"\n")
@@ -193,6 +193,6 @@ def test_predict_says_the_class_of_each_line(home):
 
 def test_each_command_points_to_the_other(home):
     answer = weft("generate", home / "cls", given=b"x\n")
-    assert answer.code == 2 and "for the class of each line there is weft predict" in answer.err
+    assert answer.code == 2 and "to classify each line use weft predict" in answer.err
     answer = weft("predict", home / "lm", given=b"x\n")
-    assert answer.code == 2 and "does not say the class of a text: there is weft generate" in answer.err
+    assert answer.code == 2 and "has no classifier, tagger or other predictor; it supports weft generate" in answer.err

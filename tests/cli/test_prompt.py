@@ -16,14 +16,14 @@ from tests.commands import weft
 import weft as package
 from weft.data import ByteBPE, PlainText, Word
 from weft.inference.few_shot import _tokens
+from weft.inference.load import load
 from weft.inference.prompting import Prompt, log_probabilities
 from weft.learning import Gradient
 from weft.models import LanguageModel
 from weft.objectives import NextToken
-from weft.training.run import load
 
 TEMPLATE = "Review: {text}\\nIt was {answer}"
-WORDS = ["--answer", "pos=good", "--answer", "neg=very bad"]
+WORDS = ["--verbalizer", "pos=good", "--verbalizer", "neg=very bad"]
 TEST = "text\tlabel\n" + "".join(
     f"a {thing} {n}\t{label}\n" for n in ["one", "two"] for thing, label in (("film", "pos"), ("play", "neg"))
 )
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text(text)
     (folder / "test.tsv").write_text(TEST)
     (folder / "train.tsv").write_text(TRAIN)
-    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, size=100), hold_out=0.0)
+    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
     learning = partial(Gradient, steps=30, batch=200)
     run = package.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
     run.train(folder / "run", quiet=True)
@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A GPT-2 of 64 positions."""
     folder = tmp_path_factory.mktemp("gpt2")
-    tokenizer = ByteBPE(size=300)
+    tokenizer = ByteBPE(vocab_size=300)
     tokenizer.train(["Review: a film one\nIt was good, it was bad"] * 3)
     tokenizer.save(folder / "tokenizer.json")
     torch.manual_seed(4)
@@ -196,7 +196,7 @@ def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
         found = weft("prompt", place / "run", tmp_path / "own.jsonl", "--choices", "auto", *options)
         assert found.code == 2 and match in found.err, found.err
 
-    says("and not both", OWN, "--answer", "a=b", "--answer", "c=d")
+    says("and not both", OWN, "--verbalizer", "a=b", "--verbalizer", "c=d")
     says("1 choices, but a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
     says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
     says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
@@ -227,10 +227,17 @@ def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
     says("9 demonstrations are wanted, but there are 8 rows", *template, *train, "--shots", "9")
     says("say with --train", *template, "--shots", "1")
     says("would show their answers", *template, "--shots", "1", "--train", place / "test.tsv")
-    says("test.tsv has the class 'neg', but the answers are: pos, odd", *template, "--answer", "pos=good", "--answer", "odd=bad")
-    says("has no words: write CLASS=WORDS", *template, "--answer", "pos=")
-    says("the class 'pos' has two answers", *template, "--answer", "pos=good", "--answer", "pos=fine")
-    says("are the same tokens to this model", *template, "--answer", "pos=strange", "--answer", "neg=foreign")
+    says(
+        "test.tsv has the class 'neg', but the answers are: pos, odd",
+        *template,
+        "--verbalizer",
+        "pos=good",
+        "--verbalizer",
+        "odd=bad",
+    )
+    says("has no words: write CLASS=WORDS", *template, "--verbalizer", "pos=")
+    says("the class 'pos' has two answers", *template, "--verbalizer", "pos=good", "--verbalizer", "pos=fine")
+    says("are the same tokens to this model", *template, "--verbalizer", "pos=strange", "--verbalizer", "neg=foreign")
     says("there is no score 'best': answers are compared by length or plain", *template, "--score", "best")
     says("no column 'kind'; there is: text, label", *template, "--label", "kind")
     says("there is no file", *template, file=tmp_path / "none.tsv")

@@ -23,14 +23,14 @@ def test_every_sequence_keeps_its_ids_and_its_owner() -> None:
     real = [ids[mask].tolist() for ids, mask in zip(made.seq.data, made.seq.real(), strict=True)]
     assert real == [part for row in ROWS for part in row]
     assert made.owner_N.tolist() == [0, 0, 1, 1, 1, 1, 2, 2]
-    assert made.number().tolist() == [2, 4, 2] and made.first().tolist() == [0, 2, 6]
+    assert made.counts().tolist() == [2, 4, 2] and made.offsets().tolist() == [0, 2, 6]
 
 
 def test_numbers_are_spread_to_the_rows_they_belong_to() -> None:
     made = batch_of(ROWS)
-    spread = made.spread(torch.arange(8.0), -1.0)
+    spread = made.to_padded(torch.arange(8.0), -1.0)
     assert spread.tolist() == [[0, 1, -1, -1], [2, 3, 4, 5], [6, 7, -1, -1]]
-    assert made.spread(torch.arange(8.0, requires_grad=True), 0.0).sum().requires_grad
+    assert made.to_padded(torch.arange(8.0, requires_grad=True), 0.0).sum().requires_grad
 
 
 def test_marks_are_padded_with_their_sequences() -> None:

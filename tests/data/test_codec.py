@@ -23,8 +23,8 @@ def sources(tmp_path: Path) -> dict[str, Data]:
         "plain": PlainText(train=a, tokenizer=Word),
         "shared": ParallelText(train=(a, b)),
         "separate": ParallelText(train=(a, b), tokenizer=Character, target_tokenizer=Word),
-        "labelled": LabeledText(train=t, tokenizer=Character, hold_out=0),
-        "choices": MultipleChoice(train=q, tokenizer=Character, hold_out=0),
+        "labelled": LabeledText(train=t, tokenizer=Character, validation_fraction=0),
+        "choices": MultipleChoice(train=q, tokenizer=Character, validation_fraction=0),
     }
 
 
@@ -35,7 +35,7 @@ def test_round_trip(name: str, sources: dict[str, Data], tmp_path: Path) -> None
     save_codec(codec, folder)
     expected = {"fields.json", *(f"tokenizer-{space}.json" for space in codec.tokenizers)}
     assert {p.name for p in folder.iterdir()} == expected
-    assert json.loads((folder / "fields.json").read_text(encoding="utf-8"))["format"] == 1
+    assert json.loads((folder / "fields.json").read_text(encoding="utf-8"))["format"] == 2
     loaded = load_codec(data, folder)
     assert loaded.info == codec.info
     for field in codec.info.texts():
@@ -65,9 +65,9 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
             load_codec(data, folder)
 
     broken(text[:50], r"fields\.json: cannot be read")
-    broken("[]", r"fields\.json: has format None, but this version of weft reads format 1")
+    broken("[]", r"fields\.json: has format None, but this version of weft reads format 2")
     broken(json.dumps({**content, "format": 9}), r"fields\.json: has format 9")
-    broken(json.dumps({"format": 1}), r"fields\.json: is damaged: KeyError")
+    broken(json.dumps({"format": 2}), r"fields\.json: is damaged: KeyError")
     first = content["fields"][0]
     broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: is damaged.*vocab is 'many'")
     broken(json.dumps({**content, "fields": [{**first, "colour": 1}]}), r"fields\.json: is damaged")

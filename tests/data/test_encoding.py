@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.example import MarkedIds, Targets
 from weft.core.fields import Field, Info, Special
-from weft.data import BPE, Word, example_of
-from weft.data.encoding import BadCell, assemble, columns_from, cut, encode, rows_of, shorten, split
+from weft.data import BPE, Word, encode_example
+from weft.data.encoding import InvalidCell, assemble, columns_from, cut, encode, rows_of, split, truncate
 
 WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 
 
 def codec_of(tokenizer: Tokenizer, length: int = 512, words: bool = True) -> Codec:
     tokenizer.train([" ".join(WORDS)])
-    text = Field("text", tokenizer.vocab, length=length, words=words, letters=tokenizer.letters)
+    text = Field("text", tokenizer.vocab, max_length=length, words=words, characters=tokenizer.character_vocab)
     tags = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
     return Codec(Info({"text": text} | ({"tags": tags} if words else {})), {"text": tokenizer})
 
@@ -28,7 +28,7 @@ def answers(*fields: Field) -> Codec:
     return Codec(Info({field.name: field for field in fields}), {})
 
 
-TOKENIZERS = {"pieces": partial(BPE, size=30), "letters": partial(Word, characters=6)}
+TOKENIZERS = {"pieces": partial(BPE, vocab_size=30), "letters": partial(Word, max_characters=6)}
 sentences = st.lists(st.tuples(st.sampled_from([*WORDS, "zzz", "\u00e4"]), st.sampled_from("OBI")), min_size=1, max_size=12)
 
 
@@ -54,7 +54,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
             assert row["text"][start:end].tolist() == encoded[word][: end - start]
             assert truncated or end - start == min(len(encoded[word]), length)
             assert "OBI"[row["tags"][n]] == tags[first + n]
-            if field.letters:
+            if field.characters:
                 assert isinstance(example["text"], MarkedIds)
                 for at, letters in enumerate(spelled[word] or []):
                     if start + at < end:
@@ -62,7 +62,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
                         assert shown[shown > 0].tolist() == letters
         return len(row["text/words"])
 
-    short, lost = shorten(codec.info, whole)
+    short, lost = truncate(codec.info, whole)
     check(short, 0, truncated=True)
     assert lost == max(0, len(whole["text"]) - length)
     pieces, gone = split(codec.info, whole, field)
@@ -82,7 +82,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
 
 
 def test_texts_are_cut_anywhere() -> None:
-    codec = codec_of(BPE(size=30), length=4, words=False)
+    codec = codec_of(BPE(vocab_size=30), length=4, words=False)
     (values,) = rows_of(encode(codec, [{"text": "lower lowest new x"}]))
     pieces, lost = split(codec.info, values, codec.info["text"])
     assert lost == 0 and {len(p["text"]) for p in pieces[:-1]} == {4}
@@ -91,8 +91,8 @@ def test_texts_are_cut_anywhere() -> None:
 
 
 def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
-    codec = codec_of(Word(characters=6), words=False)
-    example = example_of(codec, {"text": "  "})
+    codec = codec_of(Word(max_characters=6), words=False)
+    example = encode_example(codec, {"text": "  "})
     assert (
         isinstance(example["text"], MarkedIds) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
     )
@@ -100,7 +100,7 @@ def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
 
 def test_words_without_tokens_have_a_place() -> None:
     codec = codec_of(Word())
-    example = example_of(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
+    example = encode_example(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
     assert isinstance(example["tags"], Targets) and len(example["tags"].at) == 3
     none = Field("text", 10, words=True, special=Special(unk=-1))
 
@@ -108,13 +108,13 @@ def test_words_without_tokens_have_a_place() -> None:
         def encode(self, text: str) -> list[int]:
             return []
 
-    with pytest.raises(BadCell, match="the word 'a' has no token"):
+    with pytest.raises(InvalidCell, match="the word 'a' has no token"):
         encode(Codec(Info({"text": none}), {"text": Empty()}), [{"text": "a b"}])
 
 
 def test_examples_as_training_makes_them() -> None:
-    codec = codec_of(BPE(size=30), length=5)
-    one = example_of(codec, {"text": "lower lowest"})
+    codec = codec_of(BPE(vocab_size=30), length=5)
+    one = encode_example(codec, {"text": "lower lowest"})
     assert len(one["text"]) == 5 and one["tags"].at.tolist()[0] == 0 and set(one["tags"].ids.tolist()) == {0}
     assert one["text"].dtype == np.int64 and one["text"].flags.writeable
 
@@ -143,10 +143,10 @@ def test_answers() -> None:
     ],
 )
 def test_cells_that_cannot_be_understood(field: Field, cell: str, message: str) -> None:
-    with pytest.raises(BadCell, match=message):
+    with pytest.raises(InvalidCell, match=message):
         encode(answers(field), [{field.name: cell}])
 
 
 def test_tags_must_fit_words() -> None:
-    with pytest.raises(BadCell, match="2 words, but 3 tags"):
+    with pytest.raises(InvalidCell, match="2 words, but 3 tags"):
         encode(codec_of(Word()), [{"text": "new x", "tags": "O O O"}])

@@ -122,7 +122,7 @@ def test_padding_is_counted() -> None:
             real += int(batch[name].lengths().sum())
             total += batch[name].data.numel()
     assert (feed.padding.real, feed.padding.total) == (real, total)
-    assert feed.padding.share == pytest.approx(1 - real / total) and 0 < feed.padding.share < 0.3
+    assert feed.padding.ratio == pytest.approx(1 - real / total) and 0 < feed.padding.ratio < 0.3
 
 
 def test_evaluation_sees_every_row_once_shortest_first_the_same_each_time() -> None:

@@ -64,8 +64,8 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch, rows: int, words
     rng = random.Random(1)
     pool = [" ".join(rng.choices("abcd", k=rng.randrange(2, 9))) for _ in range(12)]
     train, valid = ([" ".join(rng.choices(pool, k=rng.randrange(1, 4))) for _ in range(n)] for n in (150, 60))
-    monkeypatch.setattr(duplicates, "_PIECE_ROWS", rows)
-    monkeypatch.setattr(duplicates, "_PIECE_WORDS", words)
+    monkeypatch.setattr(duplicates, "_CHUNK_ROWS", rows)
+    monkeypatch.setattr(duplicates, "_CHUNK_WORDS", words)
     monkeypatch.setattr(duplicates, "_BLOCK", block)
     expected = brute(train, valid, 0.8, 3)
     assert 5 < len(expected) < 55

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.fields import Field, Info
-from weft.data import Prepared, prepared
+from weft.data import PreparedDataset, prepared
 from weft.data.encoding import assemble, columns_from, rows_of
-from weft.data.prepared import Writer, is_done
+from weft.data.prepared import DatasetWriter, is_done
 
 INFO = Info(
     {
-        "text": Field("text", 70_000, words=True, letters=40),
+        "text": Field("text", 70_000, words=True, characters=40),
         "tags": Field("tags", 3, kind="tags", space="text"),
         "label": Field("label", 5, kind="label"),
         "several": Field("several", 300, kind="labels"),
@@ -61,7 +61,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @settings(max_examples=60, deadline=None)
 def test_round_trip(content: list[list[tuple[Any, Any]]], small: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("rows")
-    writer = Writer(folder, INFO, CELLS)
+    writer = DatasetWriter(folder, INFO, CELLS)
     for batch in content:
         writer.add(columns_from(INFO, [values for values, _ in batch]), [raw for _, raw in batch])
     assert not is_done(folder)
@@ -69,7 +69,7 @@ def test_round_trip(content: list[list[tuple[Any, Any]]], small: bool, tmp_path_
     assert is_done(folder) and not (folder / "state.json").exists()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "IN_MEMORY", 2**26 if small else -1)
-        dataset = Prepared(folder, INFO)
+        dataset = PreparedDataset(folder, INFO)
         flat = [pair for batch in content for pair in batch]
         assert len(dataset) == len(flat) and dataset.ledger == {"rows": 1}
         assert dataset.lengths["text"].tolist() == [len(values["text"]) for values, _ in flat]
@@ -86,31 +86,31 @@ def test_round_trip(content: list[list[tuple[Any, Any]]], small: bool, tmp_path_
 def test_going_on_from_any_place_gives_the_same_files(
     content: list[list[tuple[Any, Any]]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    def write(writer: Writer, start: int, stop: int, notes: bool) -> None:
+    def write(writer: DatasetWriter, start: int, stop: int, notes: bool) -> None:
         for number in range(start, stop):
             writer.add(columns_from(INFO, [values for values, _ in content[number]]), [raw for _, raw in content[number]])
             if notes and data.draw(st.booleans()):
-                writer.note({"next": number + 1})
+                writer.commit({"next": number + 1})
 
     whole, killed = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("killed")
-    writer = Writer(whole, INFO, CELLS)
+    writer = DatasetWriter(whole, INFO, CELLS)
     write(writer, 0, len(content), notes=False)
     writer.done({})
     for _ in range(3):
-        writer = Writer(killed, INFO, CELLS)
+        writer = DatasetWriter(killed, INFO, CELLS)
         start = (writer.state or {"next": 0})["next"]
         write(writer, start, data.draw(st.integers(start, len(content))), notes=True)
         writer.close()  # what was added after the last note is in the files, and must go
         with (killed / "text").open("ab") as torn:
             torn.write(b"torn")
-    writer = Writer(killed, INFO, CELLS)
+    writer = DatasetWriter(killed, INFO, CELLS)
     write(writer, (writer.state or {"next": 0})["next"], len(content), notes=False)
     writer.done({})
     assert files_of(killed) == files_of(whole)
 
 
-def one_row(folder: Path) -> Writer:
-    writer = Writer(folder, Info({"text": Field("text", 10)}), ["text"])
+def one_row(folder: Path) -> DatasetWriter:
+    writer = DatasetWriter(folder, Info({"text": Field("text", 10)}), ["text"])
     writer.add({"text": columns_from(Info({"text": Field("text", 10)}), [{"text": np.array([1, 2])}])["text"]}, [{"text": "x"}])
     return writer
 
@@ -128,17 +128,17 @@ def test_what_is_cut_or_of_another_format_is_not_done(tmp_path: Path, monkeypatc
     (tmp_path / "done.json").write_text("{")
     assert not is_done(tmp_path)
     one_row(tmp_path).done({})
-    assert is_done(tmp_path) and len(Prepared(tmp_path, Info({"text": Field("text", 10)}))) == 1
+    assert is_done(tmp_path) and len(PreparedDataset(tmp_path, Info({"text": Field("text", 10)}))) == 1
     writer = one_row(tmp_path)
-    writer.note({"here": 1})
+    writer.commit({"here": 1})
     writer.close()
     (tmp_path / "text").unlink()
-    assert Writer(tmp_path, Info({"text": Field("text", 10)}), ["text"]).state is None
+    assert DatasetWriter(tmp_path, Info({"text": Field("text", 10)}), ["text"]).state is None
 
 
 def test_rows_that_do_not_exist(tmp_path: Path) -> None:
     one_row(tmp_path).done({})
-    dataset = Prepared(tmp_path, Info({"text": Field("text", 10)}))
+    dataset = PreparedDataset(tmp_path, Info({"text": Field("text", 10)}))
     for number in (-1, 1):
         with pytest.raises(IndexError, match=f"row {number} does not exist: the dataset has 1 rows"):
             dataset[number]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from weft.core.fields import Field, Info
-from weft.data.requests import cells_of, read_apart
+from weft.data.requests import encoder_field, request_cells
+from weft.inference.trained_run import TrainedRun
 from weft.inspect.trace import inspect_run, look_at
 from weft.models import LanguageModel, Seq2Seq
-from weft.training.run import Run, read_run_text
+from weft.training.recipes import read_run_text
 
 PAIR = Info({"first": Field("first", 9), "second": Field("second", 9), "label": Field("label", 2, kind="label")}, "first")
 CHOICE = Info({"question": Field("question", 9), "choices": Field("choices", 9, kind="texts")})
@@ -32,7 +33,7 @@ TAGS = Info({"text": Field("text", 9, words=True), "tags": Field("tags", 2, kind
     ],
 )
 def test_rows_may_be_written_in_several_ways(info, asked, cells):
-    assert cells_of(info, asked) == cells
+    assert request_cells(info, asked) == cells
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 )
 def test_what_is_no_row_is_refused(info, asked, said):
     with pytest.raises(ValueError, match=said):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 @pytest.fixture(scope="module")
@@ -64,47 +65,46 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def trained(home: Path, data: str, structure: str, objective: str) -> Run:
+def trained(home: Path, data: str, structure: str, objective: str) -> TrainedRun:
     recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {{type: gradient, steps: 2, batch: 50}}\n"
     run = read_run_text(recipe, "recipe", home)
-    run.train(home / f"run-{objective}", quiet=True)
-    return run
+    return run.train(home / f"run-{objective}", quiet=True)
 
 
 @pytest.fixture(scope="module")
-def tagger(home: Path) -> Run:
+def tagger(home: Path) -> TrainedRun:
     embedder = "{type: sum, parts: [{type: char-cnn, filters: 4}]}"
-    tokenizer = "{type: word, at: spaces, characters: 8}"
+    tokenizer = "{type: word, split: whitespace, max_characters: 8}"
     return trained(
         home,
-        f"{{type: tagged-text, train: tags.conll, hold_out: 0.5, tokenizer: {tokenizer}}}",
+        f"{{type: tagged-text, train: tags.conll, validation_fraction: 0.5, tokenizer: {tokenizer}}}",
         f"{{type: tagger, dim: 8, embedder: {embedder}, encoder: {{type: transformer, layers: 1}}}}",
         "tagging",
     )
 
 
 @pytest.fixture(scope="module")
-def pairs(home: Path) -> Run:
+def pairs(home: Path) -> TrainedRun:
     structure = "{type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}"
     return trained(home, "{type: sentence-pairs, train: pairs.tsv, tokenizer: word}", structure, "classification")
 
 
 def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
-    answers = list(tagger.predict_all(["fine film  was ", "", ["fine", "film"]]))
+    answers = list(tagger.predictions(["fine film  was ", "", ["fine", "film"]]))
     assert [len(answer.value()) for answer in answers] == [3, 0, 2]
     assert [len(answer.text.split()) for answer in answers] == [3, 0, 2]
 
 
 def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
     model = LanguageModel(PAIR, dim=8)
-    assert read_apart(model, PAIR) is None
+    assert encoder_field(model, PAIR) is None
     both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")
-    found = read_apart(Seq2Seq(both, dim=8), both)
+    found = encoder_field(Seq2Seq(both, dim=8), both)
     assert found is not None and found.name == "source"
 
 
 def test_one_text_alone_is_not_taken_letter_by_letter(pairs):
-    with pytest.raises(ValueError, match="give a list of texts"):
+    with pytest.raises(ValueError, match="expected a list of texts, got one string"):
         pairs.predict("a fine film")
 
 
@@ -120,7 +120,7 @@ def test_taggers_and_pairs_can_be_looked_into(tagger, pairs, tmp_path):
 def test_a_number_is_answered_as_a_number(home):
     structure = "{type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}"
     run = trained(home, "{type: sentence-pairs, answer: number, train: numbers.tsv, tokenizer: word}", structure, "regression")
-    (answer,) = run.predict_all([("a 1 b", "a 2 b")])
+    (answer,) = run.predictions([("a 1 b", "a 2 b")])
     assert isinstance(answer.value(), float)
     (example,) = look_at(run, ["a 1 b\ta 2 b"])
     assert float(example.output) == pytest.approx(answer.value())
@@ -129,15 +129,15 @@ def test_a_number_is_answered_as_a_number(home):
 def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\n" + "a b\tx\nb a\ty\n" * 4 + "a " * 30 + "\tx\n")
     recipe = (
-        "data: {type: labeled-text, train: t.tsv, hold_out: 0, tokenizer: word}\nobjective: classification\n"
+        "data: {type: labeled-text, train: t.tsv, validation_fraction: 0, tokenizer: word}\nobjective: classification\n"
         "structure: {type: bert, task: classification, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
         "learning: {type: gradient, steps: 1, batch: 2000}\n"
     )
     with pytest.raises(ValueError, match=r"12 learned positions.*row 8 of train, counted from 0: 31 tokens"):
         read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)
     run = read_run_text(recipe % 40, "r.yaml", tmp_path)
-    run.train(tmp_path / "two", quiet=True)
-    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of those asked, counted from 1: 51 tokens"):
-        run.predict(["a", "b", "a " * 50, "a"])
-    with pytest.raises(ValueError, match=r"row 3 of those asked"):
-        run.predict(["a", "b", "a " * 50, "a"], batch=2)
+    trained = run.train(tmp_path / "two", quiet=True)
+    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from 1: 51 tokens"):
+        trained.predict(["a", "b", "a " * 50, "a"])
+    with pytest.raises(ValueError, match=r"row 3 of the requests"):
+        trained.predict(["a", "b", "a " * 50, "a"], batch_size=2)

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from weft.data.tag_schemes import entities, scheme_of, spell, to_bioes, to_iob1, to_iob2
+from weft.data.tag_schemes import detect_scheme, encode_spans, entities, to_bioes, to_iob1, to_iob2
 
 EDGES = [
     [],
@@ -63,7 +63,7 @@ def test_spans_are_read_as_they_were_spelled(scheme):
     for _ in range(500):
         length = rng.randrange(10)
         found = spans(rng, length)
-        tags = spell(found, length, scheme)
+        tags = encode_spans(found, length, scheme)
         assert len(tags) == length and entities(tags) == found
         assert entities(tags, scheme) == found
         assert entities(to_iob1(tags)) == entities(to_iob2(tags)) == entities(to_bioes(tags)) == found
@@ -82,9 +82,9 @@ def test_the_scheme_is_found_again():
     rng = random.Random(3)
     data = [(spans(rng, 8), 8) for _ in range(50)]
     for scheme in ("iob1", "iob2", "bioes"):
-        assert scheme_of(spell(found, length, scheme) for found, length in data) == scheme
-    assert scheme_of([]) == scheme_of([["O", "O"], []]) == "iob2"
-    assert scheme_of([["B-X", "I-X"], ["B-X", "O"], ["I-X"]]) == "iob2"
+        assert detect_scheme(encode_spans(found, length, scheme) for found, length in data) == scheme
+    assert detect_scheme([]) == detect_scheme([["O", "O"], []]) == "iob2"
+    assert detect_scheme([["B-X", "I-X"], ["B-X", "O"], ["I-X"]]) == "iob2"
 
 
 def test_errors():
@@ -95,4 +95,4 @@ def test_errors():
         entities(["S-X"], "iob2")
     for wrong in ([("X", 0, 2), ("Y", 1, 3)], [("X", 2, 2)], [("X", 3, 5)], [("X", -1, 1)]):
         with pytest.raises(ValueError, match=r"overlaps another, or lies outside 4 words"):
-            spell(wrong, 4, "iob2")
+            encode_spans(wrong, 4, "iob2")

@@ -38,7 +38,7 @@ from weft.cli import app as cli
 from weft.core import registry as catalog
 from weft.recipe import RecipeError, to_yaml
 from weft.training.dry_run import check
-from weft.training.run import RECIPES, read_run, shipped_recipes
+from weft.training.recipes import RECIPES, read_run, shipped_recipes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -91,4 +91,4 @@ def test_a_missing_package_is_named_with_the_command(metric, module, monkeypatch
 
 
 def test_what_they_want():
-    assert [m.wants for m in ALL] == ["text", "label", "label", "text", "text"]
+    assert [m.inputs for m in ALL] == ["text", "label", "label", "text", "text"]

@@ -20,9 +20,11 @@ from weft.objectives import NextToken
 TEXTS = ["the food was good", "so cold", "the staff was very very rude today", "it is fine", "the food was cold"] * 4
 
 
-def trained(folder: Path, tokenizer, length=64) -> weft.Run:
+def trained(folder: Path, tokenizer, length=64) -> weft.TrainedRun:
     (folder / "text.txt").write_text("\n".join(TEXTS))
-    data = partial(PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, length=length)
+    data = partial(
+        PlainText, train=str(folder / "text.txt"), valid=str(folder / "text.txt"), tokenizer=tokenizer, max_length=length
+    )
     run = weft.Run(
         data=data,
         structure=partial(LanguageModel, dim=16),
@@ -30,20 +32,19 @@ def trained(folder: Path, tokenizer, length=64) -> weft.Run:
         learning=partial(Gradient, steps=20, batch=200),
         evaluate=partial(Evaluation, metrics=[WordPerplexity]),
     )
-    run.train(folder / "run", quiet=True)
-    return run
+    return run.train(folder / "run", quiet=True)
 
 
 @pytest.fixture(scope="module", params=["word", "pieces"])
-def run(request, tmp_path_factory) -> weft.Run:
-    tokenizer = partial(Word, size=100) if request.param == "word" else partial(BPE, size=40)
+def run(request, tmp_path_factory) -> weft.TrainedRun:
+    tokenizer = partial(Word, vocab_size=100) if request.param == "word" else partial(BPE, vocab_size=40)
     folder = tmp_path_factory.mktemp("lm")
     trained(folder, tokenizer)
     return weft.load(folder / "run")
 
 
 def test_equal_to_what_the_run_says_of_itself(run):
-    metric_values, found = run.judge("valid").metric_values, perplexity(run, TEXTS)
+    metric_values, found = run.evaluate("valid").metric_values, perplexity(run, TEXTS)
     assert found.per_token == pytest.approx(metric_values["perplexity"], rel=1e-5)
     assert found.per_word == pytest.approx(metric_values["word_perplexity"], rel=1e-5)
     assert found.words == sum(len(text.split()) + 1 for text in TEXTS) and found.unknown == 0
@@ -72,12 +73,12 @@ def test_the_mode_of_the_model_is_left_as_it_was(run):
 
 
 def test_unknown_words_are_counted(tmp_path):
-    run = trained(tmp_path, partial(Word, size=100))
+    run = trained(tmp_path, partial(Word, vocab_size=100))
     assert perplexity(run, ["the xylophone was good", "quux"]).unknown == 2
 
 
 def test_a_published_gpt2_says_what_transformers_says(tmp_path):
-    tokenizer = ByteBPE(size=300)
+    tokenizer = ByteBPE(vocab_size=300)
     tokenizer.train(TEXTS)
     tokenizer.save(tmp_path / "tokenizer.json")
     torch.manual_seed(4)
@@ -122,7 +123,7 @@ def test_errors(tmp_path):
         perplexity(model, "a")
     with pytest.raises(ValueError, match="there are no texts"):
         perplexity(model, [])
-    run = trained(tmp_path, partial(Word, size=100), length=8)
+    run = trained(tmp_path, partial(Word, vocab_size=100), length=8)
     with pytest.raises(ValueError, match="text 1 has 9 tokens, but the model reads 8 at most"):
         perplexity(run, ["so " * 8, "so " * 9])
     untrained = weft.Run(
@@ -131,8 +132,8 @@ def test_errors(tmp_path):
         objective=NextToken,
         learning=partial(Gradient, steps=1, batch=100),
     )
-    with pytest.raises(ValueError, match="not trained yet"):
+    with pytest.raises(AttributeError, match="not trained yet"):
         perplexity(untrained, ["a"])
-    untrained.train(tmp_path / "dates", quiet=True)
+    seq2seq = untrained.train(tmp_path / "dates", quiet=True)
     with pytest.raises(ValueError, match=r"needs a language model, which goes on from a beginning, but run has: .*Decodes"):
-        perplexity(untrained, ["a"])
+        perplexity(seq2seq, ["a"])

@@ -15,7 +15,7 @@ from rich.console import Console
 from weft.core.io import append_line, write_json
 from weft.evaluate import ExactMatch
 from weft.evaluate.bootstrap import paired
-from weft.experiments.compare import Comparison, best_of, compare, differences, figures_of, smaller_is_better
+from weft.experiments.compare import Comparison, best_of, compare, differences, figures_of
 from weft.inspect.curves import curves, points_of
 from weft.recipe import to_yaml
 from weft.training.run_folder import FORMAT
@@ -43,7 +43,8 @@ def make(folder: Path, changes: dict[str, Any] | None = None, metric_values: dic
     folder.mkdir(parents=True)
     (folder / "recipe.yaml").write_text("# head\n" + to_yaml(recipe))
     if metric_values is not None:
-        write_json(folder / "metrics.json", {"format": FORMAT, "split": "test", **metric_values})
+        directions = {"higher_is_better": {"loss": False, "exact_match": True, "exact_match/x": True}}
+        write_json(folder / "metrics.json", {"format": FORMAT, "split": "test", **directions, **metric_values})
     for row in log():
         append_line(folder / "log.jsonl", row)
     return folder
@@ -152,36 +153,46 @@ def test_table_on_a_terminal(two: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "best"),
+    ("higher_is_better", "values", "best"),
     [
-        ("test loss", [1.0, 2.0], [0]),
-        ("test phase/loss", [1.0, 2.0], [0]),
-        ("test exact_match/loss-making", [1.0, 2.0], [1]),
-        ("test entity_f1", [1.0, 2.0], [1]),
-        ("test kl", [1.0, 2.0], []),  # a term of a loss, or a figure of a plug-in: not known
-        ("valid perplexity", [3.0, None, 2.0], [2]),
-        ("test mlm_loss", [1.0, 0.5], [1]),
-        ("test wer", [0.1, 0.2], [0]),
-        ("test bleu", [1.0, 2.0, 2.0], [1, 2]),
-        ("test bleu", [2.0, 2.0], []),
-        ("test bleu", [2.0, None], []),
-        ("test loss", [float("nan"), 2.0, 3.0], [1]),
-        ("test rows_left_out", [1, 2], []),
+        (False, [1.0, 2.0], [0]),
+        (True, [1.0, 2.0], [1]),
+        (None, [1.0, 2.0], []),
+        (False, [3.0, None, 2.0], [2]),
+        (True, [1.0, 2.0, 2.0], [1, 2]),
+        (True, [2.0, 2.0], []),
+        (True, [2.0, None], []),
+        (False, [float("nan"), 2.0, 3.0], [1]),
     ],
 )
-def test_best(name: str, values: list[float | None], best: list[int]) -> None:
-    assert best_of(name, values) == best
+def test_the_best_value_follows_the_direction(higher_is_better: bool | None, values: list[float | None], best: list[int]) -> None:
+    assert best_of(values, higher_is_better) == best
 
 
-def test_direction_agrees_with_evaluation() -> None:
-    from weft.evaluate.evaluation import _SMALLER_IS_BETTER
-
-    assert all(smaller_is_better(f"test {name}") for name in _SMALLER_IS_BETTER)
+def test_the_direction_is_what_the_runs_declare(tmp_path: Path) -> None:
+    """Neither a table nor the name decides: ``kl`` is better when lower, ``understood`` when higher, as metrics.json says."""
+    a = {"kl": 1.0, "understood": 0.5, "odd": 1.0, "skipped_examples": 3, "valid": {"kl": 2.0}}
+    b = {"kl": 2.0, "understood": 0.7, "odd": 2.0, "skipped_examples": 4, "valid": {"kl": 1.0}}
+    declared = {"kl": False, "understood": True}
+    runs = [
+        make(tmp_path / "a", metric_values=a | {"higher_is_better": declared | {"odd": True}}),
+        make(tmp_path / "b", metric_values=b | {"higher_is_better": declared | {"odd": False}}),  # they disagree
+        make(tmp_path / "c", metric_values={"kl": 9.0}),  # declares nothing
+    ]
+    assert compare(runs).best == {
+        "test kl": [0],
+        "test understood": [1],
+        "test odd": [],
+        "test skipped_examples": [],
+        "valid kl": [1],
+    }
 
 
 def test_figures_of_other_files() -> None:
     path = Path("m.json")
-    assert figures_of({"format": 1, "split": "valid", "loss": 1.0, "text": "x", "yes": True}, path) == {"valid loss": 1.0}
+    assert figures_of({"format": 1, "split": "valid", "loss": 1.0, "text": "x", "higher_is_better": {"loss": False}}, path) == {
+        "valid loss": 1.0
+    }
     with pytest.raises(ValueError, match=r"m\.json: has the format 9"):
         figures_of({"format": 9}, path)
     with pytest.raises(ValueError, match=r"m\.json: not a run's figures"):

@@ -45,7 +45,8 @@ def test_the_names_of_runs_are_escaped() -> None:
 
 
 def sweep(problem: str = "") -> Sweep:
-    arms = [Arm("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}), Arm("dim=9", {"dim": 9}, [], Path("y"), None, problem)]
+    finished = Arm("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}, {"test loss": False})
+    arms = [finished, Arm("dim=9", {"dim": 9}, [], Path("y"), problem=problem)]
     rows = [
         Row("dim=8", {"dim": 8}, ["dim=8"], 2, {"test loss": 0.5}, {"test loss": 0.01}),
         Row("dim=*", {"dim": 9}, ["dim=9"], 2, {"test loss": 0.6}, {"test loss": None}),

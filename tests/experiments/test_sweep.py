@@ -20,7 +20,7 @@ from weft.experiments.sweep import default_folder, make_arms, read_assignments, 
 from weft.learning import Interrupted, NonFinite
 from weft.recipe.text import parse_value
 from weft.training.display import Display
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.trainer import Training, train
 
@@ -76,9 +76,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
             folder.create(run.dump(hashes=True), [])
         for file in (folder.model, folder.ledger):
             write_json(file, {})
-        write_json(
-            folder.metrics, {"format": 1, "split": "test", "loss": float(run.seed), "accuracy": 0.5, "valid": {"loss": 1.0}}
-        )
+        directions = {"higher_is_better": {"loss": False, "accuracy": True}}
+        metrics = {"format": 1, "split": "test", "loss": float(run.seed), "accuracy": 0.5, "valid": {"loss": 1.0}}
+        write_json(folder.metrics, metrics | directions)
         folder.close()
 
     monkeypatch.setattr(weft.training.trainer, "train", pretend)
@@ -203,7 +203,7 @@ def test_interrupted_sweep_goes_on_where_it_was(
         calls[0] += 1
         return calls[0] == 3 or real(self)
 
-    monkeypatch.setattr(Training, "wants_stop", stop_in_second_arm)
+    monkeypatch.setattr(Training, "should_stop", stop_in_second_arm)
     with pytest.raises(Interrupted):
         sweep(recipe, ASKED, folder)
     table = read_json(folder / "table.json")

@@ -16,7 +16,7 @@ from weft.experiments.scaffold import guess, tuned_recipe
 from weft.models import bert, gpt2, t5
 from weft.pretrained import load, save
 from weft.training.dry_run import check
-from weft.training.run import read_run, read_run_text
+from weft.training.recipes import read_run, read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 WORDS += ["it", "was", "a", "the", "what"]
@@ -110,7 +110,7 @@ def test_the_command_writes_the_same_recipe(model: str, file: str, here: Path, c
         ("gpt2", "rows.tsv", r"the files are parallel-text .*, but .* writes no texts from texts"),
         ("bert", "rows.tsv", r"the files are parallel-text .*, but "),
         ("t5", "labelled.tsv", r"the files are labeled-text .*, but "),
-        ("gpt2", "questions.jsonl", r"the files are questions .*, but "),
+        ("gpt2", "questions.jsonl", r"the files are question-answering .*, but "),
         ("nothing-there", "labelled.tsv", "there is no file or folder"),
         ("bert", "missing.tsv", r"there is no file .*missing\.tsv"),
     ],

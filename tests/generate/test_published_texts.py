@@ -74,8 +74,8 @@ def theirs(model: Any, folder: Path, text: str, **options: Any) -> list[int]:
     return ids if model.config.is_encoder_decoder else ids[told["input_ids"].shape[1] :]
 
 
-def ours(run: weft.Run, text: str, length: int) -> list[int]:
-    return next(run.search_all([text], Greedy(length=length)))[0].ids
+def ours(run: weft.TrainedRun, text: str, length: int) -> list[int]:
+    return next(run.hypotheses([text], Greedy(length=length)))[0].ids
 
 
 @pytest.mark.parametrize("frame", ["$A", "<s> $A"])
@@ -112,20 +112,20 @@ def test_a_search_stops_where_the_positions_end(name: str, tmp_path: Path) -> No
     codec: Any = run.codec
     run.model.target = codec.info["text"]
     texts = ["abcd", "a", "abcdefghijkl"]
-    found = [row[0] for row in run.search_all(texts, SEARCHES[name]())]
+    found = [row[0] for row in run.hypotheses(texts, SEARCHES[name]())]
     for text, hypothesis in zip(texts, found, strict=True):
         assert len(hypothesis.ids) == 12 - len(text) + 1 or hypothesis.finished
         if name == "greedy":
             wanted = theirs(model, tmp_path / "gpt", text, max_new_tokens=12 - len(text) + 1, eos_token_id=END)
             assert hypothesis.ids == [i for i in wanted if i != END]
-    with pytest.raises(ValueError, match="line 2 has 13 tokens, but the model has 12 positions: give a shorter text"):
+    with pytest.raises(ValueError, match="line 2 has 13 tokens, but the model has 12 positions; pass a shorter text"):
         run.generate(["a", "a" * 13], SEARCHES[name]())
 
 
 def test_a_decoder_stops_where_its_positions_end(tmp_path: Path) -> None:
     bart(tmp_path, max_length=500)
     run = weft.load(tmp_path, "cpu")
-    assert all(len(row[0].ids) <= 40 for row in run.search_all(TEXTS, Greedy(length=300)))
+    assert all(len(row[0].ids) <= 40 for row in run.hypotheses(TEXTS, Greedy(length=300)))
 
 
 def change(folder: Path, file: str, drop: tuple[str, ...] = (), **more: Any) -> None:
@@ -190,7 +190,7 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
         for text in texts:
             options: dict[str, Any] = {"suppress_tokens": [PAD], "max_new_tokens": 30, "eos_token_id": two}
             wanted = theirs(model, tmp_path / "gpt", text, **options)
-            found = next(run.search_all([text], Greedy(length=30)))[0]
+            found = next(run.hypotheses([text], Greedy(length=30)))[0]
             assert [*found.ids, *([found.end] if found.finished else [])] == wanted
             ends[found.end] += 1
             different.add((*found.ids, -1))
@@ -201,7 +201,7 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
                 assert example.steps[-1].probability == pytest.approx(math.exp(found.steps[-1]), rel=1e-4)
             beams = {"num_beams": 3, "length_penalty": 0.0, "early_stopping": "never"}
             wanted = theirs(model, tmp_path / "gpt", text, **options, **beams)
-            found = next(run.search_all([text], Beam(width=3, length=30)))[0]
+            found = next(run.hypotheses([text], Beam(width=3, length=30)))[0]
             assert [*found.ids, *([found.end] if found.finished else [])] == wanted
             ends[found.end] += 1
             different.add(tuple(found.ids))
@@ -218,7 +218,7 @@ def test_what_is_looked_into_is_what_the_model_is_given(frame: str, tmp_path: Pa
         for opened in (run, again):
             (example,) = look_at(opened, [text])
             given: list[int] = tokenizer(text)["input_ids"]  # pyright: ignore[reportAssignmentType]
-            ids = given + next(opened.search_all([text]))[0].ids
+            ids = given + next(opened.hypotheses([text]))[0].ids
             read = ids[:-1] if SHOWN_END not in example.target else ids
             seen = {tuple(m.columns) for m in example.named_maps().values()}
             assert seen == {tuple(opened.codec.tokenizers["text"].tokens(read))}
@@ -239,6 +239,6 @@ def test_what_a_decoder_must_write_first_is_looked_into(tmp_path: Path) -> None:
     run = weft.load(tmp_path, "cpu")
     run.evaluate = partial(Evaluation, search=partial(Greedy, length=4))
     (example,) = look_at(run, ["Hello"])
-    names = run.codec.tokenizers["text"].tokens([71, *next(run.search_all(["Hello"]))[0].ids])
+    names = run.codec.tokenizers["text"].tokens([71, *next(run.hypotheses(["Hello"]))[0].ids])
     assert list(example.target)[: len(names)] == names
     assert [step.given for step in example.steps] == [True, *[False] * (len(example.steps) - 1)]

@@ -124,14 +124,14 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
         if name == "t5":  # begins and ends with the ids that its config says
             theirs: Any = hf.T5ForConditionalGeneration.from_pretrained(hidden).eval()
             tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(hidden / "tokenizer.json"))
-            found = [next(h[0].ids for h in run.search_all([text], search)) for text in TEXTS]
+            found = [next(h[0].ids for h in run.hypotheses([text], search)) for text in TEXTS]
             for text, ids in zip(TEXTS, found, strict=True):
                 told: Any = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
                 wanted = theirs.generate(**told, max_new_tokens=8, do_sample=False, suppress_tokens=[0])[0, 1:].tolist()
                 assert ids == [i for i in wanted if i != 1]
     elif name in ("classes", "electra"):
         assert run.predict(TEXTS) == before.predict(TEXTS)
-        assert [a.probabilities for a in run.predict_all(TEXTS)] == [a.probabilities for a in before.predict_all(TEXTS)]
+        assert [a.probabilities for a in run.predictions(TEXTS)] == [a.probabilities for a in before.predictions(TEXTS)]
     if name in ("bert", "masks", "classes"):
         texts = [*TEXTS, "a good film " * 20]
         old, new = open_vectors(hidden), open_vectors(place)
@@ -158,7 +158,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(capsys.readouterr().out.split()) <= {"no", "perhaps", "yes"}
     (tmp_path / "rows.tsv").write_text("text\tlabel\ngood film\tyes\nbad play\tno\n")
     assert commands("evaluate", classes, str(tmp_path / "rows.tsv")) == 0
-    assert commands("embed", classes, str(file), "--search", "film") == 0
+    assert commands("embed", classes, str(file), "--query", "film") == 0
     assert commands("generate", t5, str(file)) == 0
     capsys.readouterr()
     for run in (classes, t5):
@@ -168,7 +168,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     assert commands("convert", str(tmp_path / "t5"), t5) == 2
     assert "is there already and not empty: choose another folder" in capsys.readouterr().err
-    assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--kind", "t5") == 2
+    assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--family", "t5") == 2
     assert "is not a run's folder" in capsys.readouterr().err
     assert commands("train", t5, "--resume", "--run", t5) == 2
     assert "there is no file" in capsys.readouterr().err

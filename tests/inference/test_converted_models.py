@@ -15,7 +15,7 @@ from weft.core.contracts import ClassifiesPairs, PredictsMasked
 from weft.core.seq import Seq
 from weft.inference.convert import to_published, to_run
 from weft.pretrained import load
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 TEXTS = ["a good film and a very good play", "the poor film was bad", "not a fine play , the film was poor"]
 RUN = """
@@ -25,7 +25,7 @@ objective: {objective}
 learning: {{type: gradient, steps: 2}}
 device: cpu
 """
-PLAIN = "{type: plain-text, train: text.txt, tokenizer: {type: byte-bpe, size: 300}}"
+PLAIN = "{type: plain-text, train: text.txt, tokenizer: {type: byte-bpe, vocab_size: 300}}"
 
 
 def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: str = "") -> Path:
@@ -38,9 +38,9 @@ def trained(folder: Path, kind: str, objective: str, data: str = PLAIN, more: st
     return folder / "run"
 
 
-def ids_of(run: weft.Run, texts: list[str]) -> list[list[int]]:
+def ids_of(run: weft.TrainedRun, texts: list[str]) -> list[list[int]]:
     codec: Any = run.codec
-    field = codec.info.given()[0]
+    field = codec.info.input_texts()[0]
     return [[*field.frame.first, *codec.encode(field.name, text).tolist(), *field.frame.last] for text in texts]
 
 
@@ -69,7 +69,7 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
 
 
 def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
-    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
     place = trained(tmp_path, "bert", "regression", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
@@ -82,7 +82,7 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
 
 def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
-    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, vocab_size: 300}}"
     place = trained(tmp_path, "gpt2", "classification", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
@@ -158,7 +158,7 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
                 run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
             )
             assert torch.allclose(run.model.segment_head(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
-            with pytest.raises(ValueError, match=r"row 1 of those asked: nothing is filled in \(share is 0\), and no row asks"):
+            with pytest.raises(ValueError, match=r"request 1: nothing is filled in \(share is 0\), and no row asks"):
                 run.predict(["a good [MASK]"])
 
 

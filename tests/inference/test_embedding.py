@@ -16,7 +16,7 @@ from sentence_transformers import models
 
 from weft.inference.convert import to_published, to_run
 from weft.inference.embedding import open_vectors
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = [
     "[PAD]",
@@ -144,7 +144,7 @@ def test_a_trained_encoder_is_one_of_theirs(kind: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(TEXTS * 8) + "\n")
     text = f"""
 structure: {{type: {kind}, dim: 24, layers: 2, heads: 2, hidden: 20, length: 40, task: masked-lm}}
-data: {{type: plain-text, train: text.txt, tokenizer: {{type: byte-bpe, size: 300}}}}
+data: {{type: plain-text, train: text.txt, tokenizer: {{type: byte-bpe, vocab_size: 300}}}}
 objective: masked-lm
 learning: {{type: gradient, steps: 2}}
 device: cpu

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 import weft
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 RECIPE = """
-data: {type: labeled-text, train: train.tsv, hold_out: 0.3, tokenizer: word}
+data: {type: labeled-text, train: train.tsv, validation_fraction: 0.3, tokenizer: word}
 structure: {type: classifier, dim: 8}
 objective: classification
 learning: {type: gradient, steps: 2, batch: 50}
@@ -32,14 +32,14 @@ def test_a_run_is_used_without_its_corpus(trained):
     run = weft.load(trained / "moved")
     assert run.predict(["good film", "bad film"]) == before
     with pytest.raises(ValueError, match=r"there is no file .*train\.tsv"):
-        run.judge()
+        run.evaluate()
 
 
 def test_a_run_is_not_judged_by_a_corpus_that_was_changed(trained):
     with (trained / "train.tsv").open("a") as file:
         file.write("new\t1\n")
     with pytest.raises(ValueError, match=r"train\.tsv is not the file of this recipe"):
-        weft.load(trained / "run").judge()
+        weft.load(trained / "run").evaluate()
 
 
 def test_changed_weights_are_refused(trained):

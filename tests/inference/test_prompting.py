@@ -21,14 +21,13 @@ POOL = [({"text": f"row {i}"}, "pos" if i % 2 else "neg") for i in range(6)]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> weft.Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> weft.TrainedRun:
     folder = tmp_path_factory.mktemp("lm")
     (folder / "text.txt").write_text("Review: a film\nIt was good\nReview: a play\nIt was very bad\n" * 5)
-    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, size=100), hold_out=0.0)
+    data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
     learning = partial(Gradient, steps=3, batch=100)
     made = weft.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
-    made.train(folder / "run", quiet=True)
-    return made
+    return made.train(folder / "run", quiet=True)
 
 
 def test_a_prompt_has_its_demonstrations_and_then_the_question() -> None:
@@ -44,7 +43,7 @@ def test_demonstrations_are_drawn_without_replacement_and_the_same_each_time() -
     assert len({row["text"] for row, _ in first}) == 4
 
 
-def test_a_score_is_the_summed_log_probability_of_the_answers_tokens(run: weft.Run) -> None:
+def test_a_score_is_the_summed_log_probability_of_the_answers_tokens(run: weft.TrainedRun) -> None:
     prompt, answer = "Review: a film It was", " very bad"
     found, tokens = log_probabilities(run, [(prompt, answer), (prompt, " good")])
     codec = run.codec
@@ -60,7 +59,7 @@ def test_a_score_is_the_summed_log_probability_of_the_answers_tokens(run: weft.R
     assert found[1] == pytest.approx(alone[0], abs=1e-5)  # whatever else is asked
 
 
-def test_normalised_and_calibrated_scores(run: weft.Run) -> None:
+def test_normalised_and_calibrated_scores(run: weft.TrainedRun) -> None:
     rows = [{"text": "a film"}, {"text": "a play"}]
     plain = Prompt(ASK.template, ASK.answers, normalise="none").scores(run, rows)
     by_length = ASK.scores(run, rows)
@@ -71,7 +70,7 @@ def test_normalised_and_calibrated_scores(run: weft.Run) -> None:
     assert ASK.choose(run, rows) == [["pos", "neg"][i] for i in by_length.argmax(1)]
 
 
-def test_what_cannot_be_asked(run: weft.Run) -> None:
+def test_what_cannot_be_asked(run: weft.TrainedRun) -> None:
     with pytest.raises(ValueError, match="1 answers leave nothing to choose"):
         Prompt("{text}", {"a": "x"})
     for template in ("{text} {answer", "{text {answer}", "text} {answer}"):
@@ -87,7 +86,7 @@ def test_what_cannot_be_asked(run: weft.Run) -> None:
     with pytest.raises(ValueError, match="the class 'odd' has no answer"):
         ASK.demonstrations([({"text": "x"}, "odd")], 0)
     untrained = weft.Run(data=Dates, structure=LanguageModel, objective=NextToken, learning=partial(Gradient, steps=1))
-    with pytest.raises(ValueError, match="not trained yet"):
+    with pytest.raises(AttributeError, match="not trained yet"):
         log_probabilities(untrained, [("a", "b")])
 
 

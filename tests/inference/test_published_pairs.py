@@ -15,7 +15,7 @@ import weft
 from weft.cli.app import app
 from weft.inference.convert import to_published, to_run
 from weft.inspect.trace import look_at
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 WORDS += ["it", "was", "a", "the", "and", "but", "##s", "##ly", "."]
@@ -46,8 +46,8 @@ def theirs(folder: Path, *texts: str) -> torch.Tensor:
         return hf.AutoModelForSequenceClassification.from_pretrained(folder).eval()(**told).logits[0]
 
 
-def shares(run: weft.Run, rows: list[Any]) -> list[list[float]]:
-    return [list(answer.probabilities.values()) for answer in run.predict_all(rows)]
+def shares(run: weft.TrainedRun, rows: list[Any]) -> list[list[float]]:
+    return [list(answer.probabilities.values()) for answer in run.predictions(rows)]
 
 
 @pytest.mark.parametrize("converted", [False, True])
@@ -105,7 +105,8 @@ def test_a_converted_run_names_its_segments(folder: Path, tmp_path: Path) -> Non
     rows = [f"{first}\t{second}\t{label}\n" for (first, second), label in zip(PAIRS, "ynm", strict=True)]
     (tmp_path / "rows.tsv").write_text("first\tsecond\tlabel\n" + "".join(rows * 2))
     recipe = f"""
-data: {{type: sentence-pairs, train: rows.tsv, hold_out: 0, tokenizer: {{type: published, from: {folder}}}, length: 10}}
+data: {{type: sentence-pairs, train: rows.tsv, validation_fraction: 0, max_length: 10,
+  tokenizer: {{type: pretrained, from: {folder}}}}}
 structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 2}}
@@ -127,7 +128,7 @@ device: cpu
 def test_a_network_without_segments_is_not_given_them(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("good film\nbad play\n" * 8)
     recipe = f"""
-data: {{type: plain-text, train: text.txt, valid: text.txt, tokenizer: {{type: published, from: {folder}}}}}
+data: {{type: plain-text, train: text.txt, valid: text.txt, tokenizer: {{type: pretrained, from: {folder}}}}}
 structure: {{type: gpt2, dim: 16, layers: 1, heads: 2, length: 32}}
 objective: next-token
 learning: {{type: gradient, steps: 1}}

@@ -133,8 +133,8 @@ def test_every_structure_draws_a_tidy_figure_whose_parameters_add_up(structure: 
 
 # --------------------------------------------------------------------------------------------------------- what it shows
 
-PAIR = Info({"source": Field("source", 20, length=24), "target": Field("target", 20, length=24)}, target="target")
-TEXT = Info({"text": Field("text", 20, length=24)}, target="text")
+PAIR = Info({"source": Field("source", 20, max_length=24), "target": Field("target", 20, max_length=24)}, target="target")
+TEXT = Info({"text": Field("text", 20, max_length=24)}, target="text")
 
 
 def texts(figure: Architecture) -> list[str]:
@@ -171,7 +171,7 @@ def test_shapes_have_symbols_where_a_size_depends_on_the_batch_and_numbers_elsew
 
 
 def test_the_lengths_of_source_and_target_are_told_apart_even_where_texts_are_short() -> None:
-    short = Info({"source": Field("source", 20, length=8), "target": Field("target", 20, length=12)}, target="target")
+    short = Info({"source": Field("source", 20, max_length=8), "target": Field("target", 20, max_length=12)}, target="target")
     (panel,) = drawn(seq2seq(), NextToken, short).panels
     assert by_path(panel)["model.encoder"].shape == "B × S × 16"
     assert by_path(panel)["model.decoder"].shape == "B × T × 16"

@@ -19,13 +19,14 @@ from weft.core.masks import Full
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
 from weft.data import Character
+from weft.inference.trained_run import TrainedRun
 from weft.inspect import trace as look_module
 from weft.inspect.alignment import alignments
 from weft.inspect.attention_page import CROSS, Example, Map
 from weft.inspect.attention_picture import attention_picture
 from weft.inspect.trace import BEGIN, DECODER, ENCODER, END, OTHER, POOLING, SELF, WHOLE, inspect_run, look, look_at
 from weft.objectives import Classification
-from weft.training.run import Run, read_run_text
+from weft.training.recipes import read_run_text
 
 TRANSFORMER = "{type: transformer, layers: 2, layer: {mixer: {type: multihead, heads: 2, dropout: 0.5}}}"
 SEQ2SEQ = "{{type: seq2seq, dim: 8, encoder: {0}, decoder: {1}}}"
@@ -42,25 +43,25 @@ MODELS = {
 LETTERS = "abcdefgh <>/'\"&"
 
 
-def run_of(name: str, search: str = "{type: greedy, length: 6}") -> Run:
+def run_of(name: str, search: str = "{type: greedy, length: 6}") -> TrainedRun:
     """An untrained run, as ``weft.load`` would give it."""
     structure = MODELS[name]
     tokens = Character()
     tokens.train([LETTERS])
-    text = Field("text", tokens.vocab, space="characters", length=2000)
+    text = Field("text", tokens.vocab, space="characters", max_length=2000)
     label = Field("label", 3, kind="label", labels=("good", "<b>bad</b>", "odd"))
-    pair = {n: Field(n, tokens.vocab, space="characters", length=2000) for n in ("source", "target")}
+    pair = {n: Field(n, tokens.vocab, space="characters", max_length=2000) for n in ("source", "target")}
     info = Info(pair, "target") if "seq2seq" in structure else Info({"text": text, "label": label}, "text")
     parts = {"data": "dates", "structure": structure, "objective": "next-token", "learning": "{type: gradient, steps: 1}"}
     recipe = "".join(f"{key}: {value}\n" for key, value in {**parts, "evaluate": f"{{search: {search}}}"}.items())
     run = read_run_text(recipe, "here.yaml", Path())
     torch.manual_seed(1)
-    run.name, run.codec, run.model = name, Codec(info, {"characters": tokens}), run.structure(info)
-    for weight in run.model.parameters():
+    run.name, model = name, run.structure(info)
+    for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.7)
-    run.model.train(False)
-    run.objectives = {"": Classification(info, run.model.dim)} if "label" in info else {}
-    return run
+    model.train(False)
+    objectives = {"": Classification(info, model.dim)} if "label" in info else {}
+    return TrainedRun(run, model, Codec(info, {"characters": tokens}), objectives)
 
 
 def attended(model: torch.nn.Module, act) -> dict[str, tuple]:
@@ -78,11 +79,10 @@ def attended(model: torch.nn.Module, act) -> dict[str, tuple]:
 
 
 def batch_of(run, **ids):
-    return run._batch([Instance({name: np.array(some) for name, some in ids.items()})])
+    return run.collate([Instance({name: np.array(some) for name, some in ids.items()})])
 
 
-def ids_of(run: Run, field: str, text: str) -> list[int]:
-    assert run.codec
+def ids_of(run: TrainedRun, field: str, text: str) -> list[int]:
     return run.codec.encode(field, text).tolist()
 
 
@@ -171,7 +171,7 @@ def test_looking_changes_nothing_and_does_not_drop():
 def test_probabilities_are_those_of_the_search(name, search):
     run = run_of(name, search)
     text = "fade"
-    [[found, *others]] = run.search_all([text])
+    [[found, *others]] = run.hypotheses([text])
     [example] = look_at(run, [text], top=4)
     given = 4 if name == "language model" else 0
     steps = example.steps[given:]
@@ -193,7 +193,7 @@ def test_probabilities_are_those_of_the_search(name, search):
         assert [score for _, score in example.candidates] == [h.score for h in (found, *others)]
     else:
         assert not example.candidates
-    assert example.output == run.text_of(found) and example.input == text
+    assert example.output == run.decode(found) and example.input == text
 
 
 def test_what_was_written_may_be_none_of_the_likeliest():
@@ -264,7 +264,7 @@ def test_shared_pooling_and_unknown_attention():
         "pooler.ask": (OTHER, (2, 1, 2)),
     }
     assert maps["encoder.fewer"].rows == ["1", "2"]
-    run.model.encoder = run.structure(run.codec.info).encoder
+    run.model.encoder = run.run.structure(run.codec.info).encoder
     pooled = look(run.model, run.codec, "abc").maps["pooler.ask"]
     assert (pooled.kind, pooled.rows, len(pooled.columns)) == (POOLING, [WHOLE], 4)
 
@@ -343,9 +343,8 @@ def test_mistakes(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"matplotlib: pip install 'weft\[plots\]'"):
         inspect_run(run, ["a"], tmp_path / "x.png")
-    run.model = None
-    with pytest.raises(ValueError, match="not trained yet"):
-        inspect_run(run, ["a"], tmp_path / "x.html")
+    with pytest.raises(AttributeError, match="not trained yet"):
+        inspect_run(run.run, ["a"], tmp_path / "x.html")
 
 
 def test_alignments_know_what_is_right():

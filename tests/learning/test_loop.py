@@ -24,11 +24,12 @@ from weft.core.loss import Loss, Term
 from weft.core.registry import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
+from weft.inference.load import load
 from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import NextToken, Ramp
-from weft.training.run import Run, load
+from weft.training.run import Run
 from weft.training.stages import Stage
 from weft.training.trainer import Training, train
 
@@ -573,7 +574,7 @@ def test_evaluation_disturbs_nothing(tmp_path):
 
 def test_a_stop_that_was_asked_for_saves_and_can_be_resumed(tmp_path, monkeypatch):
     small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True)
-    monkeypatch.setattr(Training, "wants_stop", lambda self: self.loop.progress.round == 3)
+    monkeypatch.setattr(Training, "should_stop", lambda self: self.loop.progress.round == 3)
     with pytest.raises(Interrupted):
         small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True)
     monkeypatch.undo()
@@ -630,9 +631,9 @@ def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
     def judge(self: Any, *args: Any, **keywords: Any) -> Any:
         from weft.evaluate import EvaluationResult
 
-        return EvaluationResult({"loss": next(metric_values, 0.9)})
+        return EvaluationResult({"loss": next(metric_values, 0.9)}, higher_is_better={"loss": False})
 
-    monkeypatch.setattr(Evaluation, "judge", judge)
+    monkeypatch.setattr(Evaluation, "evaluate", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
     run.train(tmp_path / "run", quiet=True)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
@@ -671,7 +672,7 @@ def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
 
 
 def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
-    from weft.training.run import read_run
+    from weft.training.recipes import read_run
 
     small_run(precision="bf16").train(tmp_path / "first", quiet=True)
     train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")

@@ -30,7 +30,7 @@ from weft.core.seq import Seq
 from weft.models import Seq2Seq, transformer_base, transformer_big
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
-PAIR = Info({"source": Field("source", 13, length=9), "target": Field("target", 13, length=20)}, target="target")
+PAIR = Info({"source": Field("source", 13, max_length=9), "target": Field("target", 13, max_length=20)}, target="target")
 APART = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
 POSITIONS = partial(Sum, parts=[Token, Sinusoidal, Learned])
 SMALL = [

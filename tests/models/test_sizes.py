@@ -65,7 +65,7 @@ def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     info = Info({"source": source, "target": Field("target", vocab)}, "target")
     one = Info({"text": Field("text", vocab)})
     if model == "vit":
-        info = Info({"image": Field("image", vocab, kind="image", length=224)})
+        info = Info({"image": Field("image", vocab, kind="image", max_length=224)})
     with torch.device("meta"):
         return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", "bert", "roberta", "albert", "electra")) else info)
 

@@ -100,7 +100,7 @@ def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none(
 def test_what_several_injections_add_is_summed_place_by_place():
     model = vae(injections=[partial(LatentPerPosition, places=3), LatentEmbedding, partial(LatentPerPosition, places=2)])
     z_BP = torch.randn(2, 4)
-    three, everywhere, two = (injection.added(z_BP) for injection in model.decoder.injections)
+    three, everywhere, two = (injection.embedding_offsets(z_BP) for injection in model.decoder.injections)
     wanted = everywhere + three
     wanted[:, :2] += two
     torch.testing.assert_close(model.decoder.added(model.memory_from(z_BP)), wanted, **CLOSE)
@@ -269,7 +269,7 @@ def test_parts_begin_with_their_weights(tmp_path):
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)
-    source = structure(INFO.alone("target"))
+    source = structure(INFO.single_text("target"))
     save(source, structure, tmp_path / "gpt2")
     choices = {"encoder": READER, "decoder": partial(structure, weights=str(tmp_path / "gpt2"))}
     torch.manual_seed(4)

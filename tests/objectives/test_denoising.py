@@ -168,7 +168,7 @@ def test_infilling_with_short_spans_does_not_blow_a_text_up() -> None:
 
 def test_special_ids_in_a_text_are_not_masked() -> None:
     ids = np.array([30, Special.sep, 31, 32, Special.unk, 33, VOCAB - 1, 34, 35, 36])
-    special = np.isin(ids, FIELD.reserved())
+    special = np.isin(ids, FIELD.reserved_ids())
     hidden = np.zeros(len(ids), bool)
     for seed in range(100):
         source = TokenMasking(share=0.4, other=0.3).corrupt(ids, rng(seed), FIELD).source
@@ -225,7 +225,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
     """The least number that is accepted is also reached by some text, so that it refuses no more than it must."""
 
     def field(sentinel_count: int) -> Field:
-        return Field("text", VOCAB, length=length, sentinel_count=sentinel_count)
+        return Field("text", VOCAB, max_length=length, sentinel_count=sentinel_count)
 
     def accepted(sentinel_count: int) -> bool:
         try:
@@ -249,7 +249,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
 def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None:
     """Budget and what can be undone come before it."""
     ids = np.array([i for k in range(20) for i in (30 + k, Special.unk)])
-    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, length=40, sentinel_count=3)
+    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, max_length=40, sentinel_count=3)
     noise.check(tight)
     for seed in range(20):
         made = noise.corrupt(ids, rng(seed), tight)
@@ -332,7 +332,7 @@ def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(masking: Any, 
     assert picks.at.max() < len(ids)  # the end mark stands after them
     whole[picks.at] = picks.ids
     assert whole.tolist() == [*ids, Special.eos]
-    assert not np.isin(picks.ids, FIELD.reserved()).any()
+    assert not np.isin(picks.ids, FIELD.reserved_ids()).any()
 
 
 def test_of_the_hidden_tokens_80_are_masked_10_replaced_and_10_left() -> None:
@@ -377,7 +377,7 @@ def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
     from weft.core.fields import pack_pieces
 
-    return Field("text", VOCAB, pieces=pack_pieces([i >= 100 for i in range(VOCAB)]))
+    return Field("text", VOCAB, continuations=pack_pieces([i >= 100 for i in range(VOCAB)]))
 
 
 def test_whole_words_are_hidden_whole() -> None:

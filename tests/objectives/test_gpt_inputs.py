@@ -154,7 +154,7 @@ def test_the_begin_mark_stands_first_where_it_is_wanted() -> None:
         MultipleChoiceObjective(CHOICES, DIM, begin=True).cost(lengths)[0]
         == MultipleChoiceObjective(CHOICES, DIM).cost(lengths)[0] + 2
     )
-    image = Info({"image": Field("image", 1, kind="image", length=4), "label": LABELS["label"]}, "image")
+    image = Info({"image": Field("image", 1, kind="image", max_length=4), "label": LABELS["label"]}, "image")
     with pytest.raises(ValueError, match="begin: true needs a text with a begin mark, and 'image' has none"):
         Classification(image, DIM, begin=True)
 
@@ -200,7 +200,7 @@ def test_a_text_alone_is_predicted_as_ever() -> None:
 
 
 def test_letters_stay_with_their_words() -> None:
-    info = pairs(letters=15)
+    info = pairs(characters=15)
     row = {name: MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])}) for name in ("first", "second")}
     made = NextToken(info, DIM, whole=True).prepare(row, None, None)
     assert made["input"].ids.tolist() == [BOS, 7, 8, BETWEEN, 7, 8]
@@ -225,7 +225,7 @@ def test_only_a_decoder_alone_predicts_the_whole() -> None:
     info = pairs()
     model = Seq2Seq(Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB)}, "target"), dim=DIM)
     whole = NextToken(info, DIM, whole=True)
-    with pytest.raises(ValueError, match="NextToken needs a structure that Continues, and Seq2Seq does not"):
+    with pytest.raises(ValueError, match="NextToken needs a structure that ModelsLanguage, but Seq2Seq does not"):
         whole(model, batch(whole, PAIRS), Clock())
     two = Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}, "first")
     with pytest.raises(ValueError, match="needs texts of one id space"):

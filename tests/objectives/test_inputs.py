@@ -20,7 +20,7 @@ def test_a_pair_is_read_as_one_text():
 
 
 def test_letters_stay_with_their_words():
-    info = Info({name: Field(name, 20, letters=15) for name in ("first", "second")})
+    info = Info({name: Field(name, 20, characters=15) for name in ("first", "second")})
     one = MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])})
     two = MarkedIds(np.array([11]), {"letters": np.array([[12, 13]])})
     found = Given(info)({"first": one, "second": two})

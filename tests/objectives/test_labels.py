@@ -140,7 +140,7 @@ def test_balanced_weights_are_scikit_learns():
     labels = np.array([0] * 6 + [1] * 3 + [3])
     dataset = [{"text": np.array([7]), "label": int(label)} for label in labels]
     objective = Classification(ONE, 8, weights="balanced")
-    objective.begin(None, dataset)
+    objective.setup(None, dataset)
     want = sklearn.compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=labels)
     np.testing.assert_allclose(objective.weigh.factor_C[[0, 1, 3]], want, rtol=1e-6)
     # over the training data weights are 1 in the mean, so the count stays the number of texts

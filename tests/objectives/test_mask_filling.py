@@ -15,17 +15,17 @@ from weft.core.batch import Batch, collate
 from weft.core.contracts import Objective
 from weft.core.fields import Field, Info
 from weft.core.outputs import MaskPrediction
-from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, Word, WordPiece
-from weft.data.tokenizers.mask_tokens import Masking
+from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, Word, WordPiece
+from weft.data.tokenizers.mask_tokens import MaskAwareTokenizer
 from weft.generate import Greedy
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 TEXTS = ["the cat sat on the mat .", "the dog sat on the rug .", "a cat and a dog sat ."] * 40
 
 
-@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, size=300), partial(Unigram, size=60)])
+@pytest.mark.parametrize("make", [Word, WordPiece, BPE, partial(ByteBPE, vocab_size=300), partial(Unigram, vocab_size=60)])
 @pytest.mark.parametrize("name", ["<mask>", "[MASK]"])
 def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> None:
     tokenizer = make()
@@ -35,9 +35,12 @@ def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> 
     asked = {"the {0} sat on the mat .": [1], "{0} cat sat {0} the mat {0}": [0, 3, 6], "the cat {0} {0} the mat .": [2, 3]}
     for text, places in asked.items():
         wanted = [4 if i in places else whole[i] for i in range(7)]
-        found = Masking(tokenizer).encode(text.format(name))
+        found = MaskAwareTokenizer(tokenizer).encode(text.format(name))
         assert found == wanted
-        assert Masking(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [wanted, tokenizer.encode("the cat sat")]
+        assert MaskAwareTokenizer(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [
+            wanted,
+            tokenizer.encode("the cat sat"),
+        ]
 
 
 @pytest.mark.parametrize("make", [Character, Byte])
@@ -45,20 +48,20 @@ def test_blanks_are_tokens_of_their_own_where_they_are(make: Any) -> None:
     tokenizer = make()
     tokenizer.train(TEXTS)
     cat = tokenizer.encode("the cat")
-    assert Masking(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
+    assert MaskAwareTokenizer(tokenizer).encode("the <mask>at") == [*cat[:4], 4, *cat[5:]]
 
 
 def test_spelled_words_have_a_spelling_for_the_mask() -> None:
-    tokenizer = Word(characters=5)
+    tokenizer = Word(max_characters=5)
     tokenizer.train(TEXTS)
-    spelled = Masking(tokenizer).spell("the <mask> sat")
+    spelled = MaskAwareTokenizer(tokenizer).spell("the <mask> sat")
     assert spelled is not None and len(spelled) == 3 and [spelled[0], spelled[2]] == tokenizer.spell("the sat")
 
 
 def test_a_published_tokenizer_knows_its_own_mask(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat".replace(" ", "\n"))
-    masking = Masking(Published(from_=str(file)))
+    masking = MaskAwareTokenizer(PretrainedTokenizer(from_=str(file)))
     assert masking.encode("the [MASK] sat") == masking.encode("the <mask> sat") == [5, 4, 7]
 
 
@@ -71,7 +74,7 @@ def filler() -> Any:
 
 
 def asked(objective: Objective, *texts: Any) -> Batch:
-    instances = [objective.ask({"text": np.array(text)}) for text in texts]
+    instances = [objective.prepare_request({"text": np.array(text)}) for text in texts]
     return collate([instance for instance in instances if instance is not None])
 
 
@@ -84,7 +87,7 @@ def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
         assert isinstance(one, MaskPrediction) and one.of == "text"
         with torch.no_grad():
             logits_TV = model.head(model.encode(asked(objective, text)["text"]).data[0])
-        logits_TV[:, INFO["text"].reserved()] = -torch.inf
+        logits_TV[:, INFO["text"].reserved_ids()] = -torch.inf
         assert list(one.ids) == logits_TV.argmax(-1)[np.flatnonzero(text == 4)].tolist()
 
 
@@ -100,10 +103,10 @@ def test_the_first_part_of_several_is_asked() -> None:
 def test_what_cannot_be_filled_is_refused() -> None:
     objective, example = MaskedLM(INFO, 16), {"text": np.arange(8, 20)}
     with pytest.raises(ValueError, match=r"there is no mask in it: write <mask> or \[MASK\]"):
-        objective.ask(example)
+        objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
-    with pytest.raises(ValueError, match="predicts nothing that could be compared with the data"):
+    with pytest.raises(ValueError, match="has no predictions to compare with references"):
         objective.predict(filler(), collate([hidden]), Greedy())
     assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
 
@@ -112,17 +115,17 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("\n".join(TEXTS))
     recipe = """
-data: {type: plain-text, train: t.txt, tokenizer: word, hold_out: 0}
+data: {type: plain-text, train: t.txt, tokenizer: word, validation_fraction: 0}
 structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
 """
     run = read_run_text(recipe, "r.yaml", tmp_path)
-    run.train("run", quiet=True)
-    answers = run.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
+    trained = run.train("run", quiet=True)
+    answers = trained.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
     assert answers == ["sat\t.", "sat"]
-    with pytest.raises(ValueError, match="row 2 of those asked: there is no mask in it"):
-        run.predict(["the <mask>", "the cat"])
+    with pytest.raises(ValueError, match="request 2: there is no mask in it"):
+        trained.predict(["the <mask>", "the cat"])
     Path("asked.txt").write_text("the dog <mask> on the rug [MASK]\n")
     assert weft("predict", "run", "asked.txt").out == "sat | .\n"
     assert '"answer": ["sat", "."]' in weft("predict", "run", "asked.txt", "--json").out

@@ -30,7 +30,7 @@ from weft.core.fields import Field, Info
 from weft.models import ImageEncoder, vit
 from weft.objectives import MaskedPatches
 
-INFO = Info({"image": Field("image", 2, kind="image", length=12)}, "image")
+INFO = Info({"image": Field("image", 2, kind="image", max_length=12)}, "image")
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -22,7 +22,7 @@ from weft.objectives import EncoderLM, Tagging, Weighted
 
 TAGS = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
 INFO = Info({"text": Field("text", 20, words=True), "tags": TAGS})
-SPELLED = Info({"text": Field("text", 20, words=True, letters=11), "tags": TAGS})
+SPELLED = Info({"text": Field("text", 20, words=True, characters=11), "tags": TAGS})
 ROWS = [
     {"text": np.array([7, 8, 9, 10]), "tags": Targets("text", np.array([0, 1, 3]), np.array([1, 2, 0]))},  # 9 belongs to word 8
     {"text": np.array([11]), "tags": Targets("text", np.array([0]), np.array([0]))},
@@ -54,7 +54,7 @@ def test_predictions_are_one_list_of_tags_a_row_whatever_the_batch():
 
 def test_weights_count_words():
     objective = Tagging(INFO, 8, weights="balanced")
-    objective.begin(None, ROWS)
+    objective.setup(None, ROWS)
     torch.testing.assert_close(objective.weigh.factor_C, torch.tensor([4 / (3 * 2), 4 / 3, 4 / 3]))
     model, plain, batch = Tagger(INFO, dim=8).eval(), Tagging(INFO, 8), batch_of(objective)
     with torch.no_grad():

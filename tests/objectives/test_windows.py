@@ -13,7 +13,7 @@ import transformers as hf
 import weft
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Frame, Info
-from weft.data import example_of
+from weft.data import encode_example
 from weft.generate import Greedy
 from weft.inference.convert import to_run
 from weft.models import SpanExtractor
@@ -104,8 +104,8 @@ def test_a_question_that_fills_the_window_is_left_out_and_refused_where_it_is_as
     objective, row = SpanAnswer(INFO, 16, window=6), example(3, 9, [], 0)
     assert objective.prepare(row, None, None) is None
     with pytest.raises(ValueError, match=r"have 6 tokens, so that nothing of the context has room in a window of 6: shorten it"):
-        objective.ask(row)
-    assert SpanAnswer(INFO, 16, window=7).ask(row) is not None
+        objective.prepare_request(row)
+    assert SpanAnswer(INFO, 16, window=7).prepare_request(row) is not None
 
 
 # ------------------------------------------------------------------------------------------------------- transformers
@@ -166,8 +166,8 @@ def test_a_published_reader_answers_from_anywhere_in_a_long_context(
     wanted = [theirs(folder, *row, stride) for row in rows]
     assert any(score > 0 for _, score in wanted)
     assert run.predict(rows) == [text if score > 0 else "" for text, score in wanted]
-    assert run.cut == 0
+    assert run.truncated == 0
     objective: Any = run.objectives[""]
-    asked = [objective.ask(example_of(run.reading(row).codec, run.cells(row))) for row in rows]
+    asked = [objective.prepare_request(encode_example(run.request_format(row).codec, run.cells(row))) for row in rows]
     scores = [passage.score for passage in objective.predict(run.model, collate(asked), Greedy())]
     assert scores == pytest.approx([score for _, score in wanted], abs=1e-3)

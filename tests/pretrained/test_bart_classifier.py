@@ -27,7 +27,7 @@ from weft.models import Seq2SeqClassifier, bart
 from weft.models.seq2seq_classifier import moved_on
 from weft.objectives import Classification
 from weft.pretrained import load, save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 VOCAB, PAD, END = 50, 1, 2
 BODY: dict[str, Any] = {
@@ -240,7 +240,7 @@ def folder(tmp_path: Path) -> Path:
 
 def recipe(folder: Path, data: str) -> str:
     return f"""
-data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 14}}
+data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 14}}
 structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
 learning: {{type: gradient, steps: 40, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
@@ -250,7 +250,7 @@ evaluate: {{every: 0, metrics: [accuracy]}}
 
 def test_a_published_bart_is_trained_asked_and_goes_back(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
-    judged = read_run_text(recipe(folder, "labeled-text"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    judged = read_run_text(recipe(folder, "labeled-text"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["accuracy"] == 1.0
     said = command("predict", tmp_path / "run", given=b"very good film\nbad play\n")
     assert said.code == 0 and said.out.split() == ["yes", "no"]
@@ -260,14 +260,14 @@ def test_a_published_bart_is_trained_asked_and_goes_back(tmp_path: Path, folder:
     with torch.no_grad():
         shares = theirs(ids).logits.softmax(-1)[0].tolist()
     assert theirs.config.id2label == {0: "no", 1: "yes"} and theirs.config.decoder_start_token_id == END
-    ours = next(weft.load(tmp_path / "run").predict_all(["very good film"])).probabilities
+    ours = next(weft.load(tmp_path / "run").predictions(["very good film"])).probabilities
     assert [ours["no"], ours["yes"]] == pytest.approx(shares, abs=1e-5)
 
 
 def test_pairs_of_texts_too(tmp_path: Path, folder: Path) -> None:
     pairs = [("good film", "fine film", "yes"), ("good film", "bad play", "no"), ("bad play", "poor play", "yes")]
     (tmp_path / "train.tsv").write_text("first\tsecond\tlabel\n" + "".join("\t".join(row) + "\n" for row in pairs * 4))
-    judged = read_run_text(recipe(folder, "sentence-pairs"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    judged = read_run_text(recipe(folder, "sentence-pairs"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["accuracy"] == 1.0
     to_published(tmp_path / "run", tmp_path / "out")
     theirs = hf.BartForSequenceClassification.from_pretrained(tmp_path / "out").eval()
@@ -275,5 +275,5 @@ def test_pairs_of_texts_too(tmp_path: Path, folder: Path) -> None:
     one, two = ([WORDS.index(w) for w in text.split()] for text in pairs[1][:2])
     with torch.no_grad():
         shares = theirs(torch.tensor([[0, *one, END, END, *two, END]])).logits.softmax(-1)[0].tolist()
-    ours = next(weft.load(tmp_path / "run").predict_all([{"first": "good film", "second": "bad play"}])).probabilities
+    ours = next(weft.load(tmp_path / "run").predictions([{"first": "good film", "second": "bad play"}])).probabilities
     assert [ours["no"], ours["yes"]] == pytest.approx(shares, abs=1e-5)

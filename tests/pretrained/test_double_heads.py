@@ -68,7 +68,7 @@ def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: 
         batch = collate([both.prepare(row, None, None) for row in rows])
         ragged = batch["answer"]["choices"]
         seq = ragged.seq
-        right = (ragged.first() + batch["answer"]["label"]).tolist()
+        right = (ragged.offsets() + batch["answer"]["label"]).tolist()
         target = torch.full_like(seq.data, -100)
         target[right] = seq.data[right].masked_fill(~seq.real()[right], -100)
         wide = (ROWS, NUMBER, -1)

@@ -58,7 +58,7 @@ def written(name: str, seed: int, folder: Path) -> Any:
 
 def found(name: str, ours: Any, ids: torch.Tensor, real: torch.Tensor, search: Any, ends: tuple[int, ...] = ()) -> list[Any]:
     nowhere = Special(pad=-1, bos=-1 if name == "gpt2" else BEGIN, eos=END, unk=-1, mask=-1, cls=-1, sep=-1)
-    ours.target = replace(ours.target, special=nowhere, ends=ends)
+    ours.target = replace(ours.target, special=nowhere, extra_eos=ends)
     with torch.inference_mode():
         if name == "gpt2":
             return search(ours, None, prompt=Seq(ids, real), limits=[LIMIT] * len(ids))

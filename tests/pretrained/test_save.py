@@ -120,7 +120,7 @@ def test_a_number_and_several_classes_are_said_of_a_text(tmp_path: Path) -> None
     with torch.no_grad():
         logits = [theirs(torch.tensor([tokenizer(text)["input_ids"]])).logits[0] for text in texts]
     change(tmp_path, problem_type="multi_label_classification", id2label={"0": "a", "1": "b", "2": "c"})
-    answers = [answer.value() for answer in weft.load(tmp_path).predict_all(texts)]
+    answers = [answer.value() for answer in weft.load(tmp_path).predictions(texts)]
     assert answers == [["abc"[i] for i in range(3) if row[i] > 0] for row in logits]
     change(tmp_path, problem_type="regression")
     with pytest.raises(ValueError, match=r"problem_type is 'regression' with 3 labels, but only 1 is supported"):

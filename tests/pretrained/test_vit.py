@@ -21,7 +21,7 @@ from weft.core.seq import Seq
 from weft.models import ImageEncoder, vit
 from weft.models.zoo.family import LAYOUTS
 from weft.pretrained import load, save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 BODY = {
     "hidden_size": 24,
@@ -165,7 +165,7 @@ def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: P
     def built(side: int) -> Any:
         structure = vit(dim=24, layers=3, heads=2, hidden=20, patch=4, weights=str(tmp_path))
         label = Field("label", 5, kind="label", space="label")
-        model = structure(Info({"image": Field("image", 3, kind="image", length=side), "label": label}))
+        model = structure(Info({"image": Field("image", 3, kind="image", max_length=side), "label": label}))
         begin(model, structure)
         return model
 
@@ -201,7 +201,7 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
     from weft.pretrained.weights import begin
 
     label = Field("label", 5, kind="label", space="label")
-    info = Info({"image": Field("image", 3, kind="image", length=20), "label": label})
+    info = Info({"image": Field("image", 3, kind="image", max_length=20), "label": label})
     parts = "with: {embedder.parts.0.position: interpolated}"
     kinds = (
         f"{{type: pretrained, from: {tmp_path}, {parts}}}",
@@ -216,13 +216,13 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
         with torch.no_grad():
             close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
         out = save(model, structure, tmp_path / f"out-{number}", kind="vit")
-        assert load(out).info["image"].length == 20
+        assert load(out).info["image"].max_length == 20
 
 
 def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None:
-    text = Interpolated(4, Field("text", 9, length=5))
+    text = Interpolated(4, Field("text", 9, max_length=5))
     assert text.fitted(torch.ones(7, 4)).shape == (7, 4)
-    grid = Interpolated(4, Field("image", 4, kind="vector", length=9))
+    grid = Interpolated(4, Field("image", 4, kind="vector", max_length=9))
     assert grid.fitted(torch.ones(17, 4)).shape == (17, 4)  # one has a vector before the grid, the other has none
     hf.BertModel(hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="reads texts: side is for images; leave it out"):

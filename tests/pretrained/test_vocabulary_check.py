@@ -17,7 +17,7 @@ from weft.models import bert, gpt2
 from weft.pretrained import save
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very"]
 SPARE = 4
@@ -26,7 +26,7 @@ SPARE = 4
 def published(place: Path, build: Any, rows: int, words: list[str]) -> Path:
     torch.manual_seed(0)
     structure = build(dim=8, layers=1, heads=2, length=24)
-    save(structure(Info({"text": Field("text", rows, length=24)})), structure, place)
+    save(structure(Info({"text": Field("text", rows, max_length=24)})), structure, place)
     if words:
         (place / "vocab.txt").write_text("\n".join(words) + "\n")
     return place
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def run_of(tmp_path: Path, tokenizer: str, structure: str, changes: tuple[str, ...] = ()) -> Any:
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "good film\tyes\nbad play\tno\n" * 4)
     recipe = f"""
-data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {tokenizer}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {tokenizer}, max_length: 20}}
 structure: {structure}
 objective: classification
 learning: {{type: gradient, steps: 1, batch: 50}}
@@ -59,7 +59,7 @@ def checked(tmp_path: Path, folder: Path, tokenizer: str, trains: bool = True) -
 
 
 def of(place: Path) -> str:
-    return f"{{type: published, from: {place}}}"
+    return f"{{type: pretrained, from: {place}}}"
 
 
 def vocabulary(tmp_path: Path, words: list[str]) -> Path:
@@ -74,15 +74,17 @@ def test_its_own_tokenizer_passes_also_with_ids_that_have_spare_vectors(tmp_path
 
 @pytest.mark.parametrize("number", [1, SPARE])
 def test_ids_may_be_added_as_far_as_there_are_vectors(tmp_path: Path, folder: Path, number: int) -> None:
-    checked(tmp_path, folder, f"{{type: with-sentinels, of: {of(folder)}, number: {number}}}")
+    checked(tmp_path, folder, f"{{type: with-sentinels, tokenizer: {of(folder)}, count: {number}}}")
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "bpe", "{type: word, size: 16}", "{type: with-sentinels, of: word, number: 2}"])
+@pytest.mark.parametrize(
+    "tokenizer", ["word", "bpe", "{type: word, vocab_size: 16}", "{type: with-sentinels, tokenizer: word, count: 2}"]
+)
 def test_a_tokenizer_that_learns_is_refused(tmp_path: Path, folder: Path, tokenizer: str) -> None:
     said = (
         rf"r\.yaml:3: structure: {folder} does not know the ids of the tokenizer of 'text': [\w-]+ learns its own from the data; "
     )
-    with pytest.raises(RecipeError, match=said + rf"set it to \{{type: published, from: {folder}\}}$"):
+    with pytest.raises(RecipeError, match=said + rf"set it to \{{type: pretrained, from: {folder}\}}$"):
         checked(tmp_path, folder, tokenizer)
 
 
@@ -107,10 +109,10 @@ def test_without_a_tokenizer_beside_it_only_the_number_can_tell(tmp_path: Path) 
     with pytest.raises(
         RecipeError, match=r"does not know the ids of the tokenizer of 'text': word has at most 15, and there are 16$"
     ):
-        checked(tmp_path, folder, "{type: word, size: 15}")
+        checked(tmp_path, folder, "{type: word, vocab_size: 15}")
     with pytest.raises(RecipeError, match=r"published has 12, and there are 16$"):
         checked(tmp_path, folder, of(vocabulary(tmp_path, WORDS)))
-    checked(tmp_path, folder, "{type: word, size: 16}", trains=False)  # it may turn out to have as many
+    checked(tmp_path, folder, "{type: word, vocab_size: 16}", trains=False)  # it may turn out to have as many
 
 
 def test_weights_of_a_run_are_let_through(tmp_path: Path) -> None:
@@ -126,8 +128,8 @@ VAE = """
 data:
   type: autoencoding-text
   train: train.tsv
-  hold_out: 0.3
-  length: 16
+  validation_fraction: 0.3
+  max_length: 16
   tokenizer: {source}
   target_tokenizer: {target}
 structure:
@@ -159,7 +161,7 @@ def test_structures_inside_a_structure_each_know_their_own_field(tmp_path: Path,
 
     assert wrong(of(folder), of(gpt)) == []
     assert wrong("word", of(gpt)) == ["structure.encoder word"]
-    assert wrong(of(folder), "{type: word, at: spaces}") == ["structure.decoder word"]
+    assert wrong(of(folder), "{type: word, split: whitespace}") == ["structure.decoder word"]
     assert wrong("word", "byte") == ["structure.encoder word", "structure.decoder byte"]
     assert wrong(of(gpt), of(folder)) == ["structure.decoder published"]  # 13 ids fit into 16 vectors, 12 are too few for 13
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.recipe import RecipeError
-from weft.training.run import Run, read_run_text
+from weft.training.recipes import read_run_text
+from weft.training.run import Run
 
 SMALL = """\
 seed: 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.cli.report import print_catalog, print_reports, slow_starts
+from weft.cli.check_report import print_reports, warnings_of
+from weft.cli.listing import print_catalog
 from weft.core.contracts import Metric
 from weft.evaluate import Evaluation
 from weft.objectives import NextToken
@@ -115,48 +116,50 @@ def test_stages(read, small: str) -> None:
     ],
 )
 def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metrics: str, refused: str | None) -> None:
-    run = read(small, [*LIGHT, f"evaluate.best={best}", f"evaluate.metrics={metrics}"])
+    run = read(small, [*LIGHT, f"evaluate.monitor={best}", f"evaluate.metrics={metrics}"])
     (report,) = check(read(small, LIGHT))
     evaluation, objective = run.evaluate(), run.objective(report.info, 16)
     if refused is None:
-        evaluation.check_best(report.terms, objective)
+        evaluation.check_monitor(report.terms, objective)
     else:
-        with pytest.raises(ValueError, match=f"evaluate.best is '{best}', but the evaluation gives: {refused}$"):
-            evaluation.check_best(report.terms, objective)
+        with pytest.raises(ValueError, match=f"evaluate.monitor is '{best}', but the evaluation returns: {refused}$"):
+            evaluation.check_monitor(report.terms, objective)
 
 
-def test_a_metric_that_makes_nothing_of_made_up_rows_may_give_anything(read, small: str) -> None:
-    class Picky(Metric):
-        def compute(self, predictions, references):
-            raise ZeroDivisionError
+def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: str) -> None:
+    class Declared(Metric):
+        higher_is_better = {"wer": False, "texts": None}
 
     (report,) = check(read(small, LIGHT))
-    Evaluation(best="odd", metrics=[Picky]).check_best(report.terms, NextToken(report.info, 16))
+    objective = NextToken(report.info, 16)
+    Evaluation(monitor="wer", metrics=[Declared]).check_monitor(report.terms, objective)
+    with pytest.raises(ValueError, match=r"'texts', which does not declare .*; choose one of: loss, perplexity, wer$"):
+        Evaluation(monitor="texts", metrics=[Declared]).check_monitor(report.terms, objective)
 
 
 def test_an_average_that_does_not_forget_what_it_began_with(read, small: str) -> None:
     def said(ema: str) -> list[str]:
-        return slow_starts(read(small, [f"learning.ema={ema}"]))
+        return warnings_of(read(small, [f"learning.ema={ema}"]))
 
-    text = "the average still has 51% of the weights it began with at the end: lower decay, or set warmup: true"
+    text = "the EMA still has 51% of the initial weights at the end: lower decay or set warmup: true"
     assert said("{decay: 0.8}") == [f"command line: learning.ema: {text}"]
     assert said("{decay: 0.4}") == said("{decay: 0.8, warmup: true}") == said("null") == []
 
 
 def test_a_warm_up_that_is_longer_than_the_run(read, small: str, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*overrides: str) -> list[str]:
-        return slow_starts(read(small.replace("steps: 3\n", "steps: 3\n  schedule: {type: cosine, warmup: 4}\n"), overrides))
+        return warnings_of(read(small.replace("steps: 3\n", "steps: 3\n  schedule: {type: cosine, warmup: 4}\n"), overrides))
 
-    text = "learning.schedule: the warm-up takes 4 updates, but there are 3: the rate never reaches its peak"
+    text = "learning.schedule: the warmup takes 4 optimizer steps but the phase has 3: the learning rate never reaches its peak"
     assert said() == [f"r.yaml:12: {text}"]
     assert said("learning.schedule={type: linear, warmup: 4}") == [f"command line: {text}"]
     assert said("learning.steps=4") == said("learning.schedule=constant") == []
     assert said("learning.phases=[{repeat: 2}]") == said("learning.phases=[{every: {epochs: 1}}]") == []
     (line,) = said("learning.phases=[{repeat: 2}, {every: 3, schedule: {type: noam, warmup: 2}}]")
-    assert line.startswith("command line: learning.phases.1.schedule: the warm-up takes 2 updates, but there are 1:")
+    assert line.startswith("command line: learning.phases.1.schedule: the warmup takes 2 optimizer steps but the phase has 1:")
     run = read(small, [*LIGHT, "learning.schedule=noam"])
     print_reports(run, check(run))
-    assert "\nwarning     command line: learning.schedule: the warm-up takes 4,000 updates" in capsys.readouterr().out
+    assert "\nwarning     command line: learning.schedule: the warmup takes 4,000 optimizer steps" in capsys.readouterr().out
 
 
 def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 
 def test_values(read, small: str) -> None:
-    run = read(small, ["structure.dim=32", "learning.optimizer.lr=1e-4", "device=cpu", "evaluate.best=a=b"]).dump()
+    run = read(small, ["structure.dim=32", "learning.optimizer.lr=1e-4", "device=cpu", "evaluate.monitor=a=b"]).dump()
     assert run["structure"]["dim"] == 32
     assert run["learning"]["optimizer"]["lr"] == 1e-4
     assert run["device"] == "cpu"
-    assert run["evaluate"]["best"] == "a=b"
+    assert run["evaluate"]["monitor"] == "a=b"
 
 
 def test_values_are_yaml(read, small: str) -> None:

@@ -463,7 +463,7 @@ def test_files_are_also_looked_for_under_WEFT_DATA(tmp_path: Path, monkeypatch: 
 
 
 def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.training.run import read_run
+    from weft.training.recipes import read_run
 
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "t.txt").write_text("a b\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from weft.recipe import Problem, RecipeError, parse, read_file
 from weft.recipe.text import MOST_BYTES
 from weft.recipe.tree import MOST_DEPTH, MOST_NODES, MOST_PROBLEMS
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 
 def said(text: str) -> list[str]:

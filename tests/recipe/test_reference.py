@@ -6,7 +6,7 @@ import pytest
 
 from weft.recipe.tree import MOST_DEPTH, MOST_NODES, RecipeError
 from weft.training.dry_run import check
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 
 def test_scalars_and_parts(read, small: str) -> None:

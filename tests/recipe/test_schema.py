@@ -15,7 +15,8 @@ from tests.recipe.compositions import runs
 from weft.core.registry import CATALOG, choices, recipe_key
 from weft.recipe import RecipeError, parse
 from weft.recipe.schema import schema
-from weft.training.run import Run, read_run, read_run_text, shipped_recipes
+from weft.training.recipes import read_run, read_run_text, shipped_recipes
+from weft.training.run import Run
 
 STRUCTURAL = [
     "text for a number",

@@ -25,7 +25,8 @@ from weft.learning import Adam, Constant, Gradient
 from weft.models import Seq2Seq, transformer_base
 from weft.objectives import NextToken
 from weft.recipe import dump, parse, to_yaml
-from weft.training.run import Run, read_run, read_run_text, shipped_recipes
+from weft.training.recipes import read_run, read_run_text, shipped_recipes
+from weft.training.run import Run
 
 HERE = str(Path(__file__).resolve())
 

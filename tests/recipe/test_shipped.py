@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import weft
-from weft.data.requests import wanted
+from weft.data.requests import input_fields
 from weft.generate import Greedy
-from weft.training.run import read_run, shipped_recipes
+from weft.training.recipes import read_run, shipped_recipes
 
 SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
 DATES = ("data.train=50", "data.valid=10", "data.test=10")
@@ -21,19 +21,21 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     if name.startswith("translate"):
         changes.append("learning.average=1")
     if name == "pretrain-classify":
-        changes += ["data.hold_out=0.2", *(f"stages.0.{change}" for change in SMALL)]
+        changes += ["data.validation_fraction=0.2", *(f"stages.0.{change}" for change in SMALL)]
     if "\n  test:" in shipped_recipes()[name].read_text(encoding="utf-8"):
-        changes = ["preset=test", "data.hold_out=0.3"]
+        changes = ["preset=test", "data.validation_fraction=0.3"]
     run = read_run(name, changes)
-    judged = run.train(tmp_path / "run", quiet=True)
+    judged = run.train(tmp_path / "run", quiet=True).result
     assert judged.metric_values
     again = weft.load(tmp_path / "run")
-    assert again.judge().metric_values == pytest.approx(judged.metric_values)
+    assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
     if getattr(again.model, "labelled", False):  # it must be told the class of what it writes
         memory = again.model.memory_from(again.model.prior(2), torch.tensor([0, 1]))
         assert len(Greedy()(again.model, memory, limits=[5, 5])) == 2
         return
     use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict
     assert again.codec is not None
-    row = {f.name: ["a dog", "a man"] if f.kind == "texts" else "Anna saw the dog in Oslo ." for f in wanted(again.codec.info)}
+    row = {
+        f.name: ["a dog", "a man"] if f.kind == "texts" else "Anna saw the dog in Oslo ." for f in input_fields(again.codec.info)
+    }
     assert len(use([row if len(row) > 1 else "Anna saw the dog in Oslo ."])) == 1

@@ -20,7 +20,8 @@ from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
 from weft.training.dry_run import Report, check, synthetic_batch
 from weft.training.flops import counting
-from weft.training.run import Run, read_run, read_run_text
+from weft.training.recipes import read_run, read_run_text
+from weft.training.run import Run
 
 LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
 CLASSES = "data: {type: labeled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING
@@ -160,7 +161,8 @@ def test_a_thousand_layers() -> None:
 
 
 def test_the_compiler_is_not_loaded() -> None:
-    code = "import sys; from weft.training.dry_run import check; from weft.training.run import read_run; check(read_run('dates'))"
+    code = "import sys; from weft.training.dry_run import check; from weft.training.recipes import read_run"
+    code += "; check(read_run('dates'))"
     code += "; sys.exit('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -173,7 +175,7 @@ SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  ty
     [
         ("byte", "need 14 sentinels, but .* has 0 spare ids"),
         # a text of 256 tokens: round(0.15 256) = 38 hidden ones, in 13 spans
-        ("{type: with-sentinels, number: 13}", "texts of up to 256 tokens may have 13 spans, which need 14 .* has 13 spare ids"),
+        ("{type: with-sentinels, count: 13}", "texts of up to 256 tokens may have 13 spans, which need 14 .* has 13 spare ids"),
     ],
 )
 def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import torch
 from tests.commands import TINY
 from tests.displays import HOSTILE, cells, parsed, words
 
+from weft.inference.load import load
 from weft.models import Seq2Seq
-from weft.training.run import read_run, read_run_text
+from weft.training.recipes import read_run, read_run_text
 
 RECIPE = """
 data: {type: plain-text, train: t.txt}
@@ -42,12 +42,6 @@ def test_several_objectives_and_stages_are_named(tmp_path: Path) -> None:
     assert stage.partition(":")[0] != "main"
 
 
-def test_a_trained_run_says_how_many_parameters_it_has() -> None:
-    run = read_run("dates")
-    run.model, run.folder = torch.nn.Linear(3, 4), Path("runs/x")
-    assert "trained: 16 parameters, in runs/x" in words(parsed(run))
-
-
 def test_values_are_escaped_and_long_ones_are_cut() -> None:
     run = read_run("dates")
     run.name = HOSTILE
@@ -57,9 +51,14 @@ def test_values_are_escaped_and_long_ones_are_cut() -> None:
     assert max(len(cell) for row in cells(tree) for cell in row) < 400
 
 
-def test_the_evaluation_after_training_has_intervals(tmp_path: Path) -> None:
+def test_a_trained_run_also_shows_its_parameters_folder_and_metrics_with_intervals(tmp_path: Path) -> None:
     recipe = tmp_path / "tiny.yaml"
     recipe.write_text(TINY, encoding="utf-8")
-    result = read_run(recipe).train(tmp_path / "run", quiet=True)
-    rows = {row[0]: row[1:] for row in cells(parsed(result))}
+    trained = read_run(recipe).train(tmp_path / "run", quiet=True)
+    parameters = sum(p.numel() for p in trained.model.parameters())
+    shown = words(parsed(trained))
+    assert f"{parameters:,} parameters" in shown and f"folder: {tmp_path / 'run'}" in shown
+    rows = {row[0]: row[1:] for row in cells(parsed(trained))}
+    assert rows["structure"][0] == "seq2seq"
     assert " – " in rows["exact_match"][1] and rows["loss"][1] == ""
+    assert "Evaluation" not in words(parsed(load(tmp_path / "run"))), "a loaded run has no evaluation yet"

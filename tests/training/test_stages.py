@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from weft.core.io import read_json
-from weft.data import Published
+from weft.data import PretrainedTokenizer
 from weft.inference.convert import to_published
+from weft.inference.load import load
 from weft.recipe import RecipeError
 from weft.training.dry_run import check
-from weft.training.run import load, read_run
+from weft.training.recipes import read_run
 
 WORDS = ["a fine film", "a dull film", "fine acting", "dull acting"]
 RECIPE = """
-data: {type: plain-text, train: texts.txt, tokenizer: {type: word, size: 50}}
+data: {type: plain-text, train: texts.txt, tokenizer: {type: word, vocab_size: 50}}
 structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: masked-lm}
 objective: masked-lm
 learning: {type: gradient, steps: 3, batch: 100}
@@ -69,7 +70,7 @@ def test_also_after_a_stop_between_the_stages(recipe, tmp_path):
 
 
 def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, tmp_path):
-    run = read_run(recipe(tokenizer="{type: word, size: 49}"))
+    run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}"))
     with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' is described otherwise.*start"):
         run.train(tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()  # said before the first stage was trained
@@ -96,13 +97,13 @@ def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recip
 
 
 def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
-    run = read_run(recipe(tokenizer="{type: word, size: 49}", start='{"encoder.*": "encoder.*"}'))
+    run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}'))
     run.train(tmp_path / "run", quiet=True)
     to_published(tmp_path / "run", tmp_path / "published")
     own = tmp_path / "run" / "classify" / "tokenizer-text.json"
     assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
     with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
-        Published(from_=str(tmp_path / "run")).encode("fine")
+        PretrainedTokenizer(from_=str(tmp_path / "run")).encode("fine")
 
 
 def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
@@ -119,7 +120,7 @@ def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
 
 def test_another_tokenizer_is_fine_where_start_says_what_is_taken(recipe, tmp_path):
     folder = tmp_path / "run"
-    read_run(recipe(tokenizer="{type: word, size: 49}", start='{"encoder.*": "encoder.*"}')).train(folder, quiet=True)
+    read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}')).train(folder, quiet=True)
     assert "surprisingly" in (folder / "classify" / "tokenizer-text.json").read_text()
 
 

@@ -10,8 +10,10 @@ import pytest
 
 import weft
 from weft.cli.app import main
+from weft.inference.load import load
 from weft.recipe import RecipeError, parse, to_yaml
-from weft.training.run import Run, load, read_run, read_run_text
+from weft.training.recipes import read_run, read_run_text
+from weft.training.run import Run
 
 RECIPE = """
 data:
@@ -20,7 +22,8 @@ data:
   valid: VALID
   tokenizer: {type: word, lowercase: true}
   target_tokenizer: TARGET
-  words: [1, 8]
+  min_words: 1
+  max_words: 8
 structure: {type: seq2seq, dim: 16}
 objective: next-token
 learning: {type: gradient, steps: 5, batch: 200}
@@ -37,7 +40,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
+def recipe(classes: bool, target: str = "{type: character, vocab_size: 60}") -> str:
     train, valid = "[good.txt, bad.txt]", "[good-valid.txt, bad-valid.txt]"
     if classes:
         train, valid = "{good: good.txt, bad: [bad.txt]}", "{bad: bad-valid.txt, good: good-valid.txt}"
@@ -45,21 +48,22 @@ def recipe(classes: bool, target: str = "{type: character, size: 60}") -> str:
 
 
 @pytest.mark.parametrize("classes", [True, False])
-@pytest.mark.parametrize("target", ["{type: character, size: 60}", "null"])
+@pytest.mark.parametrize("target", ["{type: character, vocab_size: 60}", "null"])
 def test_a_run_reads_one_text_and_writes_it(home: Path, classes: bool, target: str) -> None:
     run = read_run_text(recipe(classes, target), "r.yaml", home)
-    judged = run.train(home / "run", quiet=True)
+    trained = run.train(home / "run", quiet=True)
+    judged = trained.result
     assert {"loss", "bleu", "exact_match"} <= set(judged.metric_values) and len(judged.predictions) == 4
     assert ("label" in judged.references[0]) == classes
     again = load(home / "run")
     asked = ["The food was great.", "all was awful"]
     written = again.generate(asked)
-    assert written == run.generate(asked) == again.predict(asked) == again.predict([{"source": text} for text in asked])
+    assert written == trained.generate(asked) == again.predict(asked) == again.predict([{"source": text} for text in asked])
     assert written == again.predict([(text,) for text in asked])  # a tuple of one text
-    assert len(list(again.search_all(asked))) == 2
-    assert [answer.kind for answer in again.predict_all(asked)] == ["text", "text"]
-    assert again.judge().metric_values == pytest.approx(judged.metric_values)
-    wrong = again.errors(most=3)
+    assert len(list(again.hypotheses(asked))) == 2
+    assert [answer.kind for answer in again.predictions(asked)] == ["text", "text"]
+    assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
+    wrong = again.errors(max_examples=3)
     assert len(wrong) == 3 and all(error.reference["source"] == error.reference["target"] for error in wrong)
     assert [error.loss for error in wrong] == sorted((error.loss for error in wrong), reverse=True)
     assert not (home / "run" / "confusion.png").exists()  # what is written are no classes
@@ -113,7 +117,10 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
 def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
     (home / "one.txt").write_text("the food was great\n")
     told, changes = "the metric self-bleu compares rows, at least 2, but {} 1", ["evaluate.metrics=[self-bleu]"]
-    for more, few in ((["data.valid=one.txt"], "valid has"), (["evaluate.rows=1", "evaluate.every=1"], "evaluate.rows is")):
+    for more, few in (
+        (["data.valid=one.txt"], "valid has"),
+        (["evaluate.max_examples=1", "evaluate.every=1"], "evaluate.max_examples is"),
+    ):
         run = read_run_text(recipe(False), "r.yaml", home, [*changes, *more])
         with pytest.raises(ValueError, match=told.format(few)):
             run.train(home / "run", quiet=True)
@@ -136,13 +143,14 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
     )
     for target in ("null", "character"):
         run: Run = read_run_text(text, "r.yaml", home, [f"data.target_tokenizer={target}"])
-        judged = run.train(home / f"classes-{target}", quiet=True)
+        trained = run.train(home / f"classes-{target}", quiet=True)
+        judged = trained.result
         assert judged.metric_values["accuracy"] == 1
-        assert run.predict(["the room was awful", "The price was great"]) == ["bad", "good"]
-        (answer,) = run.predict_all(["the room was awful"])
+        assert trained.predict(["the room was awful", "The price was great"]) == ["bad", "good"]
+        (answer,) = trained.predictions(["the room was awful"])
         assert answer.kind == "label" and answer.probabilities["bad"] > 0.5
-        example = run.rows("valid")[1][0]
-        seen = next(iter(run.objectives.values())).prepare(example, np.random.default_rng(0), None)
+        example = trained.dataset("valid")[1][0]
+        seen = next(iter(trained.objectives.values())).prepare(example, np.random.default_rng(0), None)
         assert seen is not None and len(seen["text"]) == len(example["source"]) + 1
 
 

@@ -15,17 +15,17 @@ from tokenizers import models, pre_tokenizers, processors
 
 import weft
 from weft.core.batch import Clock, collate
-from weft.data.encoding import example_of
-from weft.data.tokenizers.pretrained import Published
+from weft.data.encoding import encode_example
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.generate import Greedy
 from weft.inference.convert import to_published
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 PAIRS = [("good film", "fine film"), ("bad play", "poor play"), ("very good film", "very fine film"), ("not bad", "fine")]
 MOST = 12
 RECIPE = """
-data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: published, from: {0}}}, length: 10}}
+data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: pretrained, from: {0}}}, max_length: 10}}
 structure: {{type: pretrained, from: {0}, task: generation}}
 objective: next-token
 learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
@@ -60,7 +60,7 @@ def padded(rows: list[list[int]], pad: int) -> torch.Tensor:
 
 
 def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_path: Path, folder: Path) -> None:
-    judged = read_run_text(RECIPE.format(folder, 150), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    judged = read_run_text(RECIPE.format(folder, 150), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["exact_match"] == 1.0  # it begins in evaluation as in training
     run = weft.load(tmp_path / "run")
     to_published(tmp_path / "run", tmp_path / "out")
@@ -68,7 +68,7 @@ def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_pa
     assert (theirs.config.decoder_start_token_id, theirs.config.bos_token_id) == (2, 0)
     (objective,), codec = run.objectives.values(), run.codec
     assert codec is not None and run.model is not None
-    rows = [objective.prepare(example_of(codec, {"source": a, "target": b}), None, None) for a, b in PAIRS]
+    rows = [objective.prepare(encode_example(codec, {"source": a, "target": b}), None, None) for a, b in PAIRS]
     source, labels = padded([ids(a) for a, _ in PAIRS], 1), padded([ids(b) for _, b in PAIRS], -100)
     with torch.no_grad():
         loss = objective(run.model, collate([row for row in rows if row is not None]), Clock())["loss"]
@@ -81,7 +81,7 @@ def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_pa
 
 
 def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Path, folder: Path) -> None:
-    assert Published(from_=str(folder)).start == 2
+    assert PretrainedTokenizer(from_=str(folder)).decoder_start == 2
     (tmp_path / "lines.txt").write_text("very good film\nnot bad play\n" * 10)
     text = RECIPE.format(folder, 1).replace("parallel-text, train: rows.tsv, valid: rows.tsv", "plain-text, train: lines.txt")
     text = text.replace("objective: next-token", "objective: {type: denoising, noise: chain}").split("evaluate")[0]
@@ -91,7 +91,7 @@ def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Pa
     run = weft.load(tmp_path / "run")
     (objective,) = run.objectives.values()
     assert run.codec is not None
-    made = objective.prepare(example_of(run.codec, {"text": "very good film"}), np.random.default_rng(0), None)
+    made = objective.prepare(encode_example(run.codec, {"text": "very good film"}), np.random.default_rng(0), None)
     assert made is not None
     assert made["input"].tolist() == [2, *ids("very good film")[:-1]] and made["picks"].ids.tolist() == ids("very good film")
 
@@ -104,5 +104,5 @@ def test_texts_that_fill_the_positions_are_read(folder: Path) -> None:
         written: Any = theirs.generate(torch.tensor([ids(full)]), **options)  # pyright: ignore
     wanted = " ".join(WORDS[i] for i in written[0].tolist() if i > 4)
     assert run.generate([full], search=Greedy(length=4)) == [wanted]
-    with pytest.warns(UserWarning, match=f"of 1 rows that are longer than {MOST - 2} tokens, only the first part was read"):
+    with pytest.warns(UserWarning, match=f"truncated 1 request longer than {MOST - 2} tokens"):
         assert run.generate([full + " good"], search=Greedy(length=4)) == [wanted]

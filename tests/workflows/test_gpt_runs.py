@@ -11,7 +11,7 @@ import pytest
 from tests.commands import weft as command
 
 import weft
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 KINDS = {"animal": ["cat", "dog", "cow", "hen"], "fruit": ["pear", "plum", "fig", "kiwi"]}
 WORDS = [word for kind in KINDS.values() for word in kind]
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Path:
 def recipe(data: str, task: str, answer: str, steps: int) -> str:
     return f"""
 seed: 1
-data: {{{data}, tokenizer: word, length: 10}}
+data: {{{data}, tokenizer: word, max_length: 10}}
 structure: {{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: {task}}}
 objective:
   type: weighted
@@ -66,7 +66,7 @@ def pair_recipe(name: str, orders: str, steps: int = 150) -> str:
 
 
 def test_entailment(files: Path) -> None:
-    judged = read_run_text(pair_recipe("entailed", "one"), "r.yaml", files).train(files / "run", quiet=True)
+    judged = read_run_text(pair_recipe("entailed", "one"), "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.95
     asked = [{"first": "cat", "second": "animal"}, {"first": "cat", "second": "fruit"}, {"first": "fruit", "second": "fig"}]
     assert weft.load(files / "run").predict(asked)[:2] == ["yes", "no"]
@@ -75,11 +75,11 @@ def test_entailment(files: Path) -> None:
 
 
 def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
-    judged = read_run_text(pair_recipe("similar", "both"), "r.yaml", files).train(files / "run", quiet=True)
+    judged = read_run_text(pair_recipe("similar", "both"), "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.95
     run = weft.load(files / "run")
     pairs = [("cat", "plum"), ("hen", "dog"), ("fig", "kiwi")]
-    one, two = (list(run.predict_all([{"first": p[i], "second": p[1 - i]} for p in pairs])) for i in (0, 1))
+    one, two = (list(run.predictions([{"first": p[i], "second": p[1 - i]} for p in pairs])) for i in (0, 1))
     for a, b in zip(one, two, strict=True):
         assert a.probabilities == pytest.approx(b.probabilities, abs=1e-5)
     assert run.predict([{"first": a, "second": b} for a, b in pairs]) == ["no", "yes", "no"]
@@ -90,7 +90,7 @@ def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
 def test_multiple_choice(files: Path) -> None:
     data = "type: multiple-choice, train: choices.jsonl, valid: choices.jsonl"
     text = recipe(data, "multiple-choice", "{type: multiple-choice, begin: true}", 120)
-    judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
+    judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.9
     asked = [
         {"question": "which is animal", "choices": ["pear", "dog"]},

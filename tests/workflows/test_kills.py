@@ -17,7 +17,8 @@ import weft.training.run_folder
 import weft.training.trainer
 from weft.core.io import read_lines
 from weft.learning import Checkpoints, Gradient, Interrupted, digest
-from weft.training.run import Run, read_run
+from weft.training.recipes import read_run
+from weft.training.run import Run
 from weft.training.stages import Stage
 from weft.training.trainer import Training
 
@@ -145,7 +146,7 @@ def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(stop
     choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 rounds
     train(recipe, tmp_path / "whole", *choices)
     for i, stop in enumerate(stops):
-        monkeypatch.setattr(Training, "wants_stop", lambda self, stop=stop: self.loop.progress.round == stop)
+        monkeypatch.setattr(Training, "should_stop", lambda self, stop=stop: self.loop.progress.round == stop)
         with pytest.raises(Interrupted):
             train(recipe, tmp_path / "run", *choices, resume=i > 0)
         assert (tmp_path / "run" / "checkpoints" / f"update-{stop:08d}").is_dir()

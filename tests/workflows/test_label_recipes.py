@@ -7,7 +7,7 @@ import pytest
 from weft.core.batch import Clock
 from weft.training.build import build_network, plans
 from weft.training.dry_run import synthetic_batch
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 TERMS = {"classify": {"loss"}, "tag": {"loss"}, "tag-and-read": {"tagging", "reading"}}
 

@@ -15,7 +15,7 @@ from weft.core.fields import Field, Info
 from weft.inference.convert import to_published
 from weft.models import bert
 from weft.pretrained import save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 KINDS = {"animal": ["cat", "dog", "cow", "hen"], "fruit": ["pear", "plum", "fig", "kiwi"]}
 WORDS = [
@@ -64,7 +64,7 @@ evaluate: {every: 0, metrics: [accuracy]}
 
 def test_it_learns_and_is_asked(files: Path) -> None:
     run = read_run_text(RECIPE, "r.yaml", files)
-    judged = run.train(files / "run", quiet=True)
+    judged = run.train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.9  # chance is about 0.36
     again = weft.load(files / "run")
     asked = [
@@ -73,12 +73,12 @@ def test_it_learns_and_is_asked(files: Path) -> None:
         {"question": "which is an fruit ?", "choices": "cat\then\tcow\tfig"},
     ]
     assert again.predict(asked) == ["B", "A", "D"]
-    answers = list(again.predict_all(asked))
+    answers = list(again.predictions(asked))
     assert [list(a.probabilities) for a in answers] == [["A", "B"], ["A", "B"], ["A", "B", "C", "D"]]
     assert all(sum(a.probabilities.values()) == pytest.approx(1) for a in answers)
     with pytest.raises(ValueError, match=r"2 are wanted \(question, two choices or more\)"):
         again.predict(["which is an animal ?"])
-    worst = again.errors(most=3)
+    worst = again.errors(max_examples=3)
     assert len(worst) == 3 and worst[0].loss >= worst[1].loss and set(worst[0].reference) == {"question", "choices", "label"}
 
 
@@ -97,7 +97,7 @@ def test_on_the_command_line(files: Path) -> None:
     judged = command("evaluate", files / "run", files / "valid.jsonl", "--json")
     assert 0 <= json.loads(judged.out)["accuracy"] <= 1
     assert json.loads(command("evaluate", files / "run", "--json").out)["accuracy"] == json.loads(judged.out)["accuracy"]
-    shown = command("errors", files / "run", "--most", "1").out
+    shown = command("errors", files / "run", "--max-examples", "1").out
     assert "  choices: " in shown and " | " in shown and "\t" not in shown
     checked = command("check", recipe)
     assert checked.code == 0 and "choices (texts, up to" in checked.out
@@ -106,8 +106,8 @@ def test_on_the_command_line(files: Path) -> None:
 def test_without_the_question_nothing_but_the_choices_is_read(files: Path) -> None:
     alone = RECIPE.replace("tokenizer: word", "tokenizer: word, given: nothing").replace("steps: 120", "steps: 3")
     run = read_run_text(alone, "r.yaml", files)
-    run.train(files / "run", quiet=True)
-    one, two = (next(run.predict_all([{"question": q, "choices": ["pear", "dog"]}])) for q in ("an animal ?", "a fruit ?"))
+    trained = run.train(files / "run", quiet=True)
+    one, two = (next(trained.predictions([{"question": q, "choices": ["pear", "dog"]}])) for q in ("an animal ?", "a fruit ?"))
     assert one.probabilities == two.probabilities
     said = command("predict", files / "run", given=b"pear\tdog\n")
     assert said.code == 0 and said.out.strip() in ("A", "B")
@@ -120,7 +120,8 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
     with pytest.raises(ValueError, match="take the objective choice"):
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
-        ValueError, match="the objective 'choice' needs a structure that Chooses, but the structure 'classifier' has"
+        ValueError,
+        match="the objective 'multiple-choice' needs a structure that ScoresChoices, but the structure 'classifier' has",
     ):
         read_run_text(RECIPE.replace("type: multiple-choice", "type: classifier"), "r.yaml", files).train(
             files / "run", quiet=True
@@ -132,7 +133,7 @@ def test_a_language_model_chooses_gpts_way(files: Path) -> None:
         "structure: {type: multiple-choice, dim: 32}",
         "structure: {type: language-model, dim: 32, pooler: last, decoder: {type: lstm}}",
     )
-    judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
+    judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.8
 
 
@@ -145,7 +146,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
     (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
-        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: published, from: {place}}}")
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {place}}}")
         .replace(
             "structure: {type: multiple-choice, dim: 32}",
             f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
@@ -153,7 +154,8 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
         .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )
     run = read_run_text(text, "r.yaml", files)
-    judged = run.train(files / "run")
+    trained = run.train(files / "run")
+    judged = trained.result
     assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
@@ -164,5 +166,5 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     told = tokenizer([row["question"]] * 3, row["choices"], return_tensors="pt", padding=True, return_token_type_ids=True)
     with torch.no_grad():
         shares = theirs(**{key: value[None] for key, value in told.items()}).logits[0].softmax(-1)
-    assert list(next(run.predict_all([row])).probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-5)
-    assert weft.load(out).predict([row]) == run.predict([row])
+    assert list(next(trained.predictions([row])).probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-5)
+    assert weft.load(out).predict([row]) == trained.predict([row])

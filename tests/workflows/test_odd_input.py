@@ -11,17 +11,17 @@ import pytest
 import torch
 
 import weft
-from weft.cli.report import _idle
+from weft.cli.check_report import summarize_tensors
 from weft.core.fields import Field, Info
 from weft.core.io import finite
-from weft.data import LabeledText, rows
-from weft.data.requests import cells_of
+from weft.data import LabeledText, cache_rows
+from weft.data.requests import request_cells
 from weft.experiments.compare import figures_of
 from weft.experiments.scaffold import guess
 from weft.inference.published import open_published
 from weft.models import bert, gpt2
 from weft.pretrained import save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "play", "."]
 TEXT = Info({"text": Field("text", 9)})
@@ -41,16 +41,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_what_cannot_write_says_what_it_can(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match="bert has nothing that writes text: ask it with predict"):
+    with pytest.raises(ValueError, match="the model of bert has no decoder and cannot generate text; use predict"):
         weft.load(folders["bert"], "cpu").generate(["good film"])
 
 
 def test_what_makes_vectors_alone_cannot_be_asked(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match="bert says nothing of a text: for its vector there is weft embed"):
+    with pytest.raises(ValueError, match="the model of bert has no head that predicts; for embeddings use weft embed"):
         open_published(folders["bert"], task="encode", device="cpu").predict(["good [MASK]"])
 
 
-@pytest.mark.parametrize(("texts", "said"), [(["good", None], "text 2 is 'None', a NoneType"), ("good", "give a list of texts")])
+@pytest.mark.parametrize(
+    ("texts", "said"), [(["good", None], "text 2 is 'None' of type NoneType"), ("good", "expected a list of texts")]
+)
 def test_only_texts_are_gone_on_from(folders: dict[str, Path], texts: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         weft.load(folders["gpt2"], "cpu").generate(texts)
@@ -75,34 +77,34 @@ def test_only_texts_are_asked(folders: dict[str, Path], odd: Any) -> None:
 )
 def test_a_text_that_is_missing_in_a_row_is_named(info: Info, asked: Any) -> None:
     with pytest.raises(ValueError, match=r"(None|nan) \((NoneType|float)\) stands where a text should be"):
-        cells_of(info, asked)
+        request_cells(info, asked)
 
 
 def test_numbers_may_be_choices() -> None:
-    assert cells_of(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
+    assert request_cells(CHOICE, ("one and one?", [1, 2]))["choices"] == "1\t2"  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("number", [26, 27])
 def test_a_row_has_at_most_as_many_choices_as_letters(number: int) -> None:
     asked = {"question": "q", "choices": [str(i) for i in range(number)]}
     if number == 26:
-        assert cells_of(CHOICE, asked)["choices"].count("\t") == 25
+        assert request_cells(CHOICE, asked)["choices"].count("\t") == 25
         return
     with pytest.raises(ValueError, match="there are 27 choices, but a row has at most 26: leave some out"):
-        cells_of(CHOICE, asked)
+        request_cells(CHOICE, asked)
 
 
 @pytest.mark.parametrize("odd", [None, 3])
 def test_rows_that_are_none_are_refused(odd: Any) -> None:
     with pytest.raises(ValueError, match=r"a row is (None|3), a (NoneType|int), but must be a text"):
-        rows(["good", odd])
+        cache_rows(["good", odd])
 
 
 @pytest.mark.parametrize("label", [None, math.nan])
 def test_a_label_that_is_missing_is_no_class(label: Any) -> None:
-    file = rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
+    file = cache_rows([("good", 1.0), ("bad", label), ("poor", 0.0)], ("text", "label"))
     with pytest.raises(ValueError, match=r"rows.jsonl:2: the row has no label. Mend the row, or leave out such rows"):
-        LabeledText(train=file, hold_out=0).open()
+        LabeledText(train=file, validation_fraction=0).open()
 
 
 # ------------------------------------------------------------------------------------------------------------ weft new
@@ -138,14 +140,14 @@ def test_figures_that_are_not_defined_are_null(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("text\tscore\n" + "".join(f"good film {i}\t{i / 3}\n" for i in range(20)))
     (tmp_path / "same.tsv").write_text("text\tscore\n" + "good film\t0.5\n" * 4)
     recipe = """
-data: {type: labeled-text, train: rows.tsv, valid: same.tsv, answer: number, tokenizer: {type: bpe, size: 60}}
+data: {type: labeled-text, train: rows.tsv, valid: same.tsv, label_type: number, tokenizer: {type: bpe, vocab_size: 60}}
 structure: {type: classifier, dim: 8}
 objective: regression
 learning: {type: gradient, steps: 1}
 evaluate: {metrics: [correlation]}
 device: cpu
 """
-    judged = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    judged = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert math.isnan(judged.metric_values["pearson"])  # all numbers of a side are equal
     found = strict((tmp_path / "run/metrics.json").read_text())
     assert found["pearson"] is None and found["loss"] == pytest.approx(judged.metric_values["loss"])
@@ -165,6 +167,6 @@ def test_finite_keeps_all_else() -> None:
 
 def test_what_is_not_trained_is_a_short_line() -> None:
     layers = [f"encoder.stack.layers.{i}.{part}.{kind}" for i in range(12) for part in "abcdef" for kind in ("weight", "bias")]
-    said = _idle(["mark", *layers])
+    said = summarize_tensors(["mark", *layers])
     assert said.startswith("145 tensors: mark, encoder.stack.layers.*.a, ") and said.endswith(".d and 2 more")
-    assert _idle(["pooler.weight"]) == "1 tensor: pooler"
+    assert summarize_tensors(["pooler.weight"]) == "1 tensor: pooler"

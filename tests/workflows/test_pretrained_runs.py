@@ -17,7 +17,7 @@ from weft.inference.convert import to_published
 from weft.inference.embedding import open_vectors
 from weft.models import bert
 from weft.pretrained import load, save
-from weft.training.run import read_run_text
+from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 WORDS += ["it", "was", "a", "the", "and", "but", "##s", "##ly", "."]
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 def recipe(tmp_path: Path, folder: Path) -> str:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
     return f"""
-data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: published, from: {folder}}}, length: 20}}
+data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean}}
 objective: classification
 learning: {{type: gradient, steps: 30, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
@@ -59,7 +59,7 @@ def test_a_recipe_begins_with_published_weights_and_its_run_needs_the_folder_no_
     tmp_path: Path, folder: Path, recipe: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = read_run_text(recipe, "r.yaml", tmp_path)
-    judged = run.train(tmp_path / "run")
+    judged = run.train(tmp_path / "run").result
     assert judged.metric_values["accuracy"] == 1.0
     assert "tensors taken; new: classifier.out.weight, classifier.out.bias; not used: " in capsys.readouterr().err
     filled = (tmp_path / "run/recipe.yaml").read_text()
@@ -72,9 +72,11 @@ def test_a_recipe_begins_with_published_weights_and_its_run_needs_the_folder_no_
 def test_training_really_begins_there(tmp_path: Path, folder: Path, recipe: str) -> None:
     still = recipe.replace("steps: 30", "steps: 1").replace("lr: 1.0e-2", "lr: 1.0e-12")
     run = read_run_text(still, "r.yaml", tmp_path)
-    run.train(tmp_path / "run", quiet=True)
+    trained = run.train(tmp_path / "run", quiet=True)
     published = load(folder).model
-    assert torch.allclose(run.model.encoder.stack.layers[1].mixer.out.weight, published.encoder.stack.layers[1].mixer.out.weight)
+    assert torch.allclose(
+        trained.model.encoder.stack.layers[1].mixer.out.weight, published.encoder.stack.layers[1].mixer.out.weight
+    )
 
 
 def test_texts_are_framed_as_the_published_tokenizer_does(tmp_path: Path, recipe: str) -> None:
@@ -104,7 +106,7 @@ def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_p
 
 def test_another_tokenizers_ids_never_take_a_published_models_rows(tmp_path: Path, folder: Path, recipe: str) -> None:
     """Fewer ids than the published tokenizer has: the first rows would be other tokens' vectors."""
-    other = re.sub(r"tokenizer: \{type: published[^}]*\}", "tokenizer: word", recipe)
+    other = re.sub(r"tokenizer: \{type: pretrained[^}]*\}", "tokenizer: word", recipe)
     assert other != recipe
     with pytest.raises(
         ValueError, match="its rows are the ids of another tokenizer: read the data with the one that it came with"
@@ -119,7 +121,7 @@ def test_a_run_can_begin_with_another_runs_weights(tmp_path: Path, recipe: str) 
     sizes = "dim: 16, layers: 2, heads: 2, hidden: 24, length: 32, dropout: 0.0"
     own = f"structure: {{type: bert, task: classification, pooler: mean, {sizes}, weights: first}}"
     text = f"{second}{own}\nobjective:{rest}".replace("steps: 30", "steps: 1").replace("lr: 1.0e-2", "lr: 1.0e-12")
-    judged = read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "second", quiet=True)
+    judged = read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "second", quiet=True).result
     assert judged.metric_values["accuracy"] == 1.0
 
 
@@ -128,17 +130,17 @@ def test_a_run_is_converted_to_the_published_layout_and_reads_back_the_same(tmp_
 
     with_cls = recipe.replace(", pooler: mean", "")
     run = read_run_text(with_cls, "r.yaml", tmp_path)
-    run.train(tmp_path / "run", quiet=True)
+    trained = run.train(tmp_path / "run", quiet=True)
     out = to_published(tmp_path / "run", tmp_path / "out")
     theirs = hf.AutoModelForSequenceClassification.from_pretrained(out).eval()
     tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(out / "tokenizer.json"))
     texts = ["very good film", "bad play ."]
-    for text, answer in zip(texts, run.predict_all(texts), strict=True):
+    for text, answer in zip(texts, trained.predictions(texts), strict=True):
         with torch.no_grad():
             logits = theirs(**tokenizer(text, return_tensors="pt", return_token_type_ids=True)).logits[0]
         shares = {theirs.config.id2label[i]: float(p) for i, p in enumerate(logits.softmax(-1))}
         assert shares == pytest.approx(answer.probabilities, abs=1e-5)
-    assert weft.load(out).predict(texts) == run.predict(texts)
+    assert weft.load(out).predict(texts) == trained.predict(texts)
     with pytest.raises(ValueError, match="is there already and not empty"):
         to_published(tmp_path / "run", out)
 
@@ -166,9 +168,9 @@ def test_embed_on_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.
                 str(tmp_path / "lines.txt"),
                 "--out",
                 str(tmp_path / "v.npy"),
-                "--search",
+                "--query",
                 "bad play",
-                "--most",
+                "--top-k",
                 "1",
             ]
         )

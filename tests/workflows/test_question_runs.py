@@ -17,7 +17,8 @@ from weft.experiments.scaffold import guess, recipe_for
 from weft.inference.convert import to_published
 from weft.models import bert
 from weft.pretrained import load, save
-from weft.training.run import Run, read_run_text
+from weft.training.recipes import read_run_text
+from weft.training.run import Run
 
 NAMES = ["Ann", "Bob", "Eve", "Tom", "Kim", "Liz"]
 CHOICE_LABELS = ["Rome", "Oslo", "Bonn", "Kiel", "Graz", "Lyon"]
@@ -53,7 +54,7 @@ data: {type: question-answering, train: train.json, valid: valid.json, tokenizer
 structure: STRUCTURE
 objective: {type: span, longest: 4}
 learning: {type: gradient, steps: STEPS, batch: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
-evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], best: answer_f1}
+evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], monitor: answer_f1}
 """
 
 
@@ -65,11 +66,11 @@ def run_of(folder: Path, tokenizer: str, structure: str, steps: int = 120, rate:
 
 
 @pytest.fixture
-def trained(files: Path) -> tuple[Path, Run]:
-    run = run_of(files, "{type: bpe, size: 80}", "{type: span-extractor, dim: 32}")
-    judged = run.train(files / "run", quiet=True)
-    assert judged.metric_values["answer_exact_match"] > 0.9 and judged.metric_values["answer_f1"] > 0.9
-    return files / "run", run
+def trained(files: Path) -> tuple[Path, weft.TrainedRun]:
+    run = run_of(files, "{type: bpe, vocab_size: 80}", "{type: span-extractor, dim: 32}")
+    opened = run.train(files / "run", quiet=True)
+    assert opened.metrics["answer_exact_match"] > 0.9 and opened.metrics["answer_f1"] > 0.9
+    return files / "run", opened
 
 
 ROWS = [("Who is in?", "Today  Kim was in Oslo."), ("Where is it?", "In Graz is Bob today."), ("Was today?", "Eve is in Bonn.")]
@@ -84,7 +85,7 @@ def recipe_key(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_a_run_learns_and_its_answers_are_parts_of_the_context(
-    trained: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
+    trained: tuple[Path, weft.TrainedRun], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, run = trained
     rows = [{"question": question, "context": context} for question, context in ROWS]
@@ -97,14 +98,14 @@ def test_a_run_learns_and_its_answers_are_parts_of_the_context(
     assert json.loads(lines[1]) == {"question": ROWS[1][0], "context": ROWS[1][1], "answer": "Graz"}
     metric_values = json.loads(recipe_key(["evaluate", str(folder), "--json"], capsys))
     assert metric_values["answer_f1"] > 0.9 and set(metric_values["intervals"]) == {"answer_exact_match", "answer_f1"}
-    worst = recipe_key(["errors", str(folder), "--most", "2"], capsys)
+    worst = recipe_key(["errors", str(folder), "--max-examples", "2"], capsys)
     assert worst.count("  question: ") == worst.count("  context: ") == worst.count("  answer: ") == 2
     kept = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     assert len(kept) == 60 and all(line["prediction"] in line["reference"]["context"] for line in kept)
     assert {line["reference"]["id"] for line in kept} == {f"{n}-{k}" for n in range(20) for k in range(3)}
 
 
-def test_a_line_without_its_context_is_refused(trained: tuple[Path, Run], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_without_its_context_is_refused(trained: tuple[Path, weft.TrainedRun], capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = trained
     (folder / "lines.tsv").write_text("Who is in?\n")
     with pytest.raises(SystemExit) as left:
@@ -128,14 +129,15 @@ def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, publ
     import transformers as hf
 
     tokenizer, structure = (
-        f"{{type: published, from: {published}}}",
+        f"{{type: pretrained, from: {published}}}",
         f"{{type: pretrained, from: {published}, task: question-answering}}",
     )
     run = run_of(files, tokenizer, structure, steps=200, rate=3e-3)
-    judged = run.train(files / "run", quiet=True)
+    trained = run.train(files / "run", quiet=True)
+    judged = trained.result
     assert judged.metric_values["answer_exact_match"] > 0.9
     rows = [{"question": question, "context": context} for question, context in ROWS]
-    assert run.predict(rows) == ["Kim", "Graz", ""]
+    assert trained.predict(rows) == ["Kim", "Graz", ""]
     out = to_published(files / "run", files / "out")
     assert json.loads((out / "config.json").read_text())["architectures"] == ["BertForQuestionAnswering"]
     theirs = hf.AutoModelForQuestionAnswering.from_pretrained(out).eval()
@@ -186,7 +188,7 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         (files / f"{name}.json").write_text(json.dumps(content))
     (files / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     structure = "{type: bert, dim: 32, layers: 1, heads: 2, hidden: 48, length: 24, dropout: 0.0, task: question-answering}"
-    run = run_of(files, "{type: published, from: vocab.txt}", structure, steps=160, rate=1e-2)
+    run = run_of(files, "{type: pretrained, from: vocab.txt}", structure, steps=160, rate=1e-2)
     with pytest.raises(ValueError, match="positions"):
         run.train(tmp_path / "whole", quiet=True)
     text = (
@@ -195,5 +197,5 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         .replace("stride: 128", "stride: 14")
         .replace("batch: 600", "batch: 3000")
     )
-    judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True)
+    judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True).result
     assert judged.metric_values["answer_f1"] > 0.9

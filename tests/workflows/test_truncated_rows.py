@@ -11,7 +11,7 @@ from tests.commands import weft
 import weft as toolkit
 
 RECIPE = """\
-data: {{type: {data}, tokenizer: word, length: 4, hold_out: 0.25}}
+data: {{type: {data}, tokenizer: word, max_length: 4, validation_fraction: 0.25}}
 structure: {structure}
 objective: {objective}
 learning: {{type: gradient, steps: 1, batch: 100}}
@@ -38,12 +38,12 @@ def run(request, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_is_said_in_python(run):
     trained = toolkit.load(run)
     ask = trained.predict if hasattr(trained.model, "classifier") else trained.generate
-    with pytest.warns(UserWarning, match="of 2 rows that are longer than 4 tokens, only the first part was read"):
+    with pytest.warns(UserWarning, match="truncated 2 requests longer than 4 tokens"):
         ask([LONG, SHORT, LONG])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ask([SHORT])
-    assert trained.cut == 2
+    assert trained.truncated == 2
 
 
 def test_it_is_said_on_the_command_line(run):

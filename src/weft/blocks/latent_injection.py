@@ -25,18 +25,18 @@ class LatentMemory(Injection):
         >>> import torch
         >>> from weft.blocks import TransformerDecoder
         >>> decoder = TransformerDecoder(8, None, layers=3)
-        >>> LatentSlot(8, 4, decoder).remembered(torch.ones(2, 4)).shape
+        >>> LatentSlot(8, 4, decoder).past_vectors(torch.ones(2, 4)).shape
         torch.Size([2, 3, 8])
     """
 
     def __init__(self, dim: int, latent: int, decoder: Decoder):
         super().__init__(dim, latent, decoder)
-        if not decoder.slots:
+        if not decoder.memory_slots:
             raise ValueError(f"{type(decoder).__name__} has no layers that could remember a vector; use latent-embedding alone")
-        self.layers = decoder.slots
-        self.map = Linear(latent, decoder.slots * dim, bias=False)
+        self.layers = decoder.memory_slots
+        self.map = Linear(latent, decoder.memory_slots * dim, bias=False)
 
-    def remembered(self, z_BP: Tensor) -> Tensor:
+    def past_vectors(self, z_BP: Tensor) -> Tensor:
         return self.map(z_BP).unflatten(-1, (self.layers, -1))
 
 
@@ -51,7 +51,7 @@ class LatentEmbedding(Injection):
     Example:
         >>> import torch
         >>> from weft.blocks import GRUDecoder
-        >>> LatentEmbedding(8, 4, GRUDecoder(8, None)).added(torch.ones(2, 4)).shape
+        >>> LatentEmbedding(8, 4, GRUDecoder(8, None)).embedding_offsets(torch.ones(2, 4)).shape
         torch.Size([2, 1, 8])
     """
 
@@ -59,7 +59,7 @@ class LatentEmbedding(Injection):
         super().__init__(dim, latent, decoder)
         self.map = Linear(latent, dim, bias=False)
 
-    def added(self, z_BP: Tensor) -> Tensor:
+    def embedding_offsets(self, z_BP: Tensor) -> Tensor:
         return self.map(z_BP)[:, None]
 
 
@@ -80,7 +80,7 @@ class LatentPerPosition(Injection):
     Example:
         >>> import torch
         >>> from weft.blocks import GRUDecoder
-        >>> LatentByPlace(8, 4, GRUDecoder(8, None), places=16).added(torch.ones(2, 4)).shape
+        >>> LatentByPlace(8, 4, GRUDecoder(8, None), places=16).embedding_offsets(torch.ones(2, 4)).shape
         torch.Size([2, 16, 8])
     """
 
@@ -92,5 +92,5 @@ class LatentPerPosition(Injection):
         self.map = Linear(latent, places * dim, bias=False)
         nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is heard as loudly as a token
 
-    def added(self, z_BP: Tensor) -> Tensor:
+    def embedding_offsets(self, z_BP: Tensor) -> Tensor:
         return self.map(z_BP).unflatten(-1, (self.places, -1))

@@ -63,20 +63,20 @@ class Ragged:
         """N."""
         return self.owner_N.shape[0]
 
-    def number(self) -> Tensor:
+    def counts(self) -> Tensor:
         """B: how many sequences each row has."""
         return torch.zeros(self.rows, dtype=torch.long, device=self.owner_N.device).index_add(
             0, self.owner_N, torch.ones_like(self.owner_N)
         )
 
-    def first(self) -> Tensor:
+    def offsets(self) -> Tensor:
         """B: where the sequences of each row begin."""
-        number_B = self.number()
+        number_B = self.counts()
         return number_B.cumsum(0) - number_B
 
-    def spread(self, x_N: Tensor, filler: float) -> Tensor:
+    def to_padded(self, x_N: Tensor, filler: float) -> Tensor:
         """B x M: the numbers of each row's sequences side by side, ``filler`` after them."""
-        place_N = torch.arange(len(self), device=self.owner_N.device) - self.first()[self.owner_N]
+        place_N = torch.arange(len(self), device=self.owner_N.device) - self.offsets()[self.owner_N]
         most = int(place_N.max()) + 1 if len(self) else 0
         return x_N.new_full((self.rows, most), filler).index_put((self.owner_N, place_N), x_N)
 
@@ -224,5 +224,5 @@ class Clock:
     epoch: int = 0
 
     @property
-    def share(self) -> float:
+    def progress(self) -> float:
         return self.update / max(self.updates, 1)

@@ -33,7 +33,7 @@ class MarkedIds:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def between(self, first: Sequence[int], last: Sequence[int]) -> MarkedIds:
+    def surround(self, first: Sequence[int], last: Sequence[int]) -> MarkedIds:
         """With these ids before and after; their marks are 0."""
         around = (len(first), len(last))
         marks = {n: np.pad(m, [around] + [(0, 0)] * (m.ndim - 1)) for n, m in self.marks.items()}
@@ -48,10 +48,10 @@ def ids_of(text: np.ndarray | MarkedIds) -> np.ndarray:
     return np.asarray(text.ids if isinstance(text, MarkedIds) else text, np.int64)
 
 
-def between(first: Sequence[int], ids: np.ndarray | MarkedIds, last: Sequence[int]) -> np.ndarray | MarkedIds:
+def surround(first: Sequence[int], ids: np.ndarray | MarkedIds, last: Sequence[int]) -> np.ndarray | MarkedIds:
     """A text with ids before and after it, such as the marks of its begin and end."""
     if isinstance(ids, MarkedIds):
-        return ids.between(first, last)
+        return ids.surround(first, last)
     return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.example import Example, MarkedIds, Sequences, Targets, _join, between
+from weft.core.example import Example, MarkedIds, Sequences, Targets, _join, surround
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Frame:
 
     def around(self, texts: Sequence[np.ndarray | MarkedIds]) -> np.ndarray | MarkedIds:
         """The texts as one sequence."""
-        parts = [between(self.first if i == 0 else (), text, self.between) for i, text in enumerate(texts[:-1])]
-        parts.append(between(() if parts else self.first, texts[-1], self.last))
+        parts = [surround(self.first if i == 0 else (), text, self.between) for i, text in enumerate(texts[:-1])]
+        parts.append(surround(() if parts else self.first, texts[-1], self.last))
         if not self.segments or len(parts) == 1:
             return reduce(_join, parts)
         segment = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
@@ -87,36 +87,36 @@ class Field:
     name: str
     vocab: int
     kind: str = "text"
-    length: int = 512
+    max_length: int = 512
     space: str = "text"
     special: Special = Special()
     labels: tuple[str, ...] = ()
     words: bool = False
     max_words: int = 0
-    letters: int = 0
+    characters: int = 0
     frame: Frame = Frame()
-    pieces: str = ""
+    continuations: str = ""
     sentence_ends: tuple[int, ...] = ()
     sentinel_count: int = 0
-    ends: tuple[int, ...] = ()
-    start: int = -1
+    extra_eos: tuple[int, ...] = ()
+    decoder_start: int = -1
 
-    def opening(self) -> tuple[int, ...]:
+    def decoder_prefix(self) -> tuple[int, ...]:
         """What stands before a text that is written from another one: the begin mark; or the published start and then what the
         frame has before a text, which is written too (BART: ``</s> <s> text``)."""
-        return (self.special.bos,) if self.start < 0 else (self.start, *self.frame.first)
+        return (self.special.bos,) if self.decoder_start < 0 else (self.decoder_start, *self.frame.first)
 
-    def endings(self) -> list[int]:
+    def eos_ids(self) -> list[int]:
         """All ids that end a text which is written, the end mark first."""
-        return [i for i in dict.fromkeys((self.special.eos, *self.ends)) if 0 <= i < self.vocab]
+        return [i for i in dict.fromkeys((self.special.eos, *self.extra_eos)) if 0 <= i < self.vocab]
 
-    def reserved(self) -> np.ndarray:
+    def reserved_ids(self) -> np.ndarray:
         """The ids that are no part of any text: special ones, those of the frame, spare ones."""
         named = {value for value in vars(self.special).values() if value >= 0}
         named |= {*self.frame.first, *self.frame.between, *self.frame.last, *range(self.vocab - self.sentinel_count, self.vocab)}
         return np.array(sorted(named), np.int64)
 
-    def ordinary(self) -> np.ndarray:
+    def ordinary_ids(self) -> np.ndarray:
         """All other ids."""
         return _ordinary(self)
 
@@ -126,13 +126,13 @@ class Field:
 
     def continues(self) -> np.ndarray:
         """For each id, whether it goes on with the word before it."""
-        return _continues(self.pieces, self.vocab)
+        return _continues(self.continuations, self.vocab)
 
 
 @cache
 def _is_reserved(field: Field) -> np.ndarray:
     found = np.zeros(field.vocab, bool)
-    found[field.reserved()] = True
+    found[field.reserved_ids()] = True
     return found
 
 
@@ -150,7 +150,7 @@ def _continues(pieces: str, vocab: int) -> np.ndarray:
 
 
 def pack_pieces(continues: Sequence[bool]) -> str:
-    """What ``Field.pieces`` holds: a bit for each id."""
+    """What ``Field.continuations`` holds: a bit for each id."""
     return base64.b64encode(np.packbits(np.asarray(continues, bool)).tobytes()).decode() if any(continues) else ""
 
 
@@ -180,7 +180,7 @@ class Info:
     def __contains__(self, name: object) -> bool:
         return name in self.fields
 
-    def alone(self, name: str) -> Info:
+    def single_text(self, name: str) -> Info:
         """One text as if there were no other, under the name ``text``, and the label: for a network inside another."""
         label = {"label": self.fields["label"]} if "label" in self.fields else {}
         return Info({"text": replace(self[name], name="text"), **label}, "text", self.data, self.hints)
@@ -195,11 +195,11 @@ class Info:
     def images(self) -> list[Field]:
         return [f for f in self.fields.values() if f.kind == "image"]
 
-    def about(self) -> list[Field]:
+    def inputs(self) -> list[Field]:
         """What an answer is about: an image, in data without texts; else the texts (``given``)."""
-        return self.images()[:1] if self.images() and not self.texts() else self.given()
+        return self.images()[:1] if self.images() and not self.texts() else self.input_texts()
 
-    def given(self) -> list[Field]:
+    def input_texts(self) -> list[Field]:
         """The texts that an answer is about: ``text``; or ``source``, where a label is to be predicted and ``target`` is another
         answer; or all there are, which then must be of one id space."""
         alone = "text" if "text" in self.fields else "source" if "label" in self.fields and "target" in self.fields else ""
@@ -221,7 +221,7 @@ class Info:
     def synthetic_example(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
         """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
         example: dict[str, Any] = {}
-        places = {f.name: max(1, length or min(f.length, 32)) for f in self.texts()}
+        places = {f.name: max(1, length or min(f.max_length, 32)) for f in self.texts()}
         several = [f.name for f in self.tokenized() if f.kind == "texts"]
         number = int(rng.integers(2, 5)) if several else 0
         for f in self.fields.values():
@@ -240,11 +240,11 @@ class Info:
             elif f.kind == "vector":
                 example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
             elif f.kind == "texts":
-                most = max(1, length or min(f.length, 32))
+                most = max(1, length or min(f.max_length, 32))
                 sizes = rng.integers(1, most + 1, number).tolist()
                 example[f.name] = Sequences(tuple(_imagined(f, rng, size) for size in sizes))
             elif f.kind == "image":
-                example[f.name] = rng.normal(size=(f.vocab, f.length, f.length)).astype(np.float32)
+                example[f.name] = rng.normal(size=(f.vocab, f.max_length, f.max_length)).astype(np.float32)
             else:
                 example[f.name] = _imagined(f, rng, places[f.name], self.marks_words(f))
         return example
@@ -257,6 +257,6 @@ class Info:
 def _imagined(field: Field, rng: np.random.Generator, size: int, marks_words: bool = False) -> np.ndarray | MarkedIds:
     first = min(len(Special.NAMES), field.vocab - 1)
     ids = rng.integers(first, field.vocab - field.sentinel_count, size)
-    marks = {"letters": rng.integers(1, field.letters, (len(ids), 5))} if field.letters else {}
+    marks = {"letters": rng.integers(1, field.characters, (len(ids), 5))} if field.characters else {}
     marks |= {"word": 1 + np.arange(size) // 4} if marks_words else {}
     return MarkedIds(ids, marks) if marks else ids

@@ -10,11 +10,23 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a loss: a *sum* with the count it is to be divided by, never a mean."""
+    """One term of a loss: a *sum* with the count it is to be divided by, never a mean.
+
+    Args:
+        total: The sum over the batch, a scalar.
+        count: The denominator: examples, tokens, ...
+        weight: The factor of the term in the loss; 0 for a value that is only reported.
+        higher_is_better: The direction of the term's mean: False for a loss, True for an accuracy that is reported beside it.
+
+    Example:
+        >>> Term(torch.tensor(6.0), count=3).higher_is_better
+        False
+    """
 
     total: Tensor
     count: int
     weight: float = 1.0
+    higher_is_better: bool = False
 
 
 class Loss(dict[str, Term]):

@@ -2,10 +2,10 @@
 
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
-from weft.data.encoding import example_of
-from weft.data.feed import Feed, Padding, Sweep, evaluation_batches
+from weft.data.encoding import encode_example
+from weft.data.feed import EvaluationFeed, Feed, PaddingStats, evaluation_batches
 from weft.data.order import Buckets, permute
-from weft.data.prepared import Prepared
+from weft.data.prepared import PreparedDataset
 from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
 from weft.data.sources.image import read_image
@@ -14,7 +14,7 @@ from weft.data.sources.labeled_text import LabeledText
 from weft.data.sources.multiple_choice import MultipleChoice
 from weft.data.sources.parallel_text import ParallelText
 from weft.data.sources.plain_text import PlainText
-from weft.data.sources.python_rows import rows
+from weft.data.sources.python_data import cache_rows
 from weft.data.sources.question_answering import QuestionAnswering
 from weft.data.sources.sentence_pairs import SentencePairs
 from weft.data.sources.tagged_text import TaggedText
@@ -22,11 +22,11 @@ from weft.data.tokenizers.bpe import BPE
 from weft.data.tokenizers.byte import Byte
 from weft.data.tokenizers.byte_bpe import ByteBPE
 from weft.data.tokenizers.character import Character
-from weft.data.tokenizers.mask_tokens import with_masks
-from weft.data.tokenizers.pretrained import Published
+from weft.data.tokenizers.mask_tokens import with_mask_tokens
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.data.tokenizers.sentinels import WithSentinels
 from weft.data.tokenizers.unigram import Unigram
-from weft.data.tokenizers.vocabulary import survives
+from weft.data.tokenizers.vocabulary import is_lossless
 from weft.data.tokenizers.word import Word
 from weft.data.tokenizers.wordpiece import WordPiece
 
@@ -39,31 +39,31 @@ __all__ = [
     "Character",
     "Column",
     "Dates",
+    "EvaluationFeed",
     "Feed",
     "LabeledImages",
     "LabeledText",
     "MultipleChoice",
-    "Padding",
+    "PaddingStats",
     "ParallelText",
     "PlainText",
-    "Prepared",
-    "Published",
+    "PreparedDataset",
+    "PretrainedTokenizer",
     "QuestionAnswering",
     "SentencePairs",
-    "Sweep",
     "TaggedText",
     "TokenDataset",
     "Unigram",
     "WithSentinels",
     "Word",
     "WordPiece",
+    "cache_rows",
+    "encode_example",
     "evaluation_batches",
-    "example_of",
+    "is_lossless",
     "load_codec",
     "permute",
     "read_image",
-    "rows",
     "save_codec",
-    "survives",
-    "with_masks",
+    "with_mask_tokens",
 ]

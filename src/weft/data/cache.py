@@ -1,4 +1,4 @@
-"""A place for what was made once from the same content: a folder for each key, made by one process while others wait."""
+"""Content-addressed cache on disk: one folder per key, written by one process while others wait."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from typing import Any
 
 try:
     import fcntl
-except ImportError:  # Windows: two processes that prepare the same at once are not kept apart
+except ImportError:  # Windows: no lock between processes that prepare the same data
     fcntl = None
 
 VARIABLE = "WEFT_CACHE"
-"""The environment variable that says where; by default weft in the user's folder for caches."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The environment variable with the cache folder; by default ``weft`` in the user's cache folder."""
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def place() -> Path:
-    """The folder of all that is kept. Where it cannot be written, one for this process alone, gone at its end."""
+def cache_folder() -> Path:
+    """Return the cache folder; if it is not writable, a temporary one that is removed when the process exits."""
     if named := os.environ.get(VARIABLE):
         return Path(named).absolute()
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
@@ -34,36 +34,36 @@ def place() -> Path:
         home.mkdir(parents=True, exist_ok=True)
         if os.access(home, os.W_OK):
             return home
-    return _own()
+    return _temporary()
 
 
 @functools.cache
-def _own() -> Path:
+def _temporary() -> Path:
     folder = tempfile.mkdtemp(prefix="weft-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def key_of(*parts: Any) -> str:
-    """A name for everything that JSON can say."""
+    """Return a hash of JSON-serializable values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @contextlib.contextmanager
 def entry(key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path]:
-    """The folder of a key, for this process alone while it is held.
+    """Open the folder of a key, locked for this process.
 
     Args:
-        key: Its name.
-        waiting: Called if another process holds it, before waiting for that.
+        key: Its name; see ``key_of``.
+        waiting: Called before waiting for another process that holds the lock.
     """
-    folder = place() / key
+    folder = cache_folder() / key
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (place() / f"{key}.lock").open("a")
+        lock = (cache_folder() / f"{key}.lock").open("a")
     except OSError as error:
         raise ValueError(
-            f"cannot keep prepared data in {place()}: {error.strerror}; set {VARIABLE} to a folder that can be written"
+            f"cannot write prepared data to {cache_folder()}: {error.strerror}; set {VARIABLE} to a writable folder"
         ) from None
     with lock:
         if fcntl is not None:
@@ -72,13 +72,13 @@ def entry(key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path
             except BlockingIOError:
                 waiting()
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            folder.mkdir(parents=True, exist_ok=True)  # somebody may have cleared the cache meanwhile
+            folder.mkdir(parents=True, exist_ok=True)  # the cache may have been cleared meanwhile
         try:
             yield folder
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in _DISK_FULL:
                 raise
             raise ValueError(
-                f"{place()}: {error.strerror}, so the data cannot be prepared. Make room there (prepared data takes about three "
-                f"times the size of the files), or set {VARIABLE} to a folder on another disk; what is done so far is kept"
+                f"{cache_folder()}: {error.strerror}; the data cannot be prepared. Free some space (prepared data takes about "
+                f"three times the size of the files), or set {VARIABLE} to a folder on another disk. Completed work is kept"
             ) from None

@@ -1,4 +1,4 @@
-"""What a run remembers of its data: the fields and the tokenizers, in files of its folder."""
+"""Saving and loading the codec of a run: its fields and tokenizers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from weft.core.contracts import Codec, Data
 from weft.core.fields import Field, Frame, Info, Special
-from weft.data.tokenizers.pretrained import Published
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 
-FORMAT = 1
+FORMAT = 2
 """Version of fields.json."""
 KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector", "image")
 
@@ -30,25 +30,26 @@ def save_codec(codec: Codec, folder: Path) -> None:
 
 
 def load_codec(data: Data, folder: Path) -> Codec:
-    """Read it back; ``data`` says which tokenizers there are."""
+    """Load the codec of a run folder; ``data`` provides the untrained tokenizers."""
     file = Path(folder) / "fields.json"
     info = _read_info(file)
     tokenizers = data.tokenizers()
     spaces = {f.space for f in info.tokenized()}
     if spaces != set(tokenizers):
         raise ValueError(
-            f"{file}: has the id spaces {', '.join(sorted(spaces))}, but the recipe's data has {', '.join(sorted(tokenizers))}: "
-            "they do not belong together"
+            f"{file}: the id spaces are {', '.join(sorted(spaces))}, but the data of the recipe has "
+            f"{', '.join(sorted(tokenizers))}; they must agree"
         )
     for space, tokenizer in tokenizers.items():
         tokenizer.load(Path(folder) / f"tokenizer-{space}.json")
     for f in info.tokenized():
-        # published models may have vectors for ids that their tokenizer never gives
+        # pretrained models may have embeddings for ids that their tokenizer never produces
         if f.vocab < tokenizers[f.space].vocab or (
-            f.vocab > tokenizers[f.space].vocab and not isinstance(tokenizers[f.space], Published)
+            f.vocab > tokenizers[f.space].vocab and not isinstance(tokenizers[f.space], PretrainedTokenizer)
         ):
             raise ValueError(
-                f"{file}: the field {f.name!r} has {f.vocab} ids, but tokenizer-{f.space}.json has {tokenizers[f.space].vocab}"
+                f"{file}: the field {f.name!r} has {f.vocab} ids, but tokenizer-{f.space}.json has {tokenizers[f.space].vocab}; "
+                "they must agree"
             )
     return Codec(info, tokenizers)
 
@@ -57,17 +58,17 @@ def _read_info(file: Path) -> Info:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"{file}: there is no such file; is this the folder of a run?") from None
+        raise ValueError(f"{file}: file not found; is this a run folder?") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{file}: cannot be read: {error}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
-        raise ValueError(f"{file}: has format {version!r}, but this version of weft reads format {FORMAT}")
+        raise ValueError(f"{file}: format {version!r} is not supported; this version of weft reads format {FORMAT}")
     try:
         fields = [_field(f) for f in content["fields"]]
         return Info({f.name: f for f in fields}, str(content["target"]), str(content["data"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{file}: damaged file: {type(error).__name__}: {error}") from None
 
 
 def _field(content: dict[str, Any]) -> Field:
@@ -80,15 +81,15 @@ def _field(content: dict[str, Any]) -> Field:
             "special": special,
             "labels": labels,
             "sentence_ends": tuple(map(int, content["sentence_ends"])),
-            "ends": tuple(map(int, content.get("ends", ()))),
+            "extra_eos": tuple(map(int, content.get("extra_eos", ()))),
             "frame": Frame(first, between, last, bool(around["segments"])),
         }
     )
-    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("length", int), ("space", str)):
+    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("max_length", int), ("space", str)):
         if not isinstance(getattr(f, name), kind):
             raise TypeError(f"{name} is {getattr(f, name)!r}")
-    if f.kind not in KINDS or f.vocab < 1 or f.length < 1:
+    if f.kind not in KINDS or f.vocab < 1 or f.max_length < 1:
         raise ValueError(
-            f"the field {f.name!r} is a {f.kind!r} of {f.vocab} ids and length {f.length} (kinds: {', '.join(KINDS)})"
+            f"the field {f.name!r} has kind {f.kind!r}, {f.vocab} ids and length {f.max_length}; kinds are {', '.join(KINDS)}"
         )
     return f

@@ -1,4 +1,4 @@
-"""A dataset in memory: the ids of all rows in one array, with the places where rows begin."""
+"""In-memory datasets: the ids of all rows in one array, with the offset of each row."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ import numpy as np
 
 
 class Column:
-    """The ids of one text field for every row: row r is ``ids[offsets[r] : offsets[r + 1]]``.
+    """The ids of one text field: row r is ``ids[offsets[r] : offsets[r + 1]]``.
 
-    >>> Column.of([[7, 8], [], [9]])[2].tolist()
-    [9]
+    Args:
+        ids: The ids of all rows.
+        offsets: Start of each row, and the end of the last.
+
+    Example:
+        >>> Column.of([[7, 8], [], [9]])[2].tolist()
+        [9]
     """
 
     def __init__(self, ids: np.ndarray, offsets: np.ndarray):
         self.ids, self.offsets = np.asarray(ids, np.int32), np.asarray(offsets, np.int64)
         if not self.offsets.size or self.offsets[0] != 0 or self.offsets[-1] != len(ids) or (self.lengths < 0).any():
-            raise ValueError(f"offsets of a column must rise from 0 to the {len(ids)} ids that it has")
+            raise ValueError(f"offsets must increase from 0 to {len(ids)}, the number of ids")
 
     @classmethod
     def of(cls, rows: Iterable[Iterable[int]]) -> Column:
-        """A column of these rows."""
+        """Build a column from rows of ids."""
         flat, ends = array("i"), [0]
         for row in rows:
             flat.extend(row)
@@ -34,7 +39,7 @@ class Column:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> np.ndarray:
-        """A copy: an objective that writes into its example does not write into the corpus."""
+        """Return a copy: objectives may modify their example."""
         return self.ids[self.offsets[row] : self.offsets[row + 1]].astype(np.int64)
 
     @property
@@ -43,17 +48,17 @@ class Column:
 
 
 class TokenDataset:
-    """Examples of text fields, from columns.
+    """In-memory dataset of text fields.
 
     Args:
-        columns: By the names of the fields.
-        raw: The row as a person wrote it.
+        columns: Columns by field name.
+        raw: Returns the raw cells of a row.
     """
 
     def __init__(self, columns: Mapping[str, Column], raw: Callable[[int], dict[str, str]]):
         sizes = {name: len(column) for name, column in columns.items()}
         if len(set(sizes.values())) != 1:
-            raise ValueError(f"all columns of a dataset need the same number of rows, not {sizes}")
+            raise ValueError(f"all columns must have the same number of rows, not {sizes}")
         self.columns, self._raw = dict(columns), raw
         self._rows = next(iter(sizes.values()))
         self.lengths: Mapping[str, np.ndarray] = {name: column.lengths for name, column in columns.items()}
@@ -66,9 +71,10 @@ class TokenDataset:
         return {name: column[row] for name, column in self.columns.items()}
 
     def raw(self, row: int) -> dict[str, str]:
+        """Return the raw cells of a row."""
         return self._raw(self._check(row))
 
     def _check(self, row: int) -> int:
         if not 0 <= row < self._rows:
-            raise IndexError(f"row {row} does not exist: the dataset has {self._rows} rows, counted from 0")
+            raise IndexError(f"row {row} is out of range: the dataset has {self._rows} rows, from 0")
         return int(row)

@@ -1,9 +1,9 @@
-"""From the cells of rows to columns of numbers, and from a row's numbers to an example.
+"""Encoding: from the cells of rows to columns of numbers, and from the numbers of a row to an example.
 
-A field becomes one or more plain columns: numbers (one a row) or lists of numbers. A text has its ids and, where it needs them,
-the places where its words begin (``/words``) and its spelling (``/letters``: the letters' ids of each token, then a 0).
-Several texts of a row, which a cell has with tabs between them, are the ids of all and how many each has (``/sizes``). A span is
-a list of two numbers, its first and its last token, or of none.
+A field becomes one or more columns: numbers (one per row) or ragged arrays. A text has its ids and, where needed, the offsets
+of its words (``/words``) and its characters (``/letters``: the character ids of each token, terminated by 0). Several texts of a
+row, separated by tabs in the cell, are the ids of all and the number of tokens of each (``/sizes``). A span is its first and its
+last token, or empty.
 """
 
 from __future__ import annotations
@@ -18,99 +18,102 @@ import numpy as np
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.example import MarkedIds, Sequences, Targets
 from weft.core.fields import Field, Info
-from weft.data.ragged_array import Lists
+from weft.data.ragged_array import RaggedArray
 from weft.data.sources.image import read_image
-from weft.data.tokenizers.word_cache import Recall
+from weft.data.tokenizers.word_cache import WordCache
 
 START = "start"
-"""The cell that says at which character of the text the answer of a span begins; of several answers, with tabs between them."""
-Columns = dict[str, np.ndarray | Lists]
-"""Rows as columns, by the columns' names: a number for each row, or a list of them."""
+"""The cell with the character offset of the answer of a span; offsets of several answers are separated by tabs."""
+Columns = dict[str, np.ndarray | RaggedArray]
+"""Rows as columns, by name: one number per row, or a ragged array."""
 Values = dict[str, Any]
-"""One row: a number or an array for each column."""
+"""One row: a number or an array per column."""
 
 
-class BadCell(ValueError):
-    """A cell that cannot be understood. The message says why."""
+class InvalidCell(ValueError):
+    """A cell that cannot be encoded; the message gives the reason."""
 
 
 def columns_of(field: Field) -> dict[str, str]:
-    """The names of a field's columns and what they hold: ``lists``, ``whole`` (numbers) or ``real``."""
+    """Return the columns of a field and their type: ``ragged``, ``int`` or ``float``."""
     if field.kind == "text":
-        words = {f"{field.name}/words": "lists"} if field.words else {}
-        return {field.name: "lists"} | words | ({f"{field.name}/letters": "lists"} if field.letters else {})
+        words = {f"{field.name}/words": "ragged"} if field.words else {}
+        return {field.name: "ragged"} | words | ({f"{field.name}/letters": "ragged"} if field.characters else {})
     if field.kind == "texts":
-        sizes = {f"{field.name}/sizes": "lists"}
-        return {field.name: "lists"} | sizes | ({f"{field.name}/letters": "lists"} if field.letters else {})
-    return {field.name: {"label": "whole", "number": "real"}.get(field.kind, "lists")}
+        sizes = {f"{field.name}/sizes": "ragged"}
+        return {field.name: "ragged"} | sizes | ({f"{field.name}/letters": "ragged"} if field.characters else {})
+    return {field.name: {"label": "int", "number": "float"}.get(field.kind, "ragged")}
 
 
 def counted_columns(field: Field) -> list[str]:
-    """Of a field of text, the columns whose lengths objectives are told: its ids and, of several texts, how many they are."""
+    """Return the columns of a text field whose lengths a dataset exposes: its ids and, for several texts, their number."""
     return [field.name] if field.kind == "text" else [field.name, f"{field.name}/sizes"]
 
 
 # ---------------------------------------------------------------------------------------------------------- rows to columns
 
 
-def encode(codec: Codec, rows: Sequence[Mapping[str, str]], recall: Mapping[str, Recall] | None = None) -> Columns:
-    """The columns of rows. A cell that is not there (an input without its answer) counts as class 0.
+def encode(codec: Codec, rows: Sequence[Mapping[str, str]], caches: Mapping[str, WordCache] | None = None) -> Columns:
+    """Encode rows as columns. A missing cell (an input without its label) counts as class 0.
 
     Args:
         codec: Fields and tokenizers.
-        rows: Cells by the names of fields.
-        recall: By id space, for many rows of the same texts.
+        rows: Cells by field name.
+        caches: Word caches by id space, to speed up large corpora.
     """
     columns: Columns = {}
     for field in codec.info.fields.values():
         if field.kind == "image":
-            continue  # read from its file when it is needed
+            continue  # read from its file on demand
         if field.kind == "texts":
-            columns |= _several(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows], recall)
+            columns |= _encode_lists(field, codec.tokenizers[field.space], [row.get(field.name, "") for row in rows], caches)
             continue
         if field.kind == "span":
-            columns |= _spans(codec, field, rows)
+            columns |= _encode_spans(codec, field, rows)
             continue
         if field.kind != "text":
-            columns[field.name] = _answers(field, rows)
+            columns[field.name] = _encode_targets(field, rows)
             continue
         texts, tokenizer = [row.get(field.name, "") for row in rows], codec.tokenizers[field.space]
         if field.words:
-            columns |= _words(field, tokenizer, list(map(words_in, texts)))
+            columns |= _encode_words(field, tokenizer, list(map(split_words, texts)))
         else:
-            columns[field.name] = recall[field.space](texts) if recall else Lists.of(tokenizer.encode_batch(texts))
-        if field.letters:
-            spelled = [_spelled(field, tokenizer, words_in(text) if field.words else [text]) for text in texts]
-            columns[f"{field.name}/letters"] = Lists.of(spelled)
+            columns[field.name] = caches[field.space](texts) if caches else RaggedArray.of(tokenizer.encode_batch(texts))
+        if field.characters:
+            characters = [_character_ids(field, tokenizer, split_words(text) if field.words else [text]) for text in texts]
+            columns[f"{field.name}/letters"] = RaggedArray.of(characters)
     return columns
 
 
-def _several(field: Field, tokenizer: Tokenizer, cells: list[str], recall: Mapping[str, Recall] | None) -> Columns:
-    """Ids of all texts of a row, each encoded by itself, and how many each has."""
+def _encode_lists(field: Field, tokenizer: Tokenizer, cells: list[str], caches: Mapping[str, WordCache] | None) -> Columns:
+    """Ids of all texts of a row, each encoded separately, and the number of tokens of each."""
     texts = [cell.split("\t") for cell in cells]
     flat = list(chain.from_iterable(texts))
-    ids = recall[field.space](flat) if recall else Lists.of(tokenizer.encode_batch(flat))
-    number = np.fromiter(map(len, texts), np.int64, len(texts))
-    first = np.cumsum(number) - number
-    total = np.add.reduceat(ids.sizes, first) if len(texts) else number
-    made: Columns = {field.name: Lists(ids.flat, total), f"{field.name}/sizes": Lists(ids.sizes.astype(np.uint32), number)}
-    if field.letters:
-        made[f"{field.name}/letters"] = Lists.of([_spelled(field, tokenizer, parts) for parts in texts])
-    return made
+    ids = caches[field.space](flat) if caches else RaggedArray.of(tokenizer.encode_batch(flat))
+    counts = np.fromiter(map(len, texts), np.int64, len(texts))
+    first = np.cumsum(counts) - counts
+    total = np.add.reduceat(ids.sizes, first) if len(texts) else counts
+    encoded: Columns = {
+        field.name: RaggedArray(ids.flat, total),
+        f"{field.name}/sizes": RaggedArray(ids.sizes.astype(np.uint32), counts),
+    }
+    if field.characters:
+        encoded[f"{field.name}/letters"] = RaggedArray.of([_character_ids(field, tokenizer, parts) for parts in texts])
+    return encoded
 
 
-def words_in(text: str) -> list[str]:
-    """The words of a text that is given as words, with blanks between them; an empty one is an unknown word."""
+def split_words(text: str) -> list[str]:
+    """Split a pretokenized text at spaces; an empty text is one unknown word."""
     return [word for word in text.split(" ") if word] or [""]
 
 
-def _words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
-    """Ids of texts that are given as words, each encoded by itself, and where each word begins."""
-    different = list(dict.fromkeys(chain.from_iterable(texts)))
-    encoded = dict(zip(different, tokenizer.encode_batch(different), strict=True))
-    if without := [word for word, ids in encoded.items() if not ids]:  # every word has a place, also one of unknown signs alone
+def _encode_words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
+    """Ids of pretokenized texts, each word encoded separately, and the offset of each word."""
+    distinct = list(dict.fromkeys(chain.from_iterable(texts)))
+    encoded = dict(zip(distinct, tokenizer.encode_batch(distinct), strict=True))
+    if without := [word for word, ids in encoded.items() if not ids]:  # every word needs a token
         if field.special.unk < 0:
-            raise BadCell(f"the word {without[0]!r} has no token, and the vocabulary has none for what is unknown")
+            raise InvalidCell(f"the word {without[0]!r} has no token, and the vocabulary has no <unk>")
         encoded.update((word, [field.special.unk]) for word in without)
     ids, starts = [], []
     for words in texts:
@@ -118,28 +121,30 @@ def _words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Column
         ids.append(list(chain.from_iterable(parts)))
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         starts.append(np.cumsum(sizes) - sizes)
-    return {field.name: Lists.of(ids), f"{field.name}/words": Lists.join(starts)}
+    return {field.name: RaggedArray.of(ids), f"{field.name}/words": RaggedArray.concatenate(starts)}
 
 
-def _spelled(field: Field, tokenizer: Tokenizer, parts: list[str]) -> list[int]:
-    nothing = [[field.special.unk]] if field.words else []
-    return [letter for part in parts for letters in tokenizer.spell(part) or nothing for letter in (*letters, 0)]
+def _character_ids(field: Field, tokenizer: Tokenizer, parts: list[str]) -> list[int]:
+    unknown = [[field.special.unk]] if field.words else []
+    return [char for part in parts for chars in tokenizer.spell(part) or unknown for char in (*chars, 0)]
 
 
-def _answers(field: Field, rows: Sequence[Mapping[str, str]]) -> np.ndarray | Lists:
+def _encode_targets(field: Field, rows: Sequence[Mapping[str, str]]) -> np.ndarray | RaggedArray:
     cells = [row.get(field.name) for row in rows]
     if field.kind == "number":
         return np.array([_number(field, cell) for cell in cells], np.float64)
-    known = {name: number for number, name in enumerate(field.labels)}
+    known = {name: index for index, name in enumerate(field.labels)}
     if field.kind == "label":
-        return np.array([0 if cell is None else _class(field, known, cell) for cell in cells], np.uint32)
+        return np.array([0 if cell is None else _class_id(field, known, cell) for cell in cells], np.uint32)
     if field.kind == "labels":
-        return Lists.of([sorted({_class(field, known, part) for part in cell.split("\t")}) if cell else [] for cell in cells])
-    return Lists.of([_tags(field, known, cell, row[field.space]) for cell, row in zip(cells, rows, strict=True)])
+        return RaggedArray.of(
+            [sorted({_class_id(field, known, part) for part in cell.split("\t")}) if cell else [] for cell in cells]
+        )
+    return RaggedArray.of([_tags(field, known, cell, row[field.space]) for cell, row in zip(cells, rows, strict=True)])
 
 
-def _spans(codec: Codec, field: Field, rows: Sequence[Mapping[str, str]]) -> Columns:
-    """The tokens that each row's first answer touches; and whether they are more than the answer (``/widened``, not kept)."""
+def _encode_spans(codec: Codec, field: Field, rows: Sequence[Mapping[str, str]]) -> Columns:
+    """First and last token that overlap the first answer; and whether they cover more than it (``/widened``, not stored)."""
     tokenizer = codec.tokenizers[codec.info[field.space].space]
     known: dict[str, np.ndarray] = {}
     spans: list[list[int]] = []
@@ -156,11 +161,11 @@ def _spans(codec: Codec, field: Field, rows: Sequence[Mapping[str, str]]) -> Col
         first, last = int(start), int(start) + len(answer)
         inside = np.flatnonzero((known[text][:, 1] > first) & (known[text][:, 0] < last))
         if not len(inside):
-            raise BadCell(f"the answer {answer[:80]!r} at character {first} has no token of its own")
+            raise InvalidCell(f"no token overlaps the answer {answer[:80]!r} at character {first}")
         spans.append([int(inside[0]), int(inside[-1])])
         begin, end = int(known[text][inside[0], 0]), int(known[text][inside[-1], 1])
         widened.append(text[begin:end].strip() != text[first:last].strip())
-    return {field.name: Lists.of(spans), f"{field.name}/widened": np.array(widened, bool)}
+    return {field.name: RaggedArray.of(spans), f"{field.name}/widened": np.array(widened, bool)}
 
 
 def _number(field: Field, cell: str | None) -> float:
@@ -169,94 +174,94 @@ def _number(field: Field, cell: str | None) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise BadCell(f"the column {field.name!r} must be a number, not {cell!r}")
+        raise InvalidCell(f"column {field.name!r} must be a number, not {cell!r}")
     return number
 
 
-def _class(field: Field, known: Mapping[str, int], name: str) -> int:
-    if (number := known.get(name)) is None:
+def _class_id(field: Field, known: Mapping[str, int], name: str) -> int:
+    if (index := known.get(name)) is None:
         shown = ", ".join(field.labels[:20]) + (", ..." if len(field.labels) > 20 else "")
-        raise BadCell(f"the {field.kind.rstrip('s')} {name!r} is unknown; known are: {shown}")
-    return number
+        raise InvalidCell(f"unknown {field.kind.rstrip('s')} {name!r}; known: {shown}")
+    return index
 
 
 def _tags(field: Field, known: Mapping[str, int], cell: str | None, text: str) -> list[int]:
     words = text.count(" ") + 1
-    tags = [_class(field, known, tag) for tag in cell.split(" ")] if cell else [0] * words
+    tags = [_class_id(field, known, tag) for tag in cell.split(" ")] if cell else [0] * words
     if len(tags) != words:
-        raise BadCell(f"{words} words, but {len(tags)} tags")
+        raise InvalidCell(f"{words} words, but {len(tags)} tags")
     return tags
 
 
 def rows_of(columns: Columns) -> list[Values]:
-    """The rows of columns."""
-    lists = [column.rows() if isinstance(column, Lists) else column for column in columns.values()]
+    """Return the rows of columns."""
+    lists = [column.rows() if isinstance(column, RaggedArray) else column for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def columns_from(info: Info, rows: Sequence[Values]) -> Columns:
-    """The columns of rows: what ``rows_of`` takes apart."""
-    kinds = {name: holds for field in info.fields.values() for name, holds in columns_of(field).items()}
+    """Return the columns of rows: the inverse of ``rows_of``."""
+    types = {name: dtype for field in info.fields.values() for name, dtype in columns_of(field).items()}
     return {
-        name: Lists.join([row[name] for row in rows]) if holds == "lists" else np.array([row[name] for row in rows])
-        for name, holds in kinds.items()
+        name: RaggedArray.concatenate([row[name] for row in rows]) if dtype == "ragged" else np.array([row[name] for row in rows])
+        for name, dtype in types.items()
     }
 
 
-# -------------------------------------------------------------------------------------------------------- rows that are long
+# ---------------------------------------------------------------------------------------------------- truncation, splitting
 
 
-def shorten(info: Info, values: Values) -> tuple[Values, int]:
-    """The row with no text longer than its field says, and how many tokens were lost."""
+def truncate(info: Info, values: Values) -> tuple[Values, int]:
+    """Truncate the texts of a row to the maximum length of their field; return the row and the number of tokens removed."""
     lost = 0
     for field in info.tokenized():
         if field.kind == "texts":
-            short, over = _shorten_each(values, field)
-            values, lost = values | short, lost + over
+            truncated, removed = _truncate_each(values, field)
+            values, lost = values | truncated, lost + removed
             continue
-        size, most = len(values[field.name]), field.length
-        if field.max_words and len(begins := values[f"{field.name}/words"]) > field.max_words:
-            most = min(most, int(begins[field.max_words]))
-        if size > most:
-            lost += size - most
-            values = values | cut(info, values, field, 0, most)
+        size, limit = len(values[field.name]), field.max_length
+        if field.max_words and len(starts := values[f"{field.name}/words"]) > field.max_words:
+            limit = min(limit, int(starts[field.max_words]))
+        if size > limit:
+            lost += size - limit
+            values = values | cut(info, values, field, 0, limit)
     return values, lost
 
 
 def longest(values: Values, field: Field) -> int:
-    """The tokens of a row's text, or of the longest of its texts."""
+    """Return the number of tokens of a row's text, or of the longest of its texts."""
     return len(values[field.name]) if field.kind == "text" else int(values[f"{field.name}/sizes"].max(initial=0))
 
 
-def _shorten_each(values: Values, field: Field) -> tuple[Values, int]:
-    """The same for each of several texts."""
+def _truncate_each(values: Values, field: Field) -> tuple[Values, int]:
+    """Truncate each of several texts."""
     sizes = np.asarray(values[f"{field.name}/sizes"], np.int64)
-    kept = np.minimum(sizes, field.length)
+    kept = np.minimum(sizes, field.max_length)
     if (kept == sizes).all():
         return {}, 0
-    begin = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    stays = np.arange(len(begin)) - begin < field.length
-    made: Values = {field.name: values[field.name][stays], f"{field.name}/sizes": kept.astype(np.uint32)}
-    if field.letters:
-        spelled = np.asarray(values[f"{field.name}/letters"])
-        token = np.cumsum(spelled == 0) - (spelled == 0)
-        made[f"{field.name}/letters"] = spelled[stays[token]]
-    return made, int((sizes - kept).sum())
+    start = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_kept = np.arange(len(start)) - start < field.max_length
+    truncated: Values = {field.name: values[field.name][is_kept], f"{field.name}/sizes": kept.astype(np.uint32)}
+    if field.characters:
+        characters = np.asarray(values[f"{field.name}/letters"])
+        token = np.cumsum(characters == 0) - (characters == 0)
+        truncated[f"{field.name}/letters"] = characters[is_kept[token]]
+    return truncated, int((sizes - kept).sum())
 
 
 def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
-    """The row as several, none with a longer text than its field says; and how many tokens were lost.
+    """Split a row into several within the maximum length of the field; return them and the number of tokens removed.
 
-    Texts that are given as words are cut between words. Only the end of a word that is itself too long is lost.
+    Pretokenized texts are split between words; only the end of a word that is itself too long is removed.
     """
-    size, length = len(values[field.name]), field.length
-    begins = np.asarray(values[f"{field.name}/words"], np.int64) if field.words else np.arange(size)
-    begins = np.append(begins, size)
+    size, length = len(values[field.name]), field.max_length
+    starts = np.asarray(values[f"{field.name}/words"], np.int64) if field.words else np.arange(size)
+    starts = np.append(starts, size)
     pieces: list[Values] = []
     kept = start = 0
     while start < size:
-        fits = int(begins[np.searchsorted(begins, start + length, "right") - 1])
-        after = fits if fits > start else int(begins[np.searchsorted(begins, start, "right")])
+        fits = int(starts[np.searchsorted(starts, start + length, "right") - 1])
+        after = fits if fits > start else int(starts[np.searchsorted(starts, start, "right")])
         stop = min(after, start + length)
         pieces.append(values | cut(info, values, field, start, stop))
         kept += stop - start
@@ -265,39 +270,39 @@ def split(info: Info, values: Values, field: Field) -> tuple[list[Values], int]:
 
 
 def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Values:
-    """Tokens ``start`` to ``stop`` of a text, with the words and tags that begin there and the letters that spell them.
+    """Return tokens ``start`` to ``stop`` of a text, with the words and tags that start there and their characters.
 
-    A span that is not whole between them is none.
+    A span that is not completely inside becomes empty.
     """
-    made: Values = {field.name: values[field.name][start:stop]}
+    piece: Values = {field.name: values[field.name][start:stop]}
     for other in spans_of(info, field):
         span = values[other]
-        made[other] = span - start if len(span) and start <= span[0] and span[-1] < stop else span[:0]
+        piece[other] = span - start if len(span) and start <= span[0] and span[-1] < stop else span[:0]
     if field.words:
         first, last = words_between(values, field, start, stop)
-        made[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
+        piece[f"{field.name}/words"] = values[f"{field.name}/words"][first:last] - start
         for other in tags_of(info, field):
-            made[other] = values[other][first:last]
-    if field.letters:
-        spelled = values[f"{field.name}/letters"]
-        ends = np.concatenate([[0], np.flatnonzero(spelled == 0) + 1])
-        made[f"{field.name}/letters"] = spelled[ends[start] : ends[min(stop, len(ends) - 1)]]
-    return made
+            piece[other] = values[other][first:last]
+    if field.characters:
+        characters = values[f"{field.name}/letters"]
+        ends = np.concatenate([[0], np.flatnonzero(characters == 0) + 1])
+        piece[f"{field.name}/letters"] = characters[ends[start] : ends[min(stop, len(ends) - 1)]]
+    return piece
 
 
 def words_between(values: Values, field: Field, start: int, stop: int) -> tuple[int, int]:
-    """The first word that begins at token ``start`` or later, and the first at ``stop`` or later."""
+    """Return the first word that starts at token ``start`` or later, and the first at ``stop`` or later."""
     first, last = np.searchsorted(values[f"{field.name}/words"], [start, stop])
     return int(first), int(last)
 
 
 def tags_of(info: Info, field: Field) -> list[str]:
-    """The fields that have a tag for each word of this text."""
+    """Return the fields that tag the words of this text."""
     return [other.name for other in info.fields.values() if other.kind == "tags" and other.space == field.name]
 
 
 def spans_of(info: Info, field: Field) -> list[str]:
-    """The fields that are a span of this text."""
+    """Return the fields that are a span of this text."""
     return [other.name for other in info.fields.values() if other.kind == "span" and other.space == field.name]
 
 
@@ -305,20 +310,20 @@ def spans_of(info: Info, field: Field) -> list[str]:
 
 
 def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
-    """An example from a row's numbers."""
+    """Build an example from the numbers of a row."""
     example: dict[str, Any] = {}
     for field in info.fields.values():
         if field.kind == "image":
             continue
         value = values[field.name]
         if field.kind == "text":
-            ids = np.array(value, np.int64)  # a copy: an objective that writes into its example does not write into the corpus
-            marks = {"letters": _square(values[f"{field.name}/letters"], len(ids))} if field.letters else {}
+            ids = np.array(value, np.int64)  # a copy: objectives may modify their example
+            marks = {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))} if field.characters else {}
             if info.marks_words(field):
-                marks["word"] = words_of(values[f"{field.name}/words"], len(ids))
+                marks["word"] = word_indices(values[f"{field.name}/words"], len(ids))
             example[field.name] = MarkedIds(ids, marks) if marks else ids
         elif field.kind == "texts":
-            example[field.name] = _apart(field, values)
+            example[field.name] = _sequences(field, values)
         elif field.kind == "tags":
             words = np.array(values[f"{field.space}/words"], np.int64)
             example[field.name] = Targets(field.space, words, np.array(value, np.int64))
@@ -331,39 +336,46 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
     return example
 
 
-def _apart(field: Field, values: Mapping[str, Any]) -> Sequences:
-    """Each of a row's texts by itself."""
+def _sequences(field: Field, values: Mapping[str, Any]) -> Sequences:
+    """The texts of a row as separate sequences."""
     ids = np.array(values[field.name], np.int64)
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
-    whole = MarkedIds(ids, {"letters": _square(values[f"{field.name}/letters"], len(ids))}) if field.letters else ids
-    return Sequences(tuple(whole[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
+    joined = (
+        MarkedIds(ids, {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))}) if field.characters else ids
+    )
+    return Sequences(tuple(joined[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 
 
-def words_of(starts: np.ndarray, tokens: int) -> np.ndarray:
-    """The number of the word that each token is of, counted from 1.
+def word_indices(starts: np.ndarray, tokens: int) -> np.ndarray:
+    """Return the index of the word of each token, from 1.
 
-    >>> words_of(np.array([0, 1, 4]), 5)
+    >>> word_indices(np.array([0, 1, 4]), 5)
     array([1, 2, 2, 2, 3])
     """
     return np.searchsorted(np.asarray(starts, np.int64), np.arange(tokens), "right")
 
 
-def _square(spelled: np.ndarray, tokens: int) -> np.ndarray:
-    """Letters of each token, ended by a 0, as rows of a matrix padded with 0."""
-    ends = np.flatnonzero(spelled == 0)
+def _character_matrix(characters: np.ndarray, tokens: int) -> np.ndarray:
+    """The characters of each token, terminated by 0, as a matrix padded with 0."""
+    ends = np.flatnonzero(characters == 0)
     sizes = np.diff(ends, prepend=-1) - 1
     matrix = np.zeros((tokens, max(1, int(sizes.max(initial=0)))), np.int64)
     real = np.arange(matrix.shape[1])[None] < sizes[:, None]
-    matrix[real] = spelled[spelled != 0]
+    matrix[real] = characters[characters != 0]
     return matrix
 
 
-def example_of(codec: Codec, cells: Mapping[str, str], cut: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """The example of a row's cells, as training would have made it; answers that are not there are class 0. The cell of an image
-    is its file. ``cut`` hears how many tokens are lost where a text is longer than it may be."""
+def encode_example(codec: Codec, cells: Mapping[str, str], on_truncation: Callable[[int], None] | None = None) -> dict[str, Any]:
+    """Encode the cells of a row as a training example. Missing labels are class 0; the cell of an image is its file.
+
+    Args:
+        codec: Fields and tokenizers.
+        cells: Cells by field name.
+        on_truncation: Called with the number of tokens removed from texts that are too long.
+    """
     (values,) = rows_of(encode(codec, [cells])) or [{}]
     images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
-    short, lost = shorten(codec.info, values)
-    if lost and cut is not None:
-        cut(lost)
-    return assemble(codec.info, short) | images
+    truncated, lost = truncate(codec.info, values)
+    if lost and on_truncation is not None:
+        on_truncation(lost)
+    return assemble(codec.info, truncated) | images

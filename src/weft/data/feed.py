@@ -1,4 +1,4 @@
-"""From a dataset and an objective to batches: a pure function of the number of the draw."""
+"""Feeds: batches of a dataset for an objective, as a pure function of the batch index."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from weft.data.order import Buckets
 
 
 @dataclass
-class Padding:
-    """How many places of the delivered sequences were real tokens, and how many there were."""
+class PaddingStats:
+    """Number of real tokens and of all positions, padding included, in the batches so far."""
 
     real: int = 0
     total: int = 0
@@ -28,15 +28,15 @@ class Padding:
             self.real += x.rows * x.width if x.mask is None else int(x.mask.sum())
 
     @property
-    def share(self) -> float:
-        """Of all places, the share that was padding."""
+    def ratio(self) -> float:
+        """Fraction of positions that are padding."""
         return 1 - self.real / self.total if self.total else 0.0
 
 
-class _Streams:
-    """A generator for every row, from Philox keyed by (hash of everything else, row): there is no state to keep.
+class _RowGenerators:
+    """A random generator for every row: Philox keyed by (hash of everything else, row), so there is no state to save.
 
-    Resetting one Philox costs a twentieth of making one; the generator is good until the next call.
+    Resetting a Philox costs a twentieth of creating one; the generator is valid until the next call.
     """
 
     def __init__(self):
@@ -51,31 +51,31 @@ class _Streams:
 
 
 class _Preparer:
-    """What feeds and sweeps share: rows -> prepared instances -> a batch, with what happened on the way counted."""
+    """Prepares rows and collates them into a batch, counting skipped rows and padding."""
 
     def __init__(self, dataset: Dataset, objective: Objective, key: Key, budget: int):
         if budget < 1:
-            raise ValueError(f"a batch needs a budget of at least 1 token, not {budget}")
+            raise ValueError(f"the token budget of a batch must be at least 1, not {budget}")
         if not len(dataset):
-            raise ValueError("the dataset has no rows")
+            raise ValueError("the dataset is empty")
         self.dataset, self.objective, self.key, self.budget = dataset, objective, key, int(budget)
         self.name = name_of(type(objective)) if base_of(type(objective)) else type(objective).__name__
         self.skipped = 0
-        self.padding = Padding()
-        self._streams = _Streams()
+        self.padding = PaddingStats()
+        self._generators = _RowGenerators()
 
     def costs(self) -> np.ndarray:
         cost = np.asarray(self.objective.cost(self.dataset.lengths))
         if cost.shape != (len(self.dataset),):
-            raise ValueError(f"{self.name}: cost has shape {cost.shape}, but the dataset has {len(self.dataset)} rows")
+            raise ValueError(f"{self.name}: cost has shape {cost.shape}, but must be ({len(self.dataset)},): one value per row")
         return cost
 
-    def put_together(self, rows: Sequence[int], epoch: int) -> Batch | None:
+    def prepare_batch(self, rows: Sequence[int], epoch: int) -> Batch | None:
         stream = hash_of(self.key, epoch, "prepare", self.name)
         instances: list[Instance] = []
         kept: list[int] = []
         for row in map(int, rows):
-            instance = self.objective.prepare(self.dataset[row], self._streams.at(stream, row), self.dataset)
+            instance = self.objective.prepare(self.dataset[row], self._generators.at(stream, row), self.dataset)
             if instance is None:
                 self.skipped += 1
             else:
@@ -89,19 +89,19 @@ class _Preparer:
 
 
 class Feed(_Preparer):
-    """Batches of one dataset for one objective, endless: draw d is batch d % K of epoch d // K.
+    """Infinite sequence of training batches: batch d is batch d % K of epoch d // K.
 
-    Neither the order nor what ``prepare`` draws depends on the number of processes, on workers, or on what was drawn before.
+    Neither the order nor the random choices of ``prepare`` depend on the number of processes or on earlier batches.
 
     Args:
-        dataset: Where rows come from.
-        objective: Says what a row costs, and prepares it.
-        key: What all randomness depends on: the seed and the name of the phase.
-        budget: Most tokens of a batch, over all processes.
+        dataset: The examples.
+        objective: Computes the cost of a row in tokens, and prepares it.
+        key: Seed of all randomness: the seed of the run and the name of the phase.
+        budget: Maximum number of tokens per batch, over all processes.
 
     Attributes:
-        skipped: Rows for which the objective had nothing to learn.
-        padding: Real and padded places of what was delivered.
+        skipped: Number of rows that the objective skipped.
+        padding: Padding of the batches so far.
     """
 
     def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int):
@@ -115,27 +115,27 @@ class Feed(_Preparer):
 
     def epoch(self, draw: int) -> int:
         if draw < 0:
-            raise ValueError(f"draws are counted from 0, so there is no draw {draw}")
+            raise ValueError(f"the batch index must be at least 0, not {draw}")
         return draw // len(self)
 
     def rows(self, draw: int) -> np.ndarray:
-        """The rows of that draw, for all processes together."""
+        """Return the rows of a batch, over all processes."""
         return self.buckets.rows(self._order, self.epoch(draw), draw % len(self))
 
     def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
-        """The batch of that draw for process ``rank`` of ``world``; None when no row of it is left."""
+        """Return the batch for process ``rank`` of ``world``; None if it has no rows left."""
         if not 0 <= rank < world:
-            raise ValueError(f"rank {rank} does not exist among {world} processes")
+            raise ValueError(f"rank must be in 0 .. {world - 1}, not {rank}")
         rows = self.rows(draw)
         if without:
             rows = rows[[int(row) not in without for row in rows]]
-        return self.put_together(rows[rank::world], self.epoch(draw))
+        return self.prepare_batch(rows[rank::world], self.epoch(draw))
 
 
-class Sweep(_Preparer):
-    """Batches over a whole dataset once, shortest rows first; each time the same. ``batch.rows`` says which rows they are.
+class EvaluationFeed(_Preparer):
+    """Batches over the full dataset once, shortest rows first; deterministic. ``batch.rows`` has the row indices.
 
-    What ``prepare`` draws is keyed by epoch -1, so an evaluation always asks the same questions.
+    The random choices of ``prepare`` are keyed by epoch -1, so every evaluation sees the same examples.
     """
 
     def __iter__(self) -> Iterator[Batch]:
@@ -144,12 +144,12 @@ class Sweep(_Preparer):
         start = 0
         for stop in range(1, len(order) + 1):
             if stop == len(order) or (stop - start + 1) * int(cost[order[stop]]) > self.budget:
-                batch = self.put_together(order[start:stop].tolist(), -1)
+                batch = self.prepare_batch(order[start:stop].tolist(), -1)
                 start = stop
                 if batch is not None:
                     yield batch
 
 
-def evaluation_batches(dataset: Dataset, objective: Objective, budget: int, key: Key) -> Sweep:
-    """Every row of the dataset once, in batches of at most ``budget`` tokens, for evaluation."""
-    return Sweep(dataset, objective, key, budget)
+def evaluation_batches(dataset: Dataset, objective: Objective, budget: int, key: Key) -> EvaluationFeed:
+    """Return every row of the dataset once, in batches of at most ``budget`` tokens, for evaluation."""
+    return EvaluationFeed(dataset, objective, key, budget)

@@ -1,4 +1,4 @@
-"""What prepared rows depend on, as JSON can say it: the content of files, the options of parts, vocabularies."""
+"""Fingerprints of what prepared rows depend on: file contents, options and vocabularies, as JSON values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from weft.data.codec import save_codec
 
 
 def of_files(files: list[list[str]]) -> list[Any]:
-    """What the files hold. Their endings matter too: they say how a table is written."""
+    """Return suffix and content hash of each file; the suffix decides how a table is parsed."""
     try:
-        return [[[Path(file).suffix.lower(), content_hash(file)] for file in some] for some in files]
+        return [[[Path(file).suffix.lower(), content_hash(file)] for file in group] for group in files]
     except OSError as error:
         raise ValueError(f"{error.filename}: cannot be read: {error.strerror}") from None
 
 
 def of_option(value: Any) -> Any:
-    """An option as JSON can say it; of a part that names a file, the file's content."""
+    """Return an option as a JSON value, with content hashes in place of the files of its parts."""
     base = base_of(value)
     if base is None:
         return identity(value)
@@ -34,7 +34,7 @@ def of_option(value: Any) -> Any:
 
 
 def of_codec(codec: Codec) -> list[Any]:
-    """What the numbers depend on besides the rows: fields and vocabularies."""
+    """Return the content hashes of fields and vocabularies."""
     with tempfile.TemporaryDirectory() as folder:
         save_codec(codec, Path(folder))
         return [[path.name, content_hash(path)] for path in sorted(Path(folder).iterdir())]

@@ -1,4 +1,4 @@
-"""What happened to the rows of a split on the way from its files to the network: nothing is dropped, cut or changed silently."""
+"""Counts of what happened to the rows of a split between its files and the dataset: nothing is dropped or changed silently."""
 
 from __future__ import annotations
 
@@ -6,78 +6,80 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.data.sources.parsing import BOM, COMMENTS, EMPTY_FILES, WINDOWS, Row
+from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS
+from weft.data.sources.parsing import COMMENTS, ParsedRow
 
-SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "repeated rows", "texts of several classes"
+SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "duplicate rows", "texts in several classes"
 WORDS_LOST = "words lost"
-"""Also a cell of rows that were cut after a word."""
-WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers cut off"
+"""Also an extra cell of rows that were truncated after a word."""
+WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers truncated"
 SPACING, CHANGED = "rows decoded in other case or spacing", "rows decoded differently"
 COUNTS = {
-    "rows read": "lines, records, sentences or documents that the files have",
-    "empty rows": "of these, how many have no text; left out",
-    "malformed rows": "of these, how many cannot be understood; left out (on_bad_row: skip)",
-    SHORT: "of these, how many have fewer words than a text needs; left out",
-    LONG: "of these, how many have more words or tokens than a text may have; left out (on_overflow: leave-out)",
-    REPEATED: "of these, how many have a text that came before; left out (repeats: drop)",
-    SEVERAL: "texts that stand in more than one class; kept in each",
-    "rows held out for validation": "of these, how many were taken from training",
-    "rows left to training": "of these, how many validation did not take",
-    "split rows": "of these, how many became several (on_overflow: split)",
-    "truncated rows": "of these, how many lost tokens or words",
-    "tokens lost": "how many tokens that were",
-    WORDS_LOST: "how many words that were, where texts are cut after a word",
-    "rows": "what is left, and used",
-    "tokens": "how many they have, all texts together",
-    "unknown tokens": "of these, how many stand for something that the vocabulary does not have",
-    "rows checked by decoding": "rows whose texts were encoded and decoded to see: the first thousand, then one in a hundred",
-    SPACING: "of these, how many came back with other capitals or blanks, and with every sign",
-    CHANGED: "of these, how many came back with other signs",
-    WITHOUT: "rows whose text does not have the answer that is asked for",
-    WIDENED: "answers that did not begin and end where tokens do; all tokens that they touch are taken",
-    BEYOND: "answers in what was cut from their text; such rows have none",
-    EMPTY_FILES: "files without any content",
-    COMMENTS: "lines between tagged sentences that begin with #; left out",
-    BOM: "at the beginning of files",
+    "rows read": "lines, records, sentences or documents in the files",
+    "empty rows": "of these, rows without text; dropped",
+    "malformed rows": "of these, rows that cannot be parsed; dropped (on_bad_row: skip)",
+    SHORT: "of these, rows with fewer than min_words words; dropped",
+    LONG: "of these, rows with more than max_words words or max_length tokens; dropped (on_overflow: drop)",
+    REPEATED: "of these, rows whose text occurred before; dropped (duplicates: drop)",
+    SEVERAL: "texts that occur in more than one class; kept in each",
+    "rows held out for validation": "of these, training rows moved to validation",
+    "rows left to training": "of these, rows not held out for validation",
+    "split rows": "of these, rows split into several (on_overflow: split)",
+    "truncated rows": "of these, rows that lost tokens or words",
+    "tokens lost": "tokens removed from truncated rows",
+    WORDS_LOST: "words removed from truncated rows, where texts are truncated after a word",
+    "rows": "rows in the dataset",
+    "tokens": "tokens of all texts in the dataset",
+    "unknown tokens": "of these, tokens outside the vocabulary (<unk>)",
+    "rows checked by decoding": "rows encoded and decoded as a check: the first thousand, then one in a hundred",
+    SPACING: "of these, rows that differ in case or white space only",
+    CHANGED: "of these, rows that differ in other characters",
+    WITHOUT: "rows whose context does not contain an answer",
+    WIDENED: "answers that do not start and end at token boundaries; extended to full tokens",
+    BEYOND: "answers in the truncated part of the context; treated as unanswerable",
+    EMPTY_FILES: "files without content",
+    COMMENTS: "comment lines (#) between tagged sentences; dropped",
+    BOM: "UTF-8 byte-order marks at the start of files",
     WINDOWS: "lines that ended in \\r\\n",
 }
-"""The counts of a ledger, in order, and what they mean."""
+"""The counts of a ledger, in order, with their meaning."""
 DUPLICATES = "near-duplicates of training"
-"""Rows of validation or test that are, but for a few words, in training too."""
+"""Rows of validation or test that nearly equal a training row."""
 EXAMPLES = 5
-"""So many of the rows that something happened to are shown; the others are counted."""
-_SHOWN = 80
+"""Maximum number of examples per problem."""
+_QUOTED = 80
 _CHECKED, _EVERY = 1000, 100
 
 
-def short(text: str) -> str:
-    """A text in quotation marks, its end left out where it is long."""
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+def quote(text: str) -> str:
+    """Return the text in quotation marks, truncated to 80 characters."""
+    return repr(text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "...")
 
 
-def _signs(text: str) -> str:
+def _normalized(text: str) -> str:
+    """The text without white space, case-folded."""
     return "".join(text.casefold().split())
 
 
-def _around(one: str, other: str) -> tuple[str, str]:
-    """Two texts, from a little before the place where they begin to differ."""
-    signs = [[(place, sign) for place, sign in enumerate(text) if not sign.isspace()] for text in (one, other)]
-    pairs = zip(*signs, strict=False)
+def _from_first_difference(one: str, other: str) -> tuple[str, str]:
+    """Two texts, starting shortly before their first difference."""
+    characters = [[(index, c) for index, c in enumerate(text) if not c.isspace()] for text in (one, other)]
+    pairs = zip(*characters, strict=False)
     ends = (len(one), len(other))
-    places = next(((a, b) for (a, sign), (b, its) in pairs if sign.casefold() != its.casefold()), ends)
-    starts = [max(0, place - _SHOWN // 2) for place in places]
+    first = next(((a, b) for (a, c), (b, d) in pairs if c.casefold() != d.casefold()), ends)
+    starts = [max(0, index - _QUOTED // 2) for index in first]
     found = [("..." if start else "") + text[start:] for text, start in zip((one, other), starts, strict=True)]
     return found[0], found[1]
 
 
 class Ledger:
-    """Counts, and the first examples of what was malformed or changed.
+    """Counts and first examples of malformed and changed rows.
 
-    Files are known by number, because the same content may be prepared once and used under another name.
+    Files are stored by index, because a cached dataset may be used under different file names.
 
     Args:
         files: The files of the split.
-        state: What ``state`` gave, to go on from there.
+        state: Result of ``state()``, to resume counting.
     """
 
     def __init__(self, files: Sequence[str], state: Mapping[str, Any] | None = None):
@@ -89,35 +91,37 @@ class Ledger:
         self.seen: int = state.get("seen", 0)
 
     def state(self) -> dict[str, Any]:
+        """Return a JSON-serializable state."""
         return {"counts": dict(self.counts), "malformed": self.malformed, "changed": self.changed, "seen": self.seen}
 
-    def refuse(self, row: Row, problem: str) -> None:
+    def reject(self, row: ParsedRow, problem: str) -> None:
+        """Count a malformed row."""
         self.counts["malformed rows"] += 1
-        self._show(self.malformed, row, problem)
+        self._add_example(self.malformed, row, problem)
 
     def to_check(self) -> bool:
-        """For each row once: whether its texts are to be decoded again."""
+        """Return whether the next row is checked by decoding; call once for each row."""
         self.seen += 1
         return self.seen <= _CHECKED or self.seen % _EVERY == 0
 
-    def check(self, row: Row, decoded: Mapping[str, str]) -> None:
-        """Note whether the texts of a row (by field) came back as they were."""
+    def check(self, row: ParsedRow, decoded: Mapping[str, str]) -> None:
+        """Record whether the decoded texts of a row (by field) equal the originals."""
         self.counts["rows checked by decoding"] += 1
         changed = {name: text for name, text in decoded.items() if text != row.cells[name]}
         for name, text in changed.items():
-            if _signs(text) != _signs(row.cells[name]):
+            if _normalized(text) != _normalized(row.cells[name]):
                 self.counts[CHANGED] += 1
-                one, other = _around(row.cells[name], text)
-                return self._show(self.changed, row, f"{short(one)} comes back as {short(other)}")
+                one, other = _from_first_difference(row.cells[name], text)
+                return self._add_example(self.changed, row, f"{quote(one)} is decoded as {quote(other)}")
         self.counts[SPACING] += bool(changed)
         return None
 
-    def _show(self, examples: list[list[Any]], row: Row, what: str) -> None:
+    def _add_example(self, examples: list[list[Any]], row: ParsedRow, what: str) -> None:
         if len(examples) < EXAMPLES:
             examples.append([self.files.index(row.file), row.line, what])
 
-    def shown(self) -> dict[str, Any]:
-        """For people: all counts in order, then examples with file and line, where there are any."""
+    def report(self) -> dict[str, Any]:
+        """Return all counts in order, then the examples with file and line."""
         examples = {"first malformed rows": self.malformed, "first rows decoded differently": self.changed}
         listed = {
             name: [f"{self.files[file]}:{line}: {what}" for file, line, what in rows] for name, rows in examples.items() if rows

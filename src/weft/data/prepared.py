@@ -1,7 +1,7 @@
-"""Prepared rows in files: columns of numbers read by position, and the rows as they were written.
+"""Datasets on disk: columns of numbers that are read by offset, and the raw cells of the rows.
 
-Made in one pass with flat memory. A list column is two files: the numbers of all rows, and where each row ends. What was
-written so far is noted every few megabytes, so that a pass that was killed goes on from there.
+Written in one pass with constant memory. A ragged column is two files: the numbers of all rows, and the end of each row.
+Progress is committed every few megabytes, so that an interrupted pass resumes from there.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ import numpy as np
 from weft.core.fields import Info
 from weft.core.io import read_json, write_json
 from weft.data.encoding import Columns, assemble, columns_of, counted_columns
-from weft.data.ragged_array import Lists
+from weft.data.ragged_array import RaggedArray
 
 FORMAT = 3
 """Version of the files."""
 IN_MEMORY = 2**26
-"""A file of up to so many bytes is read at once; of larger ones, each row when it is asked for."""
+"""Files up to this many bytes are loaded into memory; larger ones are read row by row."""
 _DONE, _STATE = "done.json", "state.json"
-_REAL, _ENDS, _BYTES = np.dtype("<f8"), np.dtype("<i8"), np.dtype("u1")
-_MOST_PLACES, _AT_ONCE = 1 << 32, 4096
+_FLOAT, _ENDS, _BYTES = np.dtype("<f8"), np.dtype("<i8"), np.dtype("u1")
+_MAX_OFFSETS, _ROWS_PER_READ = 1 << 32, 4096
 
 
 def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
-    """For every column: its file, what it holds, and its numbers' type."""
+    """File, type and dtype of every column."""
     found: dict[str, tuple[str, str, np.dtype[Any]]] = {}
     for field in info.fields.values():
-        for name, holds in columns_of(field).items():
-            places = name.endswith(("/words", "/sizes")) or field.kind == "span"
-            different = _MOST_PLACES if places else max(field.vocab, field.letters)
-            whole = np.dtype("<u2") if different <= 1 << 16 else np.dtype("<u4")
-            found[name] = (name.replace("/", "."), holds, _REAL if holds == "real" else whole)
+        for name, kind in columns_of(field).items():
+            is_offset = name.endswith(("/words", "/sizes")) or field.kind == "span"
+            values = _MAX_OFFSETS if is_offset else max(field.vocab, field.characters)
+            integer = np.dtype("<u2") if values <= 1 << 16 else np.dtype("<u4")
+            found[name] = (name.replace("/", "."), kind, _FLOAT if kind == "float" else integer)
     return found
 
 
 def _raw(cell: str) -> str:
-    """The file of the cells of this name."""
+    """The file of a raw column."""
     return f"raw.{cell}"
 
 
@@ -50,8 +50,8 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else -1
 
 
-class _Growing:
-    """A file that is written at its end. Not buffered: a buffer that did not fit on the disk would be tried again when closed."""
+class _AppendFile:
+    """A file opened for appending, with its checksum. Unbuffered: closing must not retry a write that failed on a full disk."""
 
     def __init__(self, path: Path, size: int, before: int):
         self.stream = path.open("ab", buffering=0)
@@ -65,53 +65,54 @@ class _Growing:
         self.size, self.sum = self.size + len(data), zlib.crc32(data, self.sum)
 
 
-class Writer:
-    """Writes rows into a folder. ``note`` makes them last; after a kill, a new writer goes on from what was noted last.
+class DatasetWriter:
+    """Writes rows into a folder. ``commit`` makes them durable; after a crash, a new writer resumes from the last commit.
 
     Args:
-        folder: What else is in it is replaced.
+        folder: Where to write; other content is replaced.
         info: The fields of the rows.
-        cells: The names of the cells of a row as it was written.
+        cells: The names of the raw cells of a row.
 
     Attributes:
-        state: What was noted last: the caller's own, None at the beginning.
+        state: The caller's state at the last commit; None at the start.
     """
 
     def __init__(self, folder: Path, info: Info, cells: Sequence[str]):
         self.folder, self.layout, self.cells = folder, _layout(info), list(cells)
         (folder / _DONE).unlink(missing_ok=True)
-        noted = read_json(folder / _STATE) if (folder / _STATE).is_file() else {}
-        sizes, sums, self.state = noted.get("sizes", {}), noted.get("sums", {}), noted.get("state")
+        committed = read_json(folder / _STATE) if (folder / _STATE).is_file() else {}
+        sizes, sums, self.state = committed.get("sizes", {}), committed.get("sums", {}), committed.get("state")
         if any(_size(folder / name) < size for name, size in sizes.items()):
-            sizes, sums, self.state = {}, {}, None  # somebody cut or removed what had been noted: begin anew
-        lists = [stem for stem, holds, _ in self.layout.values() if holds == "lists"] + [_raw(name) for name in self.cells]
-        names = {*(stem for stem, _, _ in self.layout.values()), *lists, *(f"{stem}.ends" for stem in lists)}
-        self.files = {name: _Growing(folder / name, sizes.get(name, 0), sums.get(name, 0)) for name in sorted(names)}
+            sizes, sums, self.state = {}, {}, None  # committed data was truncated or removed: start again
+        ragged = [stem for stem, kind, _ in self.layout.values() if kind == "ragged"] + [_raw(name) for name in self.cells]
+        names = {*(stem for stem, _, _ in self.layout.values()), *ragged, *(f"{stem}.ends" for stem in ragged)}
+        self.files = {name: _AppendFile(folder / name, sizes.get(name, 0), sums.get(name, 0)) for name in sorted(names)}
 
     def add(self, columns: Columns, raws: Sequence[Mapping[str, str]]) -> None:
-        """Rows as columns, and as they were written."""
+        """Append rows: their columns and their raw cells."""
         for name, (stem, _, dtype) in self.layout.items():
             column = columns[name]
-            if isinstance(column, Lists):
-                self._add_list(stem, column.flat.astype(dtype).tobytes(), column.sizes * dtype.itemsize)
+            if isinstance(column, RaggedArray):
+                self._add_ragged(stem, column.flat.astype(dtype).tobytes(), column.sizes * dtype.itemsize)
             else:
                 self.files[stem].write(column.astype(dtype).tobytes())
         for name in self.cells:
             texts = [raw[name].encode() for raw in raws]
-            self._add_list(_raw(name), b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts)))
+            self._add_ragged(_raw(name), b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts)))
 
-    def _add_list(self, stem: str, flat: bytes, sizes: np.ndarray) -> None:
+    def _add_ragged(self, stem: str, flat: bytes, sizes: np.ndarray) -> None:
         file = self.files[stem]
         self.files[f"{stem}.ends"].write((file.size + np.cumsum(sizes)).astype(_ENDS).tobytes())
         file.write(flat)
 
-    def note(self, state: Any) -> None:
-        """From here a writer can go on, with this state."""
+    def commit(self, state: Any) -> None:
+        """Make all rows so far durable, with the caller's state to resume from."""
         self._sync()
         self.state = state
         write_json(self.folder / _STATE, {**self._written(), "state": state})
 
     def done(self, ledger: dict[str, Any]) -> None:
+        """Complete the dataset."""
         self._sync()
         self.close()
         write_json(self.folder / _DONE, {"format": FORMAT, **self._written(), "cells": self.cells, "ledger": ledger})
@@ -132,7 +133,7 @@ class Writer:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether all its files are there and whole: of the right size, and those that are read at once of the right content."""
+    """Return whether the dataset is complete: all sizes match, and the checksums of files that are loaded into memory."""
     try:
         done = read_json(folder / _DONE)
         if done["format"] != FORMAT or any((folder / n).stat().st_size != size for n, size in done["sizes"].items()):
@@ -143,14 +144,14 @@ def is_done(folder: Path) -> bool:
         return False
 
 
-class _Numbers:
-    """Numbers of one type in a file."""
+class _NumberColumn:
+    """Numbers of one dtype in a file."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]):
         self.dtype, self.size = dtype, path.stat().st_size // dtype.itemsize
         small = path.stat().st_size <= IN_MEMORY
         self.all = np.fromfile(path, dtype) if small else None
-        # read by position: pages of a mapped file would count as this process's memory
+        # pread, not mmap: mapped pages would count as memory of this process
         self.stream = None if small else path.open("rb", buffering=0)
 
     def __getitem__(self, row: int) -> np.generic:
@@ -160,46 +161,46 @@ class _Numbers:
         if self.stream is None:
             assert self.all is not None
             return self.all[start:stop]
-        width = self.dtype.itemsize
-        return np.frombuffer(os.pread(self.stream.fileno(), (stop - start) * width, start * width), self.dtype)
+        size = self.dtype.itemsize
+        return np.frombuffer(os.pread(self.stream.fileno(), (stop - start) * size, start * size), self.dtype)
 
 
-class _ListColumn:
-    """A list of numbers for each row: one file of all numbers, one of where rows end, in bytes."""
+class _RaggedColumn:
+    """A ragged column: one file with all numbers, one with the end of each row in bytes."""
 
     def __init__(self, folder: Path, stem: str, dtype: np.dtype[Any]):
-        self.numbers, self.ends = _Numbers(folder / stem, dtype), np.fromfile(folder / f"{stem}.ends", _ENDS)
-        self.width = dtype.itemsize
+        self.numbers, self.ends = _NumberColumn(folder / stem, dtype), np.fromfile(folder / f"{stem}.ends", _ENDS)
+        self.itemsize = dtype.itemsize
 
     def __getitem__(self, row: int) -> np.ndarray:
         start = self.ends[row - 1] if row else 0
-        return self.numbers.read(int(start) // self.width, int(self.ends[row]) // self.width)
+        return self.numbers.read(int(start) // self.itemsize, int(self.ends[row]) // self.itemsize)
 
 
-class Prepared:
-    """The rows of a folder as a dataset.
+class PreparedDataset:
+    """A dataset on disk.
 
     Args:
-        folder: Where a ``Writer`` put them.
-        info: The fields they were written with.
+        folder: Folder of a ``DatasetWriter``.
+        info: The fields it was written with.
     """
 
     def __init__(self, folder: Path, info: Info):
         done = read_json(folder / _DONE)
         self.info, self.ledger = info, done["ledger"]
-        self.columns: dict[str, _ListColumn | _Numbers] = {
-            name: _ListColumn(folder, stem, dtype) if holds == "lists" else _Numbers(folder / stem, dtype)
-            for name, (stem, holds, dtype) in _layout(info).items()
+        self.columns: dict[str, _RaggedColumn | _NumberColumn] = {
+            name: _RaggedColumn(folder, stem, dtype) if kind == "ragged" else _NumberColumn(folder / stem, dtype)
+            for name, (stem, kind, dtype) in _layout(info).items()
         }
-        self.cells = {name: _Texts(folder, _raw(name)) for name in done["cells"]}
+        self.cells = {name: _TextColumn(folder, _raw(name)) for name in done["cells"]}
         counted = [name for field in info.tokenized() for name in counted_columns(field)]
         self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name) for name in counted}
         self._rows = len(next(iter(self.cells.values())))
 
     def _sizes(self, name: str) -> np.ndarray:
         column = self.columns[name]
-        assert isinstance(column, _ListColumn)
-        return (np.diff(column.ends, prepend=0) // column.width).astype(np.uint32)
+        assert isinstance(column, _RaggedColumn)
+        return (np.diff(column.ends, prepend=0) // column.itemsize).astype(np.uint32)
 
     def __len__(self) -> int:
         return self._rows
@@ -209,26 +210,27 @@ class Prepared:
         return assemble(self.info, {name: column[row] for name, column in self.columns.items()})
 
     def numbers(self, name: str) -> np.ndarray:
-        """A column with one number for each row, all of them."""
+        """Return a column with one number per row."""
         column = self.columns[name]
-        assert isinstance(column, _Numbers)
+        assert isinstance(column, _NumberColumn)
         return column.read(0, column.size)
 
     def raw(self, row: int) -> dict[str, str]:
+        """Return the raw cells of a row."""
         row = self._check(row)
         return {name: texts[row] for name, texts in self.cells.items()}
 
     def _check(self, row: int) -> int:
         if not 0 <= row < self._rows:
-            raise IndexError(f"row {row} does not exist: the dataset has {self._rows} rows, counted from 0")
+            raise IndexError(f"row {row} is out of range: the dataset has {self._rows} rows, from 0")
         return int(row)
 
 
-class _Texts(Sequence[str]):
-    """The cells of one name, read when they are asked for."""
+class _TextColumn(Sequence[str]):
+    """A raw column, read on demand."""
 
     def __init__(self, folder: Path, stem: str):
-        self.bytes, self.ends = _Numbers(folder / stem, _BYTES), _Numbers(folder / f"{stem}.ends", _ENDS)
+        self.bytes, self.ends = _NumberColumn(folder / stem, _BYTES), _NumberColumn(folder / f"{stem}.ends", _ENDS)
 
     def __len__(self) -> int:
         return self.ends.size
@@ -251,12 +253,12 @@ class _Texts(Sequence[str]):
         ends = self.ends.read(first, last).tolist()
         start = int(self.ends.read(first - 1, first)[0]) if first else 0
         data = self.bytes.read(start, ends[-1]).tobytes()
-        places = [0, *(end - start for end in ends)]
+        offsets = [0, *(end - start for end in ends)]
         if data.isascii():
             text = data.decode()
-            return [text[a:b] for a, b in pairwise(places)]
-        return [data[a:b].decode() for a, b in pairwise(places)]
+            return [text[a:b] for a, b in pairwise(offsets)]
+        return [data[a:b].decode() for a, b in pairwise(offsets)]
 
     def __iter__(self) -> Iterator[str]:
-        for first in range(0, len(self), _AT_ONCE):
-            yield from self._between(first, min(first + _AT_ONCE, len(self)))
+        for first in range(0, len(self), _ROWS_PER_READ):
+            yield from self._between(first, min(first + _ROWS_PER_READ, len(self)))

@@ -26,7 +26,8 @@ class Accuracy(Metric):
         {'accuracy': 0.5}
     """
 
-    wants = "label"
+    inputs = "label"
+    higher_is_better = {"accuracy": True}
 
     def __init__(self, *, field: str = "label"):
         super().__init__()

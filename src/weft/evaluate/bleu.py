@@ -30,7 +30,8 @@ class BLEU(Metric):
         {'bleu': 100.0}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"bleu": True}
 
     def __init__(
         self,

@@ -30,7 +30,8 @@ class ChrF(Metric):
         {'chrf': 100.0}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"chrf": True}
 
     def __init__(self, *, field: str = "target", words: Natural = 0):
         super().__init__()

@@ -30,7 +30,8 @@ class Correlation(Metric):
         1.0
     """
 
-    wants = "label"
+    inputs = "label"
+    higher_is_better = {"pearson": True, "spearman": True}
 
     def __init__(self, *, field: str = "label"):
         super().__init__()

@@ -74,8 +74,9 @@ class Distinct(Metric):
         {'distinct_1': 0.75, 'distinct_2': 1.0, 'distinct_texts': 1.0}
     """
 
-    wants = "text"
+    inputs = "text"
     per_example = False
+    higher_is_better = {"distinct_1": True, "distinct_2": True, "distinct_texts": True}
 
     def __init__(self, *, most: Natural = 500):
         super().__init__()
@@ -105,7 +106,8 @@ class Repetition(Metric):
         {'repetition': 0.6666666666666666}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"repetition": False}
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         return self.from_statistics(self.statistics(predictions, references).sum(axis=0))

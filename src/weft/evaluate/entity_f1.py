@@ -34,7 +34,8 @@ class EntityF1(Metric):
         0.5
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"entity_f1": True, "entity_precision": True, "entity_recall": True}
 
     def __init__(self, *, field: str = "tags", strict: Scheme | None = None):
         super().__init__()

@@ -1,8 +1,8 @@
-"""Evaluation: the loss and the metrics of a model on a split of the data."""
+"""Evaluation: the loss and the metrics of a model on a split of the dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,58 +13,60 @@ from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
 from weft.core.fields import Field
+from weft.core.loss import Loss
 from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
+from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
 
-_SMALLER_IS_BETTER = (
-    "loss",
-    "perplexity",
-    "word_perplexity",
-    "mean_absolute_error",
-    "self_bleu",
-    "repetition",
-    "negative_elbo",
-    "reconstruction",
-    "iw_nll",
-    "iw_perplexity",
-    "iw_word_perplexity",
-)
-_ASK = ("text", "label")
-"""What metrics want that are computed from predictions."""
+_FROM_PREDICTIONS = ("text", "label")
+"""Values of ``Metric.inputs`` for which ``compute`` receives the predictions."""
 
 
 @dataclass
 class EvaluationResult:
-    """The figures of an evaluation by name, and what was predicted for each row (where a metric asked for it)."""
+    """The values of an evaluation by name, and the predictions where a metric needs them.
+
+    Args:
+        metric_values: Loss, loss terms, derived values and metrics by name.
+        predictions: The prediction for each example, by index, as text.
+        references: The raw examples that were predicted, by index.
+        signatures: How a metric was computed, by catalog name, where there is more than one way.
+        remarks: Warnings about the values, as sentences.
+        higher_is_better: The direction of each value that has one.
+        split: The name of the split.
+        metrics: The metrics that were computed, for confidence intervals.
+    """
 
     metric_values: dict[str, float]
     predictions: dict[int, str] = field(default_factory=dict)
     references: dict[int, dict[str, str]] = field(default_factory=dict)
-    """The rows that were predicted, as they were written."""
     signatures: dict[str, str] = field(default_factory=dict)
-    """How a metric was computed, where it says so."""
     remarks: list[str] = field(default_factory=list)
-    """What should be known to who reads the figures."""
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
     metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
-    """The metrics that were computed, of which there are confidence intervals."""
 
-    def about(self, metrics: Iterable[Metric]) -> dict[str, Any]:
-        """What stands beside the figures in a file: their intervals, how they were computed, remarks."""
-        return {"intervals": self.intervals(metrics), "signatures": self.signatures, "remarks": self.remarks}
+    def details(self, metrics: Iterable[Metric]) -> dict[str, Any]:
+        """What a metrics file stores beside the values: confidence intervals, signatures, remarks, directions."""
+        return {
+            "intervals": self.intervals(metrics),
+            "signatures": self.signatures,
+            "remarks": self.remarks,
+            "higher_is_better": self.higher_is_better,
+        }
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
-        """Bootstrap confidence intervals (95 %) of the metrics' figures, by name."""
+        """95 % bootstrap confidence intervals of the metrics' values, by name."""
         order = sorted(self.predictions)
-        predictions, references = [self.predictions[row] for row in order], [self.references[row] for row in order]
+        predictions, references = [self.predictions[i] for i in order], [self.references[i] for i in order]
         found: dict[str, tuple[float, float]] = {}
         for metric in metrics if len(order) > 1 else ():
-            if metric.wants in _ASK:
+            if metric.inputs in _FROM_PREDICTIONS:
                 found |= bootstrap(metric, predictions, references)
         return found
 
@@ -82,19 +84,19 @@ class EvaluationResult:
 @block("evaluation")
 @slot
 class Evaluation:
-    """How a model is judged, during training and after it.
+    """How a model is evaluated, during training and after it.
 
     Args:
-        every: Rounds between evaluations; 0 = only when all training is over.
-        metrics: Figures besides the loss.
-        search: How texts are generated for the metrics that compare texts.
-        split: The part of the data used during training.
-        rows: Only so many rows during training, from all of them; 0 = all.
-        best: The figure that decides which weights are best.
-        batch: Tokens per batch.
+        every: Rounds between evaluations; 0 = only after training.
+        metrics: Metrics besides the loss.
+        search: The decoding strategy for metrics that compare texts.
+        split: The split that is used during training.
+        max_examples: At most N examples during training, spread over the split; 0 = all.
+        monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value.
+        batch_tokens: Tokens per batch.
 
     Example:
-        >>> Evaluation(every=100).best
+        >>> Evaluation(every=100).monitor
         'loss'
     """
 
@@ -105,108 +107,148 @@ class Evaluation:
         metrics: list[Build[Metric]] | None = None,
         search: Build[Search] = Greedy,
         split: str = "valid",
-        rows: Natural = 0,
-        best: str = "loss",
-        batch: Count = 8000,
+        max_examples: Natural = 0,
+        monitor: str = "loss",
+        batch_tokens: Count = 8000,
     ):
-        self.every, self.split, self.rows, self.best, self.batch = every, split, rows, best, batch
+        self.every, self.split, self.max_examples = every, split, max_examples
+        self.monitor, self.batch_tokens = monitor, batch_tokens
         self.metrics = [build() for build in metrics or []]
         self.search = search()
 
-    def judge(
+    def evaluate(
         self,
         model: torch.nn.Module,
         objective: Objective,
         dataset: Dataset,
         codec: Codec,
         device: torch.device,
-        rows: int = 0,
+        max_examples: int = 0,
         last: bool = True,
     ) -> EvaluationResult:
-        """Evaluate on a dataset, or on so many ``rows`` of it. Leaves the model's mode as it was. ``last``: training is over."""
-        if rows and rows < len(dataset):
-            dataset = Some(dataset, rows)
+        """Evaluate a model on a dataset, in evaluation mode and without gradients; the model's mode is restored.
+
+        Args:
+            model: The network.
+            objective: Computes the loss and the predictions.
+            dataset: The examples.
+            codec: Turns predictions into text.
+            device: The device of the model.
+            max_examples: At most N examples, spread over the dataset; 0 = all.
+            last: Whether training is over; some metrics are cheaper before.
+        """
+        if max_examples and max_examples < len(dataset):
+            dataset = Subset(dataset, max_examples)
         was_training = model.training
         model.eval()
         objective.eval()
-        totals: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        weights: dict[str, float] = {}
-        answers: dict[int, str] = {}
         with torch.inference_mode():
-            batches = evaluation_batches(dataset, objective, self.batch, (0,))
-            for batch in batches:
-                moved = batch.to(device)
-                with batch.naming("the rows"):
-                    loss = objective(model, moved, Clock())
-                for name, term in loss.items():
-                    totals[name] = totals.get(name, 0.0) + float(term.total)
-                    counts[name] = counts.get(name, 0) + term.count
-                    weights[name] = term.weight
-                if any(m.wants in _ASK for m in self.metrics):
-                    predictions = objective.predict(model, moved, self.search)
-                    answers |= {row: readable(p, codec, dataset.raw(row)) for row, p in zip(batch.rows, predictions, strict=True)}
-            subject = EvaluationContext(model, objective, dataset, codec, device, self.batch, last)
-            looked = {id(m): m.measure(subject) for m in self.metrics if m.wants == "model"}
+            totals = self._run_batches(model, objective, dataset, codec, device)
+            context = EvaluationContext(model, objective, dataset, codec, device, self.batch_tokens, last)
+            measured = {id(metric): metric.measure(context) for metric in self.metrics if metric.inputs == "model"}
         model.train(was_training)
         objective.train(was_training)
-        means = {name: totals[name] / max(counts[name], 1) for name in totals}
-        metric_values = {
-            "loss": sum(weights[name] * mean for name, mean in means.items()),
-            **means,
-            **objective.metric_values(means),
-        }
-        if batches.skipped:
-            metric_values["rows_left_out"] = batches.skipped
-        references = {row: dataset.raw(row) for row in sorted(answers)}
+        metric_values, directions = totals.metric_values(objective)
+        references = {i: dataset.raw(i) for i in sorted(totals.predictions)}
         remarks: list[str] = []
         for metric in self.metrics:
-            if metric.wants == "model":
-                found = looked[id(metric)]
-            elif metric.wants == "loss":
-                everything = [references.get(row) or dataset.raw(row) for row in range(len(dataset))]
-                found = metric.compute([totals], everything)
+            if metric.inputs == "model":
+                found = measured[id(metric)]
+            elif metric.inputs == "loss":
+                found = metric.compute([totals.sums], [references.get(i) or dataset.raw(i) for i in range(len(dataset))])
             else:
-                found = metric.compute([answers[row] for row in references], list(references.values()))
+                found = metric.compute([totals.predictions[i] for i in references], list(references.values()))
             metric_values |= found
+            directions |= {name: metric.direction(name) for name in found}
             remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
-        return EvaluationResult(metric_values, answers, references, signatures, remarks, metrics=self.metrics)
+        higher_is_better = {name: higher for name, higher in directions.items() if higher is not None}
+        return EvaluationResult(
+            metric_values, totals.predictions, references, signatures, remarks, higher_is_better, metrics=self.metrics
+        )
 
-    def check_best(self, terms: Iterable[str], objective: Objective) -> None:
-        """Raises ValueError if neither the loss, whose ``terms`` are known, nor a metric gives the figure that decides."""
+    def _run_batches(
+        self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device
+    ) -> _Totals:
+        """The sums of the loss terms and, where a metric needs them, the predictions over all batches."""
+        totals = _Totals()
+        batches = evaluation_batches(dataset, objective, self.batch_tokens, (0,))
+        predicts = any(metric.inputs in _FROM_PREDICTIONS for metric in self.metrics)
+        for batch in batches:
+            moved = batch.to(device)
+            with shared_encoding(model):
+                with batch.naming("the rows"):
+                    totals.add(objective(model, moved, Clock()))
+                predictions = objective.predict(model, moved, self.search) if predicts else []
+            for i, prediction in zip(batch.rows, predictions, strict=True) if predicts else ():
+                totals.predictions[i] = prediction_text(prediction, codec, dataset.raw(i))
+        totals.skipped = batches.skipped
+        return totals
+
+    def check_monitor(self, terms: Iterable[str], objective: Objective) -> None:
+        """Raise ValueError if ``monitor`` is neither the loss, one of its ``terms``, nor a value that has a direction."""
         names = list(terms)
-        known = [*dict.fromkeys(["loss", *names]), *objective.metric_values(dict.fromkeys(names, 1.0))]
-        if self.best in known or "/" in self.best:  # a group is known from the data only
-            return
+        directions: dict[str, bool | None] = dict.fromkeys(["loss", *names], False)
+        directions |= {name: objective.higher_is_better.get(name) for name in objective.metric_values(dict.fromkeys(names, 1.0))}
         for metric in self.metrics:
-            if (metric_values := _figures_of(metric)) is None or self.best in metric_values:
-                return
-            known += [name for name in metric_values if "/" not in name]
-        raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(known)}")
+            directions |= metric.higher_is_better
+        if self.monitor not in directions and self.monitor.partition("/")[0] in directions:
+            return  # groups are known from the data only
+        self._check_direction(directions, {name for name, higher in directions.items() if higher is not None})
 
-    def better(self, metric_values: dict[str, float]) -> float:
-        """The deciding figure, turned so that larger is better."""
-        if self.best not in metric_values:
-            raise ValueError(f"evaluate.best is {self.best!r}, but the evaluation gives: {', '.join(metric_values)}")
-        return -metric_values[self.best] if self.best in _SMALLER_IS_BETTER else metric_values[self.best]
+    def score(self, result: EvaluationResult) -> float:
+        """The monitored value, negated where lower is better, so that a higher score is always better."""
+        self._check_direction(result.metric_values, result.higher_is_better)
+        value = result.metric_values[self.monitor]
+        return value if result.higher_is_better[self.monitor] else -value
+
+    def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
+        usable = ", ".join(name for name in values if name in directed and "/" not in name)
+        if self.monitor not in values:
+            raise ValueError(f"evaluate.monitor is {self.monitor!r}, but the evaluation returns: {usable}")
+        if self.monitor not in directed:
+            raise ValueError(
+                f"evaluate.monitor is {self.monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
+                f"choose one of: {usable}"
+            )
 
 
-def _figures_of(metric: Metric) -> list[str] | None:
-    """The names of a metric's figures, tried on two made-up rows; None if it can make nothing of them."""
-    columns = [value for value in vars(metric).values() if isinstance(value, str)]
-    try:
-        return list(metric.compute(["1", "2"], [dict.fromkeys(columns, "1"), dict.fromkeys(columns, "2")]))
-    except Exception:  # somebody else's code, and rows that it was not made for: the first evaluation will tell
-        return None
+@dataclass
+class _Totals:
+    """Sums over the batches of an evaluation."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    directions: dict[str, bool | None] = field(default_factory=lambda: {"loss": False})
+    predictions: dict[int, str] = field(default_factory=dict)
+    skipped: int = 0
+
+    def add(self, loss: Loss) -> None:
+        for name, term in loss.items():
+            self.sums[name] = self.sums.get(name, 0.0) + float(term.total)
+            self.counts[name] = self.counts.get(name, 0) + term.count
+            self.weights[name], self.directions[name] = term.weight, term.higher_is_better
+
+    def metric_values(self, objective: Objective) -> tuple[dict[str, float], dict[str, bool | None]]:
+        """The loss, the mean of each term and the values that the objective derives from them, with their directions."""
+        means = {name: total / max(self.counts[name], 1) for name, total in self.sums.items()}
+        derived = objective.metric_values(means)
+        values = {"loss": sum(self.weights[name] * mean for name, mean in means.items()), **means, **derived}
+        if self.skipped:
+            values["skipped_examples"] = self.skipped
+        return values, self.directions | {name: objective.higher_is_better.get(name) for name in derived}
 
 
-def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:
-    """A prediction about a row as the data writes it: the best text found, a class, several with a tab between them, tags, a
-    number, a passage of one of the row's texts, the tokens at its masks with a tab between them."""
+def prediction_text(prediction: Any, codec: Codec, example: Mapping[str, str]) -> str:
+    """A prediction for an example as text, in the format of the data.
+
+    The best hypothesis decoded; a class; several classes separated by tabs; tags separated by spaces; a number; the predicted
+    span of one of the example's texts; the tokens predicted for its masks, separated by tabs.
+    """
     info = codec.info
     if isinstance(prediction, SpanPrediction):
-        return codec.excerpt(prediction, row[prediction.of])
+        return codec.excerpt(prediction, example[prediction.of])
     if isinstance(prediction, MaskPrediction):
         return "\t".join(codec.tokenizers[info[prediction.of].space].tokens([i])[0].strip("▁Ġ") for i in prediction.ids)
     if isinstance(prediction, float):
@@ -216,26 +258,31 @@ def readable(prediction: Any, codec: Codec, row: Mapping[str, str]) -> str:
     if prediction and isinstance(prediction[0], Hypothesis):
         return codec.decode(info.target, prediction[0].ids)
     if "tags" in info:
-        return " ".join(_label(info["tags"], number) for number in prediction)
-    return "\t".join(_label(info["label"], number) for number in prediction)
+        return " ".join(_label(info["tags"], index) for index in prediction)
+    return "\t".join(_label(info["label"], index) for index in prediction)
 
 
-def _label(field: Field, number: int) -> str:
-    return field.labels[number] if number < len(field.labels) else str(number)
+def _label(field: Field, index: int) -> str:
+    return field.labels[index] if index < len(field.labels) else str(index)
 
 
-class Some:
-    """So many rows of a dataset, from all of it: files come class by class, and the first rows would all be of one."""
+class Subset:
+    """N examples spread evenly over a dataset: files are often sorted by class, so the first N may all be of one class.
 
-    def __init__(self, dataset: Dataset, rows: int):
-        self.dataset, self.rows = dataset, evenly(range(len(dataset)), rows)
-        self.lengths: Mapping[str, np.ndarray] = {name: lengths[self.rows] for name, lengths in dataset.lengths.items()}
+    Args:
+        dataset: All examples.
+        size: N.
+    """
+
+    def __init__(self, dataset: Dataset, size: int):
+        self.dataset, self.indices = dataset, evenly(range(len(dataset)), size)
+        self.lengths: Mapping[str, np.ndarray] = {name: lengths[self.indices] for name, lengths in dataset.lengths.items()}
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.indices)
 
     def __getitem__(self, row: int) -> Any:
-        return self.dataset[self.rows[row]]
+        return self.dataset[self.indices[row]]
 
     def raw(self, row: int) -> dict[str, str]:
-        return self.dataset.raw(self.rows[row])
+        return self.dataset.raw(self.indices[row])

@@ -31,11 +31,12 @@ class ExactMatch(Metric):
         {'exact_match': 0.5, 'exact_match/x': 1.0, 'exact_match/y': 0.0, 'exact_match_worst': 0.0}
     """
 
-    wants = "text"
+    inputs = "text"
 
     def __init__(self, *, field: str = "target", by: str | None = None):
         super().__init__()
         self.field, self.by = field, by
+        self.higher_is_better = {"exact_match": True} | ({"exact_match_worst": True} if by else {})
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         counts = self.statistics(predictions, references)

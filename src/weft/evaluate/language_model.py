@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from weft.core.batch import Clock, Instance, collate
 from weft.core.contracts import ModelsLanguage
-from weft.core.example import Targets, between, ids_of
-from weft.data import example_of
+from weft.core.example import Targets, ids_of, surround
+from weft.data import encode_example
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
 from weft.objectives.next_token import NextToken
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 _TOKENS = 8000
 
@@ -51,7 +51,7 @@ class Perplexity:
         return _exp(self.nll / self.words)
 
 
-def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
+def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexity:
     """The perplexity of texts under a language model: a trained run (``weft.load(folder)``) or a ``KneserNey``.
 
     The model must not have seen the texts. An empty text costs its end.
@@ -75,7 +75,7 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
         unknown = sum(word not in known for text in split for word in text)
         return Perplexity(words * math.log(model.perplexity(split)), words, words, unknown)
     instances = [_instance(model, text, row) for row, text in enumerate(texts)]
-    codec: Any = model.codec
+    codec = model.codec
     field = codec.info[codec.info.target]
     objective = NextToken(codec.info, model.model.dim).eval()
     device = next(model.model.parameters()).device
@@ -92,24 +92,22 @@ def perplexity(model: Run | KneserNey, texts: Sequence[str]) -> Perplexity:
     return Perplexity(nll, tokens, words, unknown)
 
 
-def _instance(run: Run, text: str, row: int) -> Instance:
-    if run.model is None or run.codec is None:
-        raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
+def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     if ModelsLanguage not in run.model.provides():
         has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
     field = run.codec.info[run.codec.info.target]
-    begin = run.begin or (field.special.bos,)
+    begin = run.start_ids or (field.special.bos,)
     if -1 in (*begin, field.special.eos):
         raise ValueError("this model's tokenizer has no id that begins a text or none that ends it, so no text has a probability")
     places, whole = positions(run.model), len(run.codec.encode(field.name, text))
-    most = field.length if places is None else min(field.length, places - len(begin))
+    most = field.max_length if places is None else min(field.max_length, places - len(begin))
     if whole > most:  # cut, the rest would look likelier than it is
         raise ValueError(f"text {row} has {whole} tokens, but the model reads {most} at most: leave it out, or cut it")
-    text_T = example_of(run.codec, {field.name: text})[field.name]
+    text_T = encode_example(run.codec, {field.name: text})[field.name]
     at = np.arange(whole + 1) + len(begin) - 1
     return Instance(
-        {"input": between(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
+        {"input": surround(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
 
 

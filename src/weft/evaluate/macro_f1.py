@@ -26,7 +26,8 @@ class MacroF1(Metric):
         {'macro_f1': 1.0}
     """
 
-    wants = "label"
+    inputs = "label"
+    higher_is_better = {"macro_f1": True}
 
     def __init__(self, *, field: str = "label"):
         super().__init__()

@@ -30,7 +30,8 @@ class MeanAbsoluteError(Metric):
         {'mean_absolute_error': 1.0, 'within_one': 0.5}
     """
 
-    wants = "label"
+    inputs = "label"
+    higher_is_better = {"mean_absolute_error": False, "within_one": True}
 
     def __init__(self, *, field: str = "label", order: list[str] | None = None):
         super().__init__()

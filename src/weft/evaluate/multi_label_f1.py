@@ -28,7 +28,8 @@ class MultiLabelF1(Metric):
         {'multi_label_micro_f1': 0.5, 'multi_label_macro_f1': 0.5}
     """
 
-    wants = "label"
+    inputs = "label"
+    higher_is_better = {"multi_label_micro_f1": True, "multi_label_macro_f1": True}
 
     def __init__(self, *, field: str = "label", separator: str = "\t"):
         super().__init__()

@@ -35,7 +35,8 @@ class PoolBLEU(Metric):
         {'pool_bleu': 100.0, 'pool_texts': 2, 'pool_references': 2}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"pool_bleu": True, "pool_texts": None, "pool_references": None}
 
     def __init__(self, *, field: str = "target", order: Count = 4, references: Natural = 1000):
         super().__init__()
@@ -94,9 +95,10 @@ class SelfBLEU(Metric):
         {'self_bleu': 50.0}
     """
 
-    wants = "text"
+    inputs = "text"
     per_example = False
-    least = 2
+    min_examples = 2
+    higher_is_better = {"self_bleu": False}
 
     def __init__(self, *, order: Count = 4, most: Natural = 500):
         super().__init__()

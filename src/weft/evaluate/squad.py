@@ -63,7 +63,8 @@ class AnswerExactMatch(Metric):
         {'answer_exact_match': 1.0}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"answer_exact_match": True}
 
     def __init__(self, *, field: str = "answer"):
         super().__init__()
@@ -100,7 +101,8 @@ class AnswerF1(Metric):
         0.3333333333333333
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"answer_f1": True}
 
     def __init__(self, *, field: str = "answer"):
         super().__init__()

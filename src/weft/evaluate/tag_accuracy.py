@@ -26,6 +26,8 @@ class TagAccuracy(Metric):
         {'tag_accuracy': 0.6666666666666666}
     """
 
+    higher_is_better = {"tag_accuracy": True}
+
     def __init__(self, *, field: str = "tags"):
         super().__init__()
         self.field = field

@@ -27,7 +27,8 @@ class WordPerplexity(Metric):
         8.0
     """
 
-    wants = "loss"
+    inputs = "loss"
+    higher_is_better = {"word_perplexity": False}
 
     def __init__(self, *, field: str = "text", term: str = "loss"):
         super().__init__()

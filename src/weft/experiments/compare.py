@@ -12,7 +12,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -29,11 +29,6 @@ from weft.training.run_folder import RunFolder
 
 FORMAT = 1
 PREDICTIONS = "predictions.jsonl"
-_SMALLER = re.compile(r"loss|perplexity|errors?|ter|wer|cer|mae|mse|rmse|bits|nll|distance|self|repetition|elbo|reconstruction")
-_LARGER = re.compile(
-    r"accuracy|match|within|bleu\d?|chrf|rouge\w?|meteor|cider|f\d+|precision|recall|kappa|correlation|pearson|spearman|kendall"
-    r"|matthews|mcc|auc|map|mrr|ndcg|hits|score|distinct"
-)
 _ALL_PAIRS = 5
 _ABSENT = "-"
 
@@ -137,7 +132,8 @@ def compare(folders: Sequence[str | Path], out: str | Path | None = None) -> Com
         name: [run.metric_values.get(name) for run in runs]
         for name in dict.fromkeys(n for run in runs for n in run.metric_values)
     }
-    best = {name: best_of(name, values) for name, values in metric_values.items()}
+    directions = agreed_directions(run.higher_is_better for run in runs)
+    best = {name: best_of(values, directions.get(name)) for name, values in metric_values.items()}
     result = Comparison(names, paths, choices, metric_values, best, _significance(names, runs, notes), notes)
     if out is not None:
         result.picture = _draw(names, runs, Path(out), notes)
@@ -159,8 +155,11 @@ class _Read:
             raise RecipeError(root.problems)
         self.tree, self.recipe = root, root.plain()
         self.metric_values: dict[str, float] = {}
+        self.higher_is_better: dict[str, bool] = {}
         if folder.metrics.is_file():
-            self.metric_values = figures_of(read_json(folder.metrics), folder.metrics)
+            metrics = read_json(folder.metrics)
+            self.metric_values = figures_of(metrics, folder.metrics)
+            self.higher_is_better = directions_of(metrics)
         else:
             self.notes.append(f"not finished, it has no metrics.json; finish it with: weft train {path} --resume")
         self.log: list[dict[str, Any]] = []
@@ -181,6 +180,14 @@ def figures_of(metrics: Any, path: Path) -> dict[str, float]:
     found |= {f"valid {name}": v for name, v in (valid if isinstance(valid, dict) else {}).items()}
     found = {name: math.nan if v is None else v for name, v in found.items()}  # not defined: see files.finite
     return {name: v for name, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+
+
+def directions_of(metrics: Mapping[str, Any]) -> dict[str, bool]:
+    """Whether higher is better, by split and name, as a metrics.json declares it (``higher_is_better``)."""
+    declared = metrics.get("higher_is_better")
+    named = declared.items() if isinstance(declared, dict) else ()
+    splits = (metrics.get("split", "test"), "valid")
+    return {f"{split} {name}": higher for split in splits for name, higher in named if isinstance(higher, bool)}
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -235,21 +242,22 @@ def _kinds(choices: Mapping[str, list[Any]], names: list[str]) -> list[str]:
 # -------------------------------------------------------------------------------------------------------------- figures
 
 
-def smaller_is_better(name: str) -> bool | None:
-    """Whether less of a figure is better, by the words of its name; None where that is not known (counts, terms of a loss)."""
-    base, _, group = name.rpartition(" ")[2].partition("/")
-    words = [*re.split(r"[_.-]", base), *(["loss"] if group == "loss" else [])]
-    return True if any(map(_SMALLER.fullmatch, words)) else False if any(map(_LARGER.fullmatch, words)) else None
-
-
-def best_of(name: str, values: Sequence[float | None]) -> list[int]:
-    """The places of the best value: none where all are equal, or where more may be better or worse."""
-    there = [v for v in values if v is not None and math.isfinite(v)]
-    smaller = smaller_is_better(name)
-    if smaller is None or len(there) < 2 or min(there) == max(there):
+def best_of(values: Sequence[float | None], higher_is_better: bool | None) -> list[int]:
+    """The indices of the best value: none where all are equal, or where the value has no direction."""
+    finite = [v for v in values if v is not None and math.isfinite(v)]
+    if higher_is_better is None or len(finite) < 2 or min(finite) == max(finite):
         return []
-    best = min(there) if smaller else max(there)
+    best = max(finite) if higher_is_better else min(finite)
     return [i for i, v in enumerate(values) if v == best]
+
+
+def agreed_directions(runs: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
+    """The direction of each value by split and name, from the ``higher_is_better`` of several runs; none where they disagree."""
+    found: dict[str, set[bool]] = {}
+    for run in runs:
+        for name, higher in run.items():
+            found.setdefault(name, set()).add(higher)
+    return {name: higher.pop() for name, higher in found.items() if len(higher) == 1}
 
 
 def _significance(names: list[str], runs: list[_Read], notes: list[str]) -> list[dict[str, Any]]:

@@ -13,9 +13,10 @@ from typing import Literal
 
 from weft.core.io import list_files
 from weft.core.options import find_file, not_there
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.multiple_choice import MultipleChoice
-from weft.data.sources.parsing import Cursor, Wanted, column_names, tables
+from weft.data.sources.parsing import ColumnSpec, read_column_names, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS, QuestionAnswering
 from weft.data.sources.sentence_pairs import FIRST, SECOND
 from weft.inference.embedding import POOLING
@@ -210,15 +211,15 @@ def _choosing(splits: dict[str, list[str]]) -> Guess | None:
     file = list_files(splits["train"][0])[0]
     counts: tuple[Literal[0, 1] | None, ...] = (None, 1)
     found: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
-    for count_from in counts:
-        rows = list(islice(MultipleChoice(train=file, count_from=count_from).rows([Cursor([file])]), _LOOK))
+    for first_index in counts:
+        rows = list(islice(MultipleChoice(train=file, first_index=first_index).rows([Cursor([file])]), _LOOK))
         empty = sum(bool(_EMPTY_CHOICE.fullmatch(row.problem or "")) for row in rows)
-        found[count_from] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
-    best = max(counts, key=lambda count_from: found[count_from][0])
+        found[first_index] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
+    best = max(counts, key=lambda first_index: found[first_index][0])
     good, there, empty = found[best]
     if not good or good + empty <= 0.95 * there:
         return None
-    options = {} if best is None else {"count_from": str(best)}
+    options = {} if best is None else {"first_index": str(best)}
     if empty:
         options["on_bad_row"] = f"skip                 # {empty} of {there} rows have an empty choice"
     return Guess("multiple-choice", splits, options, "questions with several choices")
@@ -226,8 +227,8 @@ def _choosing(splits: dict[str, list[str]]) -> Guess | None:
 
 def _table(splits: dict[str, list[str]]) -> Guess:
     file = splits["train"][0]
-    names = column_names(file)
-    wanted = {name: Wanted(name) for name in names}
+    names = read_column_names(file)
+    wanted = {name: ColumnSpec(name) for name in names}
     rows = [row.cells for row in islice(tables(Cursor([file]), wanted), _LOOK) if row.cells and not row.problem]
     if not rows:
         raise ValueError(f"{file}: no row can be read as a table")
@@ -236,7 +237,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         header = [f"column{i}" for i in range(1, len(names) + 1)]
         rows = [dict(zip(header, cells, strict=True)) for cells in (names, *(list(r.values()) for r in rows))]
         names = header
-        options["header"] = f"[{', '.join(header)}]"
+        options["column_names"] = f"[{', '.join(header)}]"
     columns = [_Column(name, [row.get(name, "").strip() for row in rows if row.get(name, "").strip()]) for name in names]
     texts = sorted((c for c in columns if (c.words >= 3 and not c.is_label) or c.name.lower() in TEXT), key=lambda c: -c.words)
     texts = [c for c in columns if c in texts[:2]]
@@ -246,7 +247,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
     if number is not None and (label is None or label is number):
         label = number
     named = ", ".join(names)
-    if "header" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
+    if "column_names" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
         return Guess("question-answering", splits, options, f"a table with questions, contexts and answers (columns: {named})")
     if len(texts) == 2 and label is not None:
         options |= _named(texts[0], FIRST, "first") | _named(texts[1], SECOND, "second") | _named(label, ("label",), "label")
@@ -258,7 +259,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
         options |= _named(texts[0], TEXT, "text") | _named(label, LABEL, "label")
         made = Guess("labeled-text", splits, options, f"a table with a text and an answer (columns: {named})")
         if mark := label.mark:
-            made.answer, made.options["answer"] = "several", "several"
+            made.answer, made.options["label_type"] = "several", "multiple"
             made.options |= {"separator": repr(mark)} if mark not in ("|", "\t") else {}
     else:
         raise ValueError(
@@ -271,7 +272,7 @@ def _table(splits: dict[str, list[str]]) -> Guess:
             f"skip                 # {len(rows) - len(label.cells)} of {len(rows)} rows have no {label.name}"
         )
     if label is number:
-        made.answer, made.options["answer"] = "number", "number"
+        made.answer, made.options["label_type"] = "number", "number"
     return made
 
 
@@ -336,7 +337,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
     if both != (made.source == "parallel-text"):
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
-    room = published.layout.field(published.config).length - 8
+    room = published.layout.field(published.config).max_length - 8
     windows = made.source == "question-answering" and room >= 64  # of fewer tokens, a question may take all
     together = made.source in ("sentence-pairs", "multiple-choice", "question-answering")
     most = 4000 if windows else min(256, max(1, room // 2 if together else room))
@@ -353,8 +354,8 @@ seed: 1
 data:                              # what there is
   type: {made.source}
 {chr(10).join(_data(made, folder))}
-  tokenizer: {{type: published, from: {place}}}
-  length: {most}                      # tokens of a text; longer ones are cut or split, and counted
+  tokenizer: {{type: pretrained, from: {place}}}
+  max_length: {most}                  # tokens of a text; longer ones are cut or split, and counted
 
 structure:                         # how it is computed
   type: pretrained
@@ -372,7 +373,7 @@ learning:                          # how the weights move; to train the head alo
 
 evaluate:
   every: {max(1, steps // 3)}
-  rows: 1000                       # most that are looked at on the way; at the end it is all
+  max_examples: 1000               # during training; the final evaluation uses all
 {f"  metrics: [{metrics}]{chr(10)}" if metrics else ""}"""
 
 
@@ -406,7 +407,7 @@ def _data(made: Guess, folder: Path) -> list[str]:
     lines = [f"  {split}: {_places(files, folder)}" for split, files in made.splits.items()]
     lines += [f"  {option}: {value}" for option, value in made.options.items()]
     if "valid" not in made.splits:
-        lines.append("  hold_out: 0.05                   # share of the training rows that is kept for validation")
+        lines.append("  validation_fraction: 0.05                   # share of the training rows that is kept for validation")
     return lines
 
 
@@ -420,13 +421,13 @@ def _places(files: list[str], folder: Path) -> str:
 
 
 _TOKENIZERS = {
-    "plain-text": "  tokenizer: {type: bpe, size: 8000}\n  length: 128                      # longer texts become several rows",
-    "parallel-text": "  tokenizer: {type: bpe, size: 8000}",
+    "plain-text": "  tokenizer: {type: bpe, vocab_size: 8000}\n  max_length: 128                  # longer texts are split",
+    "parallel-text": "  tokenizer: {type: bpe, vocab_size: 8000}",
     "labeled-text": "  tokenizer: {type: word, lowercase: true}",
     "sentence-pairs": "  tokenizer: {type: word, lowercase: true}",
     "multiple-choice": "  tokenizer: {type: word, lowercase: true}",
-    "question-answering": "  tokenizer: {type: bpe, size: 8000}",
-    "tagged-text": "  tokenizer: {type: word, at: spaces, characters: 20}   # words, and their letters",
+    "question-answering": "  tokenizer: {type: bpe, vocab_size: 8000}",
+    "tagged-text": "  tokenizer: {type: word, split: whitespace, max_characters: 20}   # words, and their letters",
 }
 _LEARNING = """
 learning:                          # how the weights move
@@ -476,7 +477,7 @@ _BODIES = {
         "{type: next-token, label_smoothing: 0.1}",
         "1.0e-3",
         "bleu, chrf",
-        "  rows: 500                        # during training; at the end all\n  search: {type: beam, width: 4}\n",
+        "  max_examples: 500                # during training; at the end all\n  search: {type: beam, width: 4}\n",
     ),
     "question-answering": _body(
         "  type: span-extractor\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"

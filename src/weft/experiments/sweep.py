@@ -19,7 +19,7 @@ from rich.console import Console
 
 from weft.core import html
 from weft.core.io import read_json, write_json, write_text
-from weft.experiments.compare import best_of, figures_of, print_table, show_figure
+from weft.experiments.compare import agreed_directions, best_of, directions_of, figures_of, print_table, show_figure
 from weft.recipe import COMMAND_LINE, Problem, RecipeError
 from weft.recipe.text import parse_value
 from weft.training.display import Display
@@ -46,6 +46,8 @@ class Arm:
     folder: Path
     metric_values: dict[str, float] | None = None
     """By split and name; None: not finished."""
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    """The direction of the values that have one, by split and name."""
     problem: str = ""
     """Why it failed."""
 
@@ -98,7 +100,8 @@ class Sweep:
         splits = {name.partition(" ")[0] for row in self.rows for name in row.mean}
         names = dict.fromkeys(n for row in self.rows for n in row.mean if "/" not in n)
         shown = [n for n in names if not (n.startswith("valid ") and "test" in splits)]
-        best = {n: best_of(n, [row.mean.get(n) for row in self.rows]) for n in shown}
+        directions = agreed_directions(arm.higher_is_better for arm in self.arms)
+        best = {n: best_of([row.mean.get(n) for row in self.rows], directions.get(n)) for n in shown}
         lines = []
         for i, row in enumerate(self.rows):
             metric_values = [_plus_minus(row.mean.get(n), row.deviation.get(n)) + ("*" if i in best[n] else "") for n in shown]
@@ -164,12 +167,11 @@ def sweep(
             for number, (arm, run) in enumerate(zip(arms, runs, strict=True), 1):
                 display.say(f"arm {number} of {len(arms)}: {arm.name}")
                 _train(arm, run, plugins or [], display)
-                run.model, run.objectives = None, {}  # one model in memory at a time
         finally:
             for arm in arms:
                 if arm.metric_values is None and not arm.problem and _is_finished(arm.folder):  # stopped before it was looked at
                     with contextlib.suppress(ValueError, OSError):
-                        arm.metric_values = _figures(arm.folder)
+                        _read_metrics(arm)
             result.tabulate()
     finally:
         home.close()
@@ -178,7 +180,7 @@ def sweep(
 
 def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
     """``runs/<recipe>-sweep-<hash>``: the same command finds the same folder, and so goes on."""
-    from weft.training.run import find_recipe, name_of_recipe
+    from weft.training.recipes import find_recipe, name_of_recipe
 
     name = name_of_recipe(find_recipe(recipe))
     key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments).items()])
@@ -311,7 +313,8 @@ def _words(texts: Sequence[str]) -> list[str]:
 
 def _read_all(recipe: str | Path | Run, arms: list[Arm]) -> list[Run]:
     """The run of each arm. Raises ValueError with every mistake."""
-    from weft.training.run import Run, read_run, read_run_text
+    from weft.training.recipes import read_run, read_run_text
+    from weft.training.run import Run
 
     found, problems = [], dict[str, list[str]]()
     text = recipe.to_yaml() if isinstance(recipe, Run) else ""
@@ -420,7 +423,7 @@ def _train(arm: Arm, run: Run, plugins: list[str], display: Display) -> None:
         else:
             again = RunFolder(arm.folder)
             train(run, arm.folder, resume=again.is_run() or again.is_stub(), plugins=plugins, display=display)
-        arm.metric_values = _figures(arm.folder)
+        _read_metrics(arm)
     except Interrupted:
         raise
     except Exception as error:  # of whatever kind: the other arms are still worth having
@@ -429,14 +432,15 @@ def _train(arm: Arm, run: Run, plugins: list[str], display: Display) -> None:
         display.say(f"  failed: {error if known else arm.problem}")
 
 
-def _figures(folder: Path) -> dict[str, float]:
-    metrics = RunFolder(folder).metrics
-    return figures_of(read_json(metrics), metrics)
+def _read_metrics(arm: Arm) -> None:
+    path = RunFolder(arm.folder).metrics
+    metrics = read_json(path)
+    arm.metric_values, arm.higher_is_better = figures_of(metrics, path), directions_of(metrics)
 
 
 def _same(folder: Path, run: Run) -> None:
     """Raises FolderError if a finished arm was made with other choices."""
-    from weft.training.run import read_run
+    from weft.training.recipes import read_run
 
     told = compare_recipes(read_run(RunFolder(folder).recipe).dump(hashes=True), run.dump(hashes=True))
     if told:

@@ -27,7 +27,7 @@ def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence
     rows = [row for row, limit in enumerate(limits) if limit > 0]
     if not rows:
         return [[h] for h in found]
-    ends = model.target.endings()
+    ends = model.target.eos_ids()
     front = prefill(model, memory, prompt, limits, rows)
     while True:
         logp_NV = front.logprobs()

@@ -81,7 +81,7 @@ class Beam(Limited):
             pools[row].add(Hypothesis([], 0.0, 0.0, finished=False))
         if not rows:
             return [pool.found for pool in pools]
-        front, width, ends = prefill(model, memory, prompt, limits, rows), self.width, model.target.endings()
+        front, width, ends = prefill(model, memory, prompt, limits, rows), self.width, model.target.eos_ids()
         end_E, more = torch.tensor(ends, dtype=torch.long), max(1, len(ends))
         # Everything small is done on the CPU, in double precision: only logits and states stay on the model's device.
         limit_R = torch.tensor([limits[row] for row in rows])

@@ -59,7 +59,7 @@ class Front:
 def forbidden(field: Field, vocab: int) -> list[int]:
     """Ids that are never generated. An id that also means end or unknown (GPT-2 begins with its end mark) is allowed."""
     special = field.special
-    never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.endings(), special.unk}
+    never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.eos_ids(), special.unk}
     return sorted(i for i in never if 0 <= i < vocab)
 
 
@@ -75,7 +75,7 @@ def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
     most = positions(model)
     if most is None:
         return list(limits)
-    read = [len(model.target.opening())] * len(limits) if prompt is None else prompt.lengths().tolist()
+    read = [len(model.target.decoder_prefix())] * len(limits) if prompt is None else prompt.lengths().tolist()
     if len(read) != len(limits):
         return list(limits)  # prefill refuses that
     if long := [row for row, tokens in enumerate(read) if tokens > most and limits[row] > 0]:
@@ -92,7 +92,7 @@ def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Seque
             raise ValueError(f"{rows} limits for the {given.rows} rows of the {name}: give one limit per row")
     if prompt is None:
         apart = memory is not None and len(memory.sources) > 0
-        first = model.target.opening() if apart else (model.target.special.bos,)
+        first = model.target.decoder_prefix() if apart else (model.target.special.bos,)
         prompt = Seq(torch.tensor([first] * rows, dtype=torch.long, device=_device(model, memory)))
     if len(keep) < rows:
         index = torch.tensor(keep, device=prompt.data.device)

@@ -22,6 +22,8 @@ from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
 from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
+from weft.inference.load import load
+from weft.inference.published import open_published
 from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models.zoo.family import LAYOUTS, at, changed
@@ -46,15 +48,12 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         out: A folder that is not there yet, or is empty.
         kind: The family (``bert``, ``gpt2``, ...); None = the one that it was, or the first that is exactly this structure.
     """
-    from weft.training.run import load
-
     out, place = Path(out), RunFolder(run_folder).path
     check_free(out)
     if kind is not None and kind not in LAYOUTS:
         raise ValueError(f"there is no family {kind!r}{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
     run = load(run_folder, "cpu")
-    assert run.codec is not None
-    structure = plans(run)[-1].structure
+    structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
     was = _origin(place, kind)
     if not was.config:
@@ -87,18 +86,15 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         name: A folder in the Hugging Face layout, a packaged model's name (``minilm``), or a hub's.
         out: A folder that is not there yet, or is empty.
     """
-    from weft.inference.published import open_published
-
     out = Path(out)
     check_free(out)
     published, run = Published(name), open_published(name, device="cpu")
-    assert run.codec is not None
     path = str(published.path.resolve())
-    run.structure = functools.partial(run.structure, weights=path)
+    run.run.structure = functools.partial(run.run.structure, weights=path)
     with whole_folder(out) as new:
         folder = RunFolder(new)
         try:
-            folder.create(run.dump(), [])
+            folder.create(run.run.dump(), [])
             recipe = folder.recipe.read_text(encoding="utf-8")
             write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line says where it is
             folder.write_log({"event": "converted", "from": path})
@@ -110,7 +106,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
-            length = length_told(published.path, positions(run.model) or run.codec.info.given()[0].length)
+            length = length_told(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)
             _write_pooling("mean", run.model.dim, length, new)  # published encoders are averaged
     return out
 
@@ -208,7 +204,7 @@ def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
     special = field.special
     found: dict[str, Any] = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
     if name_of(structure) == "seq2seq":
-        found["decoder_start_token_id"], *forced = field.opening()
+        found["decoder_start_token_id"], *forced = field.decoder_prefix()
         found |= {"forced_bos_token_id": forced[0]} if len(forced) == 1 else {}
     if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
         found["decoder_start_token_id"] = special.eos

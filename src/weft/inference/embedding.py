@@ -17,6 +17,8 @@ from weft.core.contracts import Codec
 from weft.core.io import read_json
 from weft.core.seq import Seq
 from weft.generate.frontier import positions
+from weft.inference.load import load
+from weft.inference.published import open_published
 from weft.models import Seq2SeqClassifier
 from weft.training.run_folder import RunFolder
 
@@ -54,7 +56,7 @@ class Vectors:
 
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """N x D vectors, in the order of the texts. The longest are computed first, in batches with little padding."""
-        field = self.codec.info.given()[0]
+        field = self.codec.info.input_texts()[0]
         room = max(0, self.length - len(field.frame.first) - len(field.frame.last))
         encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lower else text for text in texts])
         self.cut += sum(len(ids) > room for ids in encoded)
@@ -90,23 +92,18 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
     A folder of sentence-transformers says how its tokens are pooled; other published encoders are averaged; a run's classifier
     has its own pooler.
     """
-    from weft.inference.published import open_published
-    from weft.training.run import load
-
     if RunFolder(name).is_run():
         run = load(name, device)
         if not hasattr(run.model, "encode"):
             raise ValueError(f"{name} encodes nothing that a vector could be made of")
-        field = run.codec.info.given()[0] if run.codec else None
-        assert run.codec is not None and field is not None
+        field = run.codec.info.input_texts()[0]
         own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
         pooler = own or Mean(run.model.dim)
-        length = min(field.length + 8, positions(run.model) or field.length + 8)
+        length = min(field.max_length + 8, positions(run.model) or field.max_length + 8)
         return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
     run = open_published(name, task="encode", device=device)
-    assert run.codec is not None
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    length = positions(run.model) or run.codec.info["text"].length
+    length = positions(run.model) or run.codec.info["text"].max_length
     return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 

@@ -14,23 +14,25 @@ import numpy as np
 from weft.core.contracts import Decodes
 from weft.core.io import write_text
 from weft.data import MultipleChoice
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL
 from weft.data.sources.multiple_choice import ANSWER
-from weft.data.sources.parsing import Cursor, Wanted, cell_of, records
+from weft.data.sources.parsing import ColumnSpec, records, to_cell
 from weft.evaluate import Accuracy, EvaluationResult
+from weft.inference.load import load
 from weft.inference.prompting import HOLE, Prompt
 from weft.inference.published import open_published
-from weft.training.run import Run, load
+from weft.inference.trained_run import TrainedRun
 
 SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "none"}
 """How answers of different length are compared: by the mean of their tokens' log-probabilities, or by the sum."""
 Labelled = list[tuple[Mapping[str, str], str]]
 
 
-def open_writer(model: str | Path) -> Run:
+def open_writer(model: str | Path) -> TrainedRun:
     """A run, or a published model, that writes text."""
     run = load(model) if Path(model).exists() else open_published(model)
-    if run.model is None or Decodes not in run.model.provides():
+    if Decodes not in run.model.provides():
         raise ValueError(f"{model} is no language model: there is nothing in it that writes text, so no answer has a probability")
     return run
 
@@ -74,14 +76,14 @@ def read_labelled(file: str | Path, template: str, label: str | None = None) -> 
     """
     if not Path(file).is_file():
         raise ValueError(f"there is no file {file}")
-    wanted, asked, found = Wanted(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
+    wanted, asked, found = ColumnSpec(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
     for record in records(Cursor([str(file)])):
         where = f"{file}:{record.line}"
         if record.problem:
             raise ValueError(f"{where}: {record.problem}")
         if record.values is None:
             continue
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = wanted.find(row)
         if column is None:
             raise ValueError(f"{where}: {wanted.missing(row, '--label')}")
@@ -118,7 +120,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
             continue
         if not read.cells["label"]:
             raise ValueError(f"{where}: the row says of none of its choices that it is right")
-        row = {str(name): cell_of(value, str(name)) for name, value in record.values.items()}
+        row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = label or next((name for name in ANSWER if name in row), None)
         if column in asked:
             raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
@@ -155,7 +157,12 @@ class Shots:
         references = [{"label": label} for _, label in self.rows]
         most = Counter(label for _, label in self.rows).most_common(1)[0][1]
         metric_values = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
-        return EvaluationResult(metric_values, dict(enumerate(self.predictions)), dict(enumerate(references)))
+        return EvaluationResult(
+            metric_values,
+            dict(enumerate(self.predictions)),
+            dict(enumerate(references)),
+            higher_is_better={"accuracy": True},
+        )
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         return self.judged().intervals([Accuracy()])
@@ -178,7 +185,7 @@ class Shots:
 
 
 def ask(
-    run: Run,
+    run: TrainedRun,
     template: str,
     file: str | Path,
     *,
@@ -214,7 +221,9 @@ def ask(
     if shots and train is not None and Path(train).resolve() == Path(file).resolve():
         raise ValueError(f"{file} has the questions: drawn from it, demonstrations would show their answers")
     if choices is not None and answers:
-        raise ValueError("give answers that all rows share (--answer), or the column of each row's own (--choices), and not both")
+        raise ValueError(
+            "give answers that all rows share (--verbalizer), or the column of each row's own (--choices), and not both"
+        )
     if choices is not None:
         rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
         made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
@@ -234,18 +243,18 @@ def ask(
     return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
 
 
-def _tokens(run: Run, rows: Labelled, file: str | Path) -> None:
+def _tokens(run: TrainedRun, rows: Labelled, file: str | Path) -> None:
     """Of an answer without a token, nothing could be asked."""
-    codec: Any = run.codec
+    codec = run.codec
     for number, (row, _) in enumerate(rows, 1):
         for word in row["choices"].split("\t"):
             if not len(codec.encode(codec.info.target, f" {word}")):
                 raise ValueError(f"{file}: the choice {word!r} of row {number} is no token of this model")
 
 
-def _differ(run: Run, answers: Mapping[str, str]) -> None:
+def _differ(run: TrainedRun, answers: Mapping[str, str]) -> None:
     """Answers that are the same to the model leave nothing to choose."""
-    codec: Any = run.codec
+    codec = run.codec
     seen: dict[tuple[int, ...], str] = {}
     for name, words in answers.items():
         ids = tuple(int(i) for i in codec.encode(codec.info.target, f" {words}"))

@@ -12,10 +12,10 @@ import torch
 
 from weft.core.batch import Batch, collate
 from weft.core.batch import Instance as Prepared
-from weft.core.example import CHOICE_LABELS, Targets, between
+from weft.core.example import CHOICE_LABELS, Targets, surround
 from weft.core.seeding import key
-from weft.data.requests import read_apart
-from weft.training.run import Run
+from weft.data.requests import encoder_field
+from weft.inference.trained_run import TrainedRun
 
 HOLE = re.compile(r"\{([^{}]+)\}")
 NOTHING = "N/A"
@@ -106,7 +106,7 @@ class Prompt:
         return [pool[int(i)] for i in rng.permutation(len(pool))[: self.shots]]
 
     def scores(
-        self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
+        self, run: TrainedRun, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
     ) -> np.ndarray:
         """Rows x classes: how likely each answer is. A row with fewer answers of its own than others ends with -inf."""
         prompts, empty, words = [], [], [list(self.words(row).values()) for row in rows]
@@ -122,14 +122,14 @@ class Prompt:
         score_NC[np.arange(score_NC.shape[1]) < size_N[:, None]] = found
         return score_NC
 
-    def _asked(self, run: Run, prompts: Sequence[str], words: Sequence[Sequence[str]]) -> np.ndarray:
+    def _asked(self, run: TrainedRun, prompts: Sequence[str], words: Sequence[Sequence[str]]) -> np.ndarray:
         """The scores of all answers, those of the first prompt first."""
         pairs = [(prompt, f" {word}") for prompt, own in zip(prompts, words, strict=True) for word in own]
         logprob, tokens = log_probabilities(run, pairs)
         return logprob / np.maximum(tokens, 1) if self.normalise == "length" else logprob
 
     def choose(
-        self, run: Run, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
+        self, run: TrainedRun, rows: Sequence[Mapping[str, str]], pool: Sequence[tuple[Mapping[str, str], str]] = ()
     ) -> list[str]:
         """The class of each row whose answer is likeliest."""
         best_N = self.scores(run, rows, pool).argmax(1)
@@ -149,17 +149,15 @@ def _lone_brace(template: str) -> int:
     return opened[0] if opened else -1
 
 
-def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 32) -> tuple[np.ndarray, np.ndarray]:
+def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]], batch: int = 32) -> tuple[np.ndarray, np.ndarray]:
     """log p(answer | prompt) of each pair, and the number of the answer's tokens.
 
     A language model goes on from the prompt; a model with an encoder reads the prompt and writes the answer.
     """
-    codec: Any = run.codec
-    if codec is None or run.model is None:
-        raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
+    codec = run.codec
     target = codec.info[codec.info.target]
-    given = read_apart(run.model, codec.info)
-    rows = [_instance(codec, prompt, answer, target, given, run.begin) for prompt, answer in pairs]
+    given = encoder_field(run.model, codec.info)
+    rows = [_instance(codec, prompt, answer, target, given, run.start_ids) for prompt, answer in pairs]
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input"]))
     device = next(run.model.parameters()).device
     found, tokens = np.zeros(len(rows)), np.array([len(row["picks"].ids) for row in rows])
@@ -181,12 +179,12 @@ def log_probabilities(run: Run, pairs: Sequence[tuple[str, str]], batch: int = 3
 
 
 def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, begin: tuple[int, ...] | None) -> Prepared:
-    mark = ((target.special.bos,) if given is None else target.opening()) if begin is None else begin
+    mark = ((target.special.bos,) if given is None else target.decoder_prefix()) if begin is None else begin
     if given is not None:
         source = given.frame.around([codec.encode(given.name, prompt)])
         ids = codec.encode(target.name, answer.strip())
         picks = Targets("input", np.arange(len(ids)) + len(_known(mark)) - 1, ids)
-        return Prepared({given.name: source, "input": between(mark, ids[:-1], []), "picks": picks})
+        return Prepared({given.name: source, "input": surround(mark, ids[:-1], []), "picks": picks})
     before = codec.encode(target.name, prompt)
     whole = codec.encode(target.name, prompt + answer)
     # where prompt and answer are cut differently together, what is common at the beginning is the prompt
@@ -194,7 +192,7 @@ def _instance(codec: Any, prompt: str, answer: str, target: Any, given: Any, beg
     if not mark and not same:  # nothing stands before the answer, so the begin mark does
         mark = (target.special.bos,)
     picks = Targets("input", np.arange(same, len(whole)) + len(_known(mark)) - 1, whole[same:])
-    return Prepared({"input": between(mark, whole[:-1], []), "picks": picks})
+    return Prepared({"input": surround(mark, whole[:-1], []), "picks": picks})
 
 
 def _known(mark: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from weft.core.contracts import (
     Decodes,
     ExtractsSpans,
     ModelsLanguage,
+    Objective,
     PredictsMasked,
     ScoresChoices,
     Tags,
@@ -21,9 +22,10 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
-from weft.data.requests import Reading
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.requests import RequestSpec
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.generate.frontier import positions
+from weft.inference.trained_run import TrainedRun
 from weft.learning import Gradient
 from weft.objectives import (
     Classification,
@@ -50,7 +52,7 @@ def is_published(place: str | Path) -> bool:
     return (Path(place) / "config.json").is_file() and not (Path(place) / "recipe.yaml").is_file()
 
 
-def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> Run:
+def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> TrainedRun:
     """A published model with its tokenizer, as a run.
 
     Args:
@@ -72,7 +74,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
     if objective is SpanAnswer:  # contexts of any length, in windows
         objective = partial(SpanAnswer, window=positions(model))
-        fields = {**codec.info.fields, "context": replace(codec.info["context"], length=ANY_LENGTH)}
+        fields = {**codec.info.fields, "context": replace(codec.info["context"], max_length=ANY_LENGTH)}
         codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
@@ -80,25 +82,26 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         objective = partial(MaskedLM, mask=0.0)
     if "source" in codec.info:
         source, file = ParallelText, "tsv"
-    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PublishedTokenizer, from_=tokenizer.from_))
+    data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PretrainedTokenizer, from_=tokenizer.from_))
     run = Run(data=data, structure=loaded.structure, objective=objective, learning=partial(Gradient, steps=1))
-    run.model, run.codec, run.folder = model, codec, None
+    run.name = Path(str(name)).name
+    objectives: dict[str, Objective] = {"": objective(codec.info, model.dim)} if objective is not None else {}
+    trained = TrainedRun(run, model, codec, objectives)
     if Decodes in model.provides():
-        run.begin = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
-    run.objectives = {"": objective(codec.info, model.dim)} if objective is not None else {}
-    run.name, run.pair = Path(str(name)).name, pair_of(run)
-    return run
+        trained.start_ids = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
+    trained.pair_format = pair_of(trained)
+    return trained
 
 
-def pair_of(run: Run) -> Reading | None:
+def pair_of(trained: TrainedRun) -> RequestSpec | None:
     """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
-    codec, objective = run.codec, next(iter(run.objectives.values()), None)
-    if codec is None or not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
+    codec, objective = trained.codec, next(iter(trained.objectives.values()), None)
+    if not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
         return None
     text, label = codec.info["text"], codec.info["label"]
     fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
     info = Info(fields, "first", codec.info.data)
-    return Reading(Codec(info, codec.tokenizers), type(objective)(info, run.model.dim))
+    return RequestSpec(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
 
 
 _GOALS: list[tuple[type, Any, Any, str]] = [
@@ -113,8 +116,8 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
     "label": (Classification, LabeledText),
-    "labels": (MultiLabel, partial(LabeledText, answer="several")),
-    "number": (Regression, partial(LabeledText, answer="number")),
+    "labels": (MultiLabel, partial(LabeledText, label_type="multiple")),
+    "number": (Regression, partial(LabeledText, label_type="number")),
 }
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
@@ -127,7 +130,7 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     told = {
         "frame": tokenizer.frame,
         "sentinel_count": tokenizer.sentinel_count,
-        "start": tokenizer.start,
+        "decoder_start": tokenizer.decoder_start,
         "words": "tags" in info,
     }
     fields = {
@@ -137,7 +140,7 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
     if most is not None and ModelsLanguage not in does:
         # what stands around a text has positions too
         room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
-        fields = {name: replace(f, length=min(f.length, room)) if f.kind == "text" else f for name, f in fields.items()}
+        fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
     if Decodes in does:
-        fields[info.target] = replace(fields[info.target], special=writes, ends=ends_of(config, target))
+        fields[info.target] = replace(fields[info.target], special=writes, extra_eos=ends_of(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

@@ -20,15 +20,15 @@ from weft.core.example import MarkedIds, ids_of
 from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
-from weft.data import example_of
-from weft.data.requests import cells_of, read_apart
+from weft.data import encode_example
+from weft.data.requests import encoder_field, request_cells
 from weft.generate.frontier import Front
 from weft.inspect.attention import attention
 from weft.inspect.attention_page import CROSS, Example, Map, Step, attention_page
 from weft.objectives.inputs import Given
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 MOST_TOKENS = 512
 """Longer sequences are not looked into: a map has a weight for every pair."""
@@ -43,7 +43,7 @@ ENCODER, DECODER, SELF, POOLING, OTHER = (
 BEGIN, END, WHOLE = "⟨begin⟩", "⟨end⟩", "⟨whole text⟩"
 
 
-def inspect_run(run: Run, texts: Sequence[str], out: str | Path, *, top: int = 5) -> Path:
+def inspect_run(run: TrainedRun, texts: Sequence[str], out: str | Path, *, top: int = 5) -> Path:
     """Write what a trained run did with each text: a page (``.html``), or a picture of one text (``.png``).
 
     Args:
@@ -68,11 +68,9 @@ def inspect_run(run: Run, texts: Sequence[str], out: str | Path, *, top: int = 5
     return attention_picture(examples[0], file, run.name)
 
 
-def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
+def look_at(run: TrainedRun, texts: Sequence[str], *, top: int = 5) -> list[Example]:
     """For each text what the run reads, looks at and answers, with the search of its recipe."""
-    if run.model is None or run.codec is None:
-        raise ValueError("this run is not trained yet: run.train(folder), or weft.load(folder)")
-    model, codecs = run.model, [run.codec if run.pair is None else run.reading(text).codec for text in texts]
+    model, codecs = run.model, [run.codec if run.pair_format is None else run.request_format(text).codec for text in texts]
     for number, (codec, text) in enumerate(zip(codecs, texts, strict=True), 1):
         width = len(_framed(model, codec, text))
         if width > MOST_TOKENS:
@@ -82,13 +80,13 @@ def look_at(run: Run, texts: Sequence[str], *, top: int = 5) -> list[Example]:
     if Decodes not in model.provides():
         return _answered(run, texts, [look(model, c, text, top=top) for c, text in zip(codecs, texts, strict=True)])
     found = []
-    for codec, text, row in zip(codecs, texts, run.search_all(texts), strict=True):
-        others = [(run.text_of(h), h.score) for h in row] if len(row) > 1 else []
-        found.append(replace(look(model, codec, text, row[0], top=top, begin=run.begin), candidates=others))
+    for codec, text, row in zip(codecs, texts, run.hypotheses(texts), strict=True):
+        others = [(run.decode(h), h.score) for h in row] if len(row) > 1 else []
+        found.append(replace(look(model, codec, text, row[0], top=top, begin=run.start_ids), candidates=others))
     return _answered(run, texts, found)
 
 
-def _answered(run: Run, texts: Sequence[str], examples: list[Example]) -> list[Example]:
+def _answered(run: TrainedRun, texts: Sequence[str], examples: list[Example]) -> list[Example]:
     """With what the run predicts of each text: its answer, unless it writes one, and the classes, likeliest first."""
     provided, objective = set(run.model.provides()), next(iter(run.objectives.values()), None)
     writes = Decodes in provided
@@ -97,7 +95,7 @@ def _answered(run: Run, texts: Sequence[str], examples: list[Example]) -> list[E
     if writes and type(objective).probabilities is Objective.probabilities:  # it was trained to write, and has done so
         return examples
     found: list[Example] = []
-    for example, answer in zip(examples, run.predict_all(texts), strict=True):
+    for example, answer in zip(examples, run.predictions(texts), strict=True):
         classes = sorted(answer.probabilities.items(), key=lambda item: -item[1]) or example.classes
         found.append(replace(example, output=example.output if writes else answer.text, classes=classes))
     return found
@@ -169,9 +167,9 @@ def _written(
     known = answer if isinstance(answer, Hypothesis) else Hypothesis(list(map(int, answer)), 0.0, 0.0)
     target, given = model.target, _read_fields(model, codec)[0]
     alone = given.name == target.name
-    prompt = ids_of(example_of(codec, {given.name: text})[given.name]).tolist() if alone else []
+    prompt = ids_of(encode_example(codec, {given.name: text})[given.name]).tolist() if alone else []
     # Where nothing stands before a text, as GPT-2's tokenizer has it, an empty one still begins with the begin mark.
-    first = () if begin == () and prompt else begin or ((target.special.bos,) if alone else target.opening())
+    first = () if begin == () and prompt else begin or ((target.special.bos,) if alone else target.decoder_prefix())
     start, ids, finished, notes = [*first, *prompt], known.ids, known.finished, []
     if (room := MOST_TOKENS - len(start)) < len(ids):
         notes.append(f"Only the first {room} of {len(ids)} written tokens are shown.")
@@ -180,7 +178,7 @@ def _written(
     said = [*start[1:], *ids, *([target.special.eos if known.end is None else known.end] if finished else [])]
     read = [*start, *ids][: len(said)]
     written, seen = _tokens(codec, target, said), _tokens(codec, target, read)
-    if first and read and read[0] in (target.special.bos, target.start):
+    if first and read and read[0] in (target.special.bos, target.decoder_start):
         seen[0] = BEGIN  # GPT-2's is its end mark too
     if finished and written:
         written[-1] = END  # whichever it was of several
@@ -248,15 +246,15 @@ def _classes(model: Any, codec: Codec, text: str, *, named: bool) -> dict[str, A
 def _read_fields(model: Any, codec: Codec) -> list[Field]:
     """The fields that a text for this model belongs to."""
     if Decodes in model.provides():
-        return [read_apart(model, codec.info) or model.target]
-    return codec.info.given()
+        return [encoder_field(model, codec.info) or model.target]
+    return codec.info.input_texts()
 
 
 def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     """The ids that the model reads, with all that stands around a text, or between two."""
     fields = _read_fields(model, codec)
-    row = {fields[0].name: text} if len(fields) == 1 else cells_of(codec.info, text)
-    example = example_of(codec, row)
+    row = {fields[0].name: text} if len(fields) == 1 else request_cells(codec.info, text)
+    example = encode_example(codec, row)
     if Decodes in model.provides():
         return fields[0].frame.around([example[fields[0].name]])
     return Given(codec.info)(example)

@@ -50,7 +50,7 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
     ):
         super().__init__(info, weights=weights)
         self.dim = dim
-        self.embedder = embedder(dim, info.about()[0])
+        self.embedder = embedder(dim, info.inputs()[0])
         self.encoder = encoder(dim)
         self.pooler = pooler(dim)
         self.classifier = head(dim, info["label"], None)

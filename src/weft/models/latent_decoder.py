@@ -75,8 +75,8 @@ class LatentDecoder(nn.Module, Decodes):
         return self._memory(torch.cat([z_BP, self.labels(label_B).to(z_BP.dtype)], -1), label_B)
 
     def _memory(self, c_BP: Tensor, label_B: Tensor | None) -> Memory:
-        slots = [injection.remembered(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
-        layers = [self.decoder.remember(x_BLD) for x_BLD in slots if x_BLD is not None]
+        slots = [injection.past_vectors(c_BP) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        layers = [self.decoder.as_kv(x_BLD) for x_BLD in slots if x_BLD is not None]
         past = tuple(reduce(KV.join, of_layer) for of_layer in zip(*layers, strict=True))
         return Memory(vector=c_BP, past=past, label=label_B)
 
@@ -84,7 +84,7 @@ class LatentDecoder(nn.Module, Decodes):
         """B x L x D, the sum of what the injections add to the token embeddings; None where they add nothing."""
         if memory is None or memory.vector is None:
             raise ValueError("this decoder is conditioned on a latent vector, but the memory has none; use memory_from(z)")
-        parts = [injection.added(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
+        parts = [injection.embedding_offsets(memory.vector) for injection in self.injections]  # pyright: ignore[reportCallIssue]
         parts = [added_BLD for added_BLD in parts if added_BLD is not None]
         return reduce(_add, parts) if parts else None
 

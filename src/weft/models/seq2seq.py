@@ -64,9 +64,9 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         # a text alone can only be restored from what was done to it; what is read in other ids than it is written cannot
         self.lacks = Decodes if alone else None if one_space else Reconstructs
         shared = target_embedder is None and one_space
-        longest = max(source.length, target.length) if shared else source.length
+        longest = max(source.max_length, target.max_length) if shared else source.max_length
         self.dim, self.target = dim, target
-        self.embedder = embedder(dim, replace(source, length=longest))
+        self.embedder = embedder(dim, replace(source, max_length=longest))
         self.target_embedder = None if shared else (target_embedder or embedder)(dim, target)
         if self.target_embedder is not None and one_space:
             self.target_embedder.share(self.embedder)

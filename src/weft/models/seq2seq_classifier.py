@@ -60,7 +60,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        field = info.given()[0]
+        field = info.input_texts()[0]
         self.dim = dim
         self.embedder = embedder(dim, field)
         self.target_embedder = None if target_embedder is None else target_embedder(dim, field)

@@ -52,7 +52,7 @@ class SpanExtractor(Structure, ExtractsSpans, Encodes):
         if answer.kind != "span":
             raise ValueError(f"needs a place in a text, but in the data ({info.data}) the field 'answer' is a {answer.kind}")
         self.dim = dim
-        self.embedder = embedder(dim, info.given()[0])
+        self.embedder = embedder(dim, info.input_texts()[0])
         self.encoder = encoder(dim)
         self.span_head = head(dim, answer, None)
 

@@ -65,7 +65,7 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         weights: Place | None = None,
     ):
         super().__init__(info, weights=weights)
-        field = info.given()[0]
+        field = info.input_texts()[0]
         self.dim = dim
         self.embedder = embedder(dim, field)
         self.encoder = encoder(dim)

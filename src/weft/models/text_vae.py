@@ -37,7 +37,7 @@ MEMORY_AND_EMBEDDING: list[Build[Injection]] = [LatentMemory, LatentEmbedding]
 
 def source_encoder(encoder: Build[Structure], info: Info) -> Any:
     """Build the encoder of a latent-variable model, over the field ``source``; raises ValueError for other structures."""
-    model = encoder(info.alone("source"))
+    model = encoder(info.single_text("source"))
     provided = set(model.provides())
     if Encodes not in provided or {Decodes, Reconstructs, Classifies} & provided:
         raise ValueError(
@@ -94,11 +94,11 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         self.encoder = source_encoder(encoder, info)
         self.pooler = pooler(self.encoder.dim)
         self.to_posterior = Linear(self.encoder.dim, 2 * latent, bias=False)
-        self.decoder = LatentDecoder(info.alone("target"), latent, decoder, injections or [], label_dim)
+        self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections or [], label_dim)
         self.labelled = self.samples_by_label = label_dim > 0
         self.target, self.dim = info["target"], self.decoder.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"encoder": self.encoder, "decoder": self.decoder.model}
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:

@@ -65,7 +65,7 @@ class Classification(Objective):
         self.smoothing = label_smoothing
         self.weigh = ClassWeights(self.label, weights)
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         self.weigh.count(dataset[row]["label"] for row in range(len(dataset)))
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:

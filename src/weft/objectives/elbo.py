@@ -84,6 +84,7 @@ class ELBO(Objective):
     """
 
     needs = (Decodes, Latent, Variational)
+    higher_is_better = {"negative_elbo": False}
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class ELBO(Objective):
         nll_B = row_nll(model, batch, self.place(posterior, batch), batch["label"] if model.labelled else None)
         if self.per_token and self.training:
             nll_B = nll_B / batch["input"].lengths()
-        beta = self.beta.weight(clock.share) if self.training else 1.0
+        beta = self.beta.weight(clock.progress) if self.training else 1.0
         kept_B = self.free_bits.kept(raw_BP) if self.training and beta > 0 else raw_BP.sum(-1)
         return Loss(
             reconstruction=Term(nll_B.sum(), rows),

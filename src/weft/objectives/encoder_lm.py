@@ -12,7 +12,7 @@ import numpy as np
 from weft.blocks import Untied
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Encodes, Head, Objective
-from weft.core.example import Example, Targets, between, ids_of
+from weft.core.example import Example, Targets, ids_of, surround
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.masks import Causal
@@ -44,6 +44,7 @@ class EncoderLM(Objective):
     """
 
     needs = (Encodes,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab: Vocab | None = None):
         super().__init__(info, dim)
@@ -55,7 +56,7 @@ class EncoderLM(Objective):
         text, special = example["text"], self.text.special
         ids = np.append(ids_of(text), special.eos)
         known = np.where(ids < self.vocab, ids, special.unk)
-        return Instance(input=between([special.bos], text, []), picks=Targets("input", np.arange(len(ids)), known))
+        return Instance(input=surround([special.bos], text, []), picks=Targets("input", np.arange(len(ids)), known))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

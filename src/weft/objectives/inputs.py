@@ -22,7 +22,7 @@ class Given:
     published tokenizer has it, such as ``[CLS] first [SEP] second [SEP]``. An image is given as it is."""
 
     def __init__(self, info: Info):
-        self.fields = info.about()
+        self.fields = info.inputs()
         self.frame = delimited(self.fields[0]) if len(self.fields) > 1 else self.fields[0].frame
 
     def __call__(self, example: Example) -> np.ndarray | MarkedIds:
@@ -69,7 +69,7 @@ class Whole:
     def __init__(self, info: Info):
         several = [f for f in info.tokenized() if f.kind == "texts"]
         self.choices = several[0] if several else None
-        self.fields = [*(info[name] for name in ("question",) if name in info), *several] if several else info.given()
+        self.fields = [*(info[name] for name in ("question",) if name in info), *several] if several else info.input_texts()
         self.field = self.fields[-1]
         if len({f.space for f in self.fields}) != 1:
             raise ValueError(f"needs texts of one id space, but the data ({info.data}) gives: {', '.join(info.fields)}")

@@ -48,6 +48,8 @@ class MaskedLM(Objective):
         3
     """
 
+    higher_is_better = {"perplexity": False}
+
     def __init__(
         self,
         info: Info,
@@ -61,7 +63,7 @@ class MaskedLM(Objective):
         pairing: Build[Pairing] | None = None,
     ):
         super().__init__(info, dim)
-        self.given, self.field = Given(info), info.given()[0]
+        self.given, self.field = Given(info), info.input_texts()[0]
         if mask + other > 1 + 1e-9:
             raise ValueError(f"{mask} masked and {other} replaced are more than all hidden tokens: their sum is at most 1")
         if self.field.special.mask < 0 and mask > 0:
@@ -73,7 +75,7 @@ class MaskedLM(Objective):
         self.masking, self.pairing = masking(), None if pairing is None else pairing()
         self.needs = (*((PredictsMasked,) if share else ()), *((ClassifiesPairs,) if pairing is not None else ()))
         self.fills = bool(share)
-        self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary()
+        self.reserved_V, self.ordinary = self.field.is_reserved(), self.field.ordinary_ids()
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         related = None
@@ -102,7 +104,7 @@ class MaskedLM(Objective):
 
     def hide(self, ids: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Targets]:
         """The ids with places hidden, and what stood there."""
-        begins = ~self.field.continues()[ids[free]] if self.field.pieces else np.ones(len(free), bool)
+        begins = ~self.field.continues()[ids[free]] if self.field.continuations else np.ones(len(free), bool)
         budget = max(1, round(self.share * len(free)))
         groups = self.masking.choose(begins, budget, rng)
         if not groups:  # every word is longer than the budget
@@ -131,7 +133,7 @@ class MaskedLM(Objective):
             loss["relation"] = Term(nll_B.sum(), len(batch))
         return loss
 
-    def ask(self, example: Example) -> Instance:
+    def prepare_request(self, example: Example) -> Instance:
         """The text as it is: the masks that stand in it are asked about."""
         if not self.fills:
             raise ValueError("nothing is filled in (share is 0), and no row asks whether its segments belong together")

@@ -82,7 +82,7 @@ class MaskedPatches(Objective):
         self.narrow = Linear(dim, width)
         self.mask = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.mask)
-        self.position = position(width, Field(self.field.name, width, kind="vector", length=self.patches + 1))
+        self.position = position(width, Field(self.field.name, width, kind="vector", max_length=self.patches + 1))
         self.decoder = decoder(width)
         self.pixels = Linear(width, self.field.vocab * size * size)
 

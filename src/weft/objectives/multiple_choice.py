@@ -72,17 +72,17 @@ class MultipleChoiceObjective(Objective):
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         choices, logit_N = batch["choices"], _logits(model, batch)
-        right_B = logit_N.index_select(0, choices.first() + batch["label"])
+        right_B = logit_N.index_select(0, choices.offsets() + batch["label"])
         return Loss.of((log_sum(choices, logit_N) - right_B).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """The number of the best choice of each row."""
-        return batch["choices"].spread(_logits(model, batch), -torch.inf).argmax(-1).tolist()
+        return batch["choices"].to_padded(_logits(model, batch), -torch.inf).argmax(-1).tolist()
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
         """B x M; 0 after the last choice of a row that has fewer."""
         choices, logit_N = batch["choices"], _logits(model, batch)
-        return choices.spread((logit_N - log_sum(choices, logit_N)[choices.owner_N]).exp(), 0.0)
+        return choices.to_padded((logit_N - log_sum(choices, logit_N)[choices.owner_N]).exp(), 0.0)
 
 
 def _logits(model: Any, batch: Batch) -> Tensor:

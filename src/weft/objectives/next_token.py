@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Decodes, ModelsLanguage, Objective, Search, require
-from weft.core.example import Example, MarkedIds, Targets, between, ids_of
+from weft.core.example import Example, MarkedIds, Targets, ids_of, surround
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
 from weft.core.options import Share
@@ -21,9 +21,9 @@ from weft.objectives.inputs import Whole
 def next_tokens(text: np.ndarray | MarkedIds, field: Field, apart: bool = False) -> dict[str, Any]:
     """What a decoder is given of a text, and what it is to predict: begin text -> text end. ``apart``: it looks at another text,
     and begins as ``Field.opening`` says."""
-    first = field.opening() if apart else (field.special.bos,)
+    first = field.decoder_prefix() if apart else (field.special.bos,)
     ids = np.concatenate([np.asarray(first[1:], np.int64), ids_of(text), [field.special.eos]])
-    return {"input": between(first, text, []), "picks": Targets("input", np.arange(len(ids)), ids)}
+    return {"input": surround(first, text, []), "picks": Targets("input", np.arange(len(ids)), ids)}
 
 
 @block("next-token")
@@ -49,6 +49,7 @@ class NextToken(Objective):
     """
 
     needs = (Decodes,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, whole: bool = False):
         super().__init__(info, dim)

@@ -46,8 +46,8 @@ def needs_sentinels(field: Field, spans: int) -> None:
     """Raises ValueError where there are too few ids to put in the place of so many spans, which the longest text may have."""
     if field.sentinel_count < spans + 1:
         raise ValueError(
-            f"texts of up to {field.length} tokens may have {spans} spans, which need {spans + 1} sentinels, but the vocabulary "
-            f"of {field.name!r} has {field.sentinel_count} spare ids: use the tokenizer "
+            f"texts of up to {field.max_length} tokens may have {spans} spans, which need {spans + 1} sentinels, but the "
+            f"vocabulary of {field.name!r} has {field.sentinel_count} spare ids: use the tokenizer "
             f"with-sentinels (number: {spans + 1}), a smaller length of the data, or another noise"
         )
 
@@ -127,7 +127,7 @@ class TokenMasking(Noise):
         source = ids.copy()
         source[places] = field.special.mask
         replaced = places[rng.random(len(places)) < self.other]
-        source[replaced] = field.ordinary()[rng.integers(len(field.ordinary()), size=len(replaced))]
+        source[replaced] = field.ordinary_ids()[rng.integers(len(field.ordinary_ids()), size=len(replaced))]
         return Corrupted(source, ids)
 
 
@@ -174,7 +174,7 @@ class ReplaceSpans(Noise):
 
     def check(self, field: Field) -> None:
         # at most each chosen token is a run of its own, and between two runs there is a token
-        needs_sentinels(field, min(budget_of(self.share, max(2, field.length)), (field.length + 1) // 2))
+        needs_sentinels(field, min(budget_of(self.share, max(2, field.max_length)), (field.max_length + 1) // 2))
 
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
         return sentinels(some(ids, self.share, rng, field), ids, field)
@@ -231,7 +231,7 @@ class RandomSpans(Noise):
         self.share, self.mean = share, mean
 
     def check(self, field: Field) -> None:
-        needs_sentinels(field, self._spans(max(2, field.length)))
+        needs_sentinels(field, self._spans(max(2, field.max_length)))
 
     def _spans(self, length: int) -> int:
         noise = budget_of(self.share, length)

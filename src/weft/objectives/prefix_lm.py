@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import ModelsLanguage, Objective
-from weft.core.example import Example, Targets, between, ids_of
+from weft.core.example import Example, Targets, ids_of, surround
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.masks import Prefix
@@ -39,6 +39,7 @@ class PrefixLM(Objective):
     """
 
     needs = (ModelsLanguage,)
+    higher_is_better = {"perplexity": False}
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
         super().__init__(info, dim)
@@ -53,7 +54,7 @@ class PrefixLM(Objective):
         prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark
         answers = np.append(ids, self.text.special.eos)
         picks = Targets("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
-        return Instance(input=between([self.text.special.bos], text, []), picks=picks, prefix=prefix)
+        return Instance(input=surround([self.text.special.bos], text, []), picks=picks, prefix=prefix)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

@@ -128,8 +128,8 @@ class SpanAnswer(Objective):
             found.append(MarkedIds(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
         return found
 
-    def ask(self, example: Example) -> Instance | None:
-        if (asked := super().ask(example)) is None:
+    def prepare_request(self, example: Example) -> Instance | None:
+        if (asked := super().prepare_request(example)) is None:
             around = len(self.given(example)) - len(example[self.answer.space])
             raise ValueError(
                 f"the question and what stands around it have {around} tokens, so that nothing of the context has room in a "

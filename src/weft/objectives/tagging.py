@@ -52,7 +52,7 @@ class Tagging(Objective):
         self.smoothing = label_smoothing
         self.weigh = ClassWeights(self.tags, weights)
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         self.weigh.count(dataset[row]["tags"].ids for row in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:

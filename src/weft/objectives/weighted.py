@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Objective, Search
 from weft.core.example import Example
 from weft.core.fields import Info
-from weft.core.loss import Loss, Term
+from weft.core.loss import Loss
 from weft.core.options import NonNegative
 from weft.core.registry import Build, block
 
@@ -71,21 +72,21 @@ class Weighted(Objective):
         loss = Loss()
         for name, part in self._named().items():
             for key, term in part(model, batch[name], clock).items():
-                loss[_name(name, key)] = Term(term.total, term.count, term.weight * self.weights[name])
+                loss[_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
         return loss
 
-    def begin(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Any, dataset: Any) -> None:
         for part in self._parts():
-            part.begin(model, dataset)
+            part.setup(model, dataset)
 
     def observe(self, means: Mapping[str, float]) -> None:
         for name, part in self._named().items():
             own = {k: v for k, v in means.items() if k == name or k.startswith(f"{name}.")}
             part.observe({k.removeprefix(name).removeprefix(".") or "loss": v for k, v in own.items()})
 
-    def ask(self, example: Example) -> Instance | None:
+    def prepare_request(self, example: Example) -> Instance | None:
         name, part = next(iter(self._named().items()))
-        made = part.ask(example)
+        made = part.prepare_request(example)
         return None if made is None else Instance({name: made})
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:

@@ -20,7 +20,7 @@ from weft.core.fields import Field, Info
 from weft.core.hub import find_model
 from weft.core.io import read_json
 from weft.core.registry import Build, name_of, options
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.family import LAYOUTS, Config, Layout, tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import Unfilled
@@ -158,7 +158,7 @@ class Published:
             return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
         if name == "span-extractor":
             texts = {name: replace(read, name=name) for name in ("question", "context")}
-            return Info({**texts, "answer": Field("answer", 2, "span", length=1, space="context")}, "context")
+            return Info({**texts, "answer": Field("answer", 2, "span", max_length=1, space="context")}, "context")
         if task == "multiple-choice":
             choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
             right = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
@@ -195,7 +195,7 @@ class Published:
     def ids(self) -> int | None:
         """How many ids its tokenizer gives; None where it has none."""
         try:
-            return PublishedTokenizer(from_=str(self.path)).vocab
+            return PretrainedTokenizer(from_=str(self.path)).vocab
         except ValueError:
             return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.fields import Field, Frame, Info, Special
 from weft.core.io import read_json
-from weft.data.requests import read_apart
+from weft.data.requests import encoder_field
 
 GENERATION = "generation_config.json"
 
@@ -50,11 +50,11 @@ def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
     it must write first (``forced_bos_token_id``).
     """
     target = info[info.target]
-    if read_apart(model, info) is None:
+    if encoder_field(model, info) is None:
         return None if target.frame == Frame() else target.frame.first
     forced = first_known(config.get("forced_bos_token_id"), target)
     begin = (target.special.bos,) if forced is None else (target.special.bos, forced)
-    return None if begin == target.opening() else begin
+    return None if begin == target.decoder_prefix() else begin
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
 from weft.core.io import check_free, read_json, whole_folder, write_json
 from weft.core.registry import Build
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import some, their_name
 from weft.pretrained.folder import Published
 from weft.pretrained.load_weights import Taken
@@ -43,7 +43,7 @@ class Loaded:
         place, texts = self.published.path, self.info.tokenized()
         if not texts:
             raise ValueError(f"{place} reads images: it has no tokenizer")
-        found = PublishedTokenizer(from_=str(place))
+        found = PretrainedTokenizer(from_=str(place))
         if found.vocab > texts[0].vocab:
             raise ValueError(f"{place}: its tokenizer has {found.vocab} ids, but config.json: vocab_size is {texts[0].vocab}")
         return found
@@ -89,7 +89,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
         if published.layout.stretched is None:
             raise ValueError(f"{published.path} reads texts: side is for images; leave it out")
         structure = published.layout.stretched(structure, Interpolated)
-        seen = {name: replace(f, length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        seen = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
         info = replace(info, fields=seen)
     found = published.our_tensors(structure)
     model = published.build(structure, info, found)

@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.core.contracts import Embedder, Structure, Tokenizer
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
-from weft.data.tokenizers.pretrained import Published as PublishedTokenizer
+from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.pretrained.folder import Published
 
 _SAME = 0.5
@@ -29,7 +29,7 @@ def check_ids(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> None:
     published, name = Published(model.weights), name_of_model(model.weights)
     for space in dict.fromkeys(part.space for part in model.modules() if isinstance(part, Embedder)):
         if space in tokenizers and (why := _foreign(published, tokenizers[space])):
-            beside = f"; set it to {{type: published, from: {name}}}" if published.ids is not None else ""
+            beside = f"; set it to {{type: pretrained, from: {name}}}" if published.ids is not None else ""
             raise ValueError(f"{name} does not know the ids of the tokenizer of {space!r}: {why}{beside}")
 
 
@@ -41,7 +41,7 @@ def _foreign(published: Published, tokenizer: Tokenizer) -> str:
     except ValueError:  # it has to learn
         if own is not None:
             return f"{what} learns its own from the data"
-        return f"{what} has at most {tokenizer.bound():,}, and there are {rows:,}" if tokenizer.bound() < rows else ""
+        return f"{what} has at most {tokenizer.max_vocab():,}, and there are {rows:,}" if tokenizer.max_vocab() < rows else ""
     if number > rows or number < (rows if own is None else own):
         there = f"{rows:,}" if own in (None, rows) else f"{own:,}, or with spare ones {rows:,}"
         return f"{what} has {number:,}, and there are {there}"
@@ -49,6 +49,6 @@ def _foreign(published: Published, tokenizer: Tokenizer) -> str:
         return ""
     ids = range(own)
     same = sum(
-        a == b for a, b in zip(tokenizer.tokens(ids), PublishedTokenizer(from_=str(published.path)).tokens(ids), strict=True)
+        a == b for a, b in zip(tokenizer.tokens(ids), PretrainedTokenizer(from_=str(published.path)).tokens(ids), strict=True)
     )
     return f"{what} has as many, but other tokens ({same:,} of {own:,} are the same)" if same < _SAME * own else ""

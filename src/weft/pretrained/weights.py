@@ -49,7 +49,7 @@ def begin(model: Structure, structure: Build[Structure]) -> dict[str, Taken]:
 
 def with_weights(model: Structure, structure: Build[Structure]) -> Iterator[tuple[Structure, Build[Structure]]]:
     """The structures that name weights, those that are parts of others first; each with what it was built of."""
-    for name, parts in model.inner().items():
+    for name, parts in model.substructures().items():
         for part in [parts] if isinstance(parts, Structure) else parts:
             yield from with_weights(part, options(_blocks(structure))[name])
     if model.weights is not None:

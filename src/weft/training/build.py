@@ -73,7 +73,7 @@ def same_tokenizers(before: StagePlan, plan: StagePlan) -> list[str]:
     """The id spaces whose tokenizer a stage describes in the same words as the data before. Raises ValueError where it has
     another one, and takes over the weights that stand for its ids."""
     old, new = before.data().tokenizers(), plan.data().tokenizers()
-    same = [space for space in new if space in old and new[space].described() == old[space].described()]
+    same = [space for space in new if space in old and new[space].spec() == old[space].spec()]
     other = sorted(new.keys() & old.keys() - set(same))
     if other and "*" in plan.start:
         raise ValueError(
@@ -154,7 +154,7 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
         what = "patience" if learning.patience else "final: best"
         raise ValueError(f"{what} needs evaluations during training: set evaluate.every to a number of rounds")
     for metric in evaluation.metrics:
-        wanted = getattr(metric, "field", "label" if metric.wants == "label" else None)
+        wanted = getattr(metric, "field", "label" if metric.inputs == "label" else None)
         if wanted is not None and wanted not in info:
             name, there = name_of(type(metric)), ", ".join(info.fields)
             raise ValueError(f"the metric {name} compares {wanted!r}, but the data ({info.data}) has: {there}{info.hint(wanted)}")
@@ -166,12 +166,14 @@ def check_rows(evaluation: Any, splits: Mapping[str, Dataset], last: bool) -> No
     judged = {name: len(splits[name]) for name in ("valid", "test") if last and name in splits}
     if evaluation.every and evaluation.split in splits:
         there = len(splits[evaluation.split])
-        judged["evaluate.rows"] = min(there, evaluation.rows or there)
+        judged["evaluate.max_examples"] = min(there, evaluation.max_examples or there)
     for metric in evaluation.metrics:
         for name, rows in judged.items():
-            if rows < metric.least:
-                has = f"is {rows}" if name == "evaluate.rows" else f"has {rows}"
-                raise ValueError(f"the metric {name_of(type(metric))} compares rows, at least {metric.least}, but {name} {has}")
+            if rows < metric.min_examples:
+                has = f"is {rows}" if name == "evaluate.max_examples" else f"has {rows}"
+                raise ValueError(
+                    f"the metric {name_of(type(metric))} compares rows, at least {metric.min_examples}, but {name} {has}"
+                )
 
 
 def check_metrics(evaluation: Any, model: Any) -> None:

@@ -104,7 +104,7 @@ def check(run: Run) -> list[Report]:
             report = attempt(_report, plan.structure, plan, learning, info, network)
             reports += [report]
             if report is not None and evaluation is not None and network is not None and evaluation.every:
-                attempt(evaluation.check_best, plan.evaluate, report.terms, next(iter(network.objectives.values())))
+                attempt(evaluation.check_monitor, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
         raise RecipeError(once(problems, run.copies))
     return reports
@@ -189,7 +189,7 @@ def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
     """A batch of made-up examples that fills the budget, as the order would."""
     rng = np.random.default_rng(0)
     lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
-    lengths |= {f.name: np.array([f.length]) for f in info.images()}
+    lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
     others = [info.synthetic_example(rng) for _ in range(8)]
     instances: list[Instance] = []

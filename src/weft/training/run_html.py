@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,13 @@ LONGEST = 120
 PARTS = ("data", "structure", "objective", "learning")
 
 
-def run_html(run: Run) -> str:
-    """A table of the four parts with the options that differ from the defaults, for every stage."""
+def run_html(run: Run, facts: Sequence[str] = ()) -> str:
+    """Return a table of the four parts of every stage, with the options that differ from the defaults.
+
+    Args:
+        run: The specification.
+        facts: Lines below the table.
+    """
     rows: list[list[str | html.Cell]] = []
     for plan in plans(run):
         for part in PARTS:
@@ -26,10 +31,7 @@ def run_html(run: Run) -> str:
             for name, factory in _named(getattr(plan, part)):
                 kind, options = summary(factory)
                 rows.append([of_stage, html.Cell(f"{name}: {kind}" if name else kind, strong=True), options])
-    below = [f"seed {run.seed}, device {run.device}, precision {run.precision}"]
-    if run.model is not None:
-        count = sum(p.numel() for p in run.model.parameters())
-        below.insert(0, f"trained: {count:,} parameters" + (f", in {run.folder}" if run.folder is not None else ""))
+    below = [f"seed {run.seed}, device {run.device}, precision {run.precision}", *facts]
     table = html.table(["part", "type", "options"], rows, caption=f"Run {run.name}", numbers=False)
     return html.page(table, html.notes(below))
 

@@ -18,15 +18,9 @@ compiler, which takes several seconds."""
 
 
 def stage_networks(run: Run) -> list[StageNetwork]:
-    """Build model and objectives of every stage, without opening a corpus; of a trained run, return those that it has.
-
-    Raises RecipeError for parts that cannot be built.
-    """
-    stages = plans(run)
-    if run.model is not None and run.codec is not None:
-        return [StageNetwork(run.model, run.objectives, run.codec.info, stages[-1].name, kind_of(run.model))]
+    """Build model and objectives of every stage, without reading data. Raises RecipeError for parts that cannot be built."""
     found: list[StageNetwork] = []
-    for plan in stages:
+    for plan in plans(run):
         info = plan.data().declare()
         with Unfilled():
             network = build_network(plan, info, run.seed, "meta")

@@ -7,7 +7,7 @@ import re
 import signal
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from weft.core.contracts import Corpus, Objective, Tokenizer
 from weft.core.io import finite, read_json, write_json
 from weft.data import Feed, load_codec, save_codec
 from weft.evaluate import EvaluationResult
+from weft.inference.trained_run import TrainedRun
 from weft.inspect.classification import draw_classes, has_classes
 from weft.learning import (
     Checkpoint,
@@ -42,12 +43,11 @@ from weft.training.build import (
     with_data,
 )
 from weft.training.display import Display, show_ledger
+from weft.training.recipes import read_run
 from weft.training.resources import Meter, describe
+from weft.training.run import Run
 from weft.training.run_folder import FORMAT, FolderError, RunFolder, compare_recipes
 from weft.training.tensorboard import TensorBoard
-
-if TYPE_CHECKING:
-    from weft.training.run import Run
 
 _MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?)")
 _STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
@@ -61,8 +61,8 @@ def train(
     plugins: list[str] | None = None,
     display: Display | None = None,
     tensorboard: bool = False,
-) -> EvaluationResult:
-    """Train a run into a folder; the final weights are then in ``run.model``. Returns the last evaluation."""
+) -> TrainedRun:
+    """Train a run into a folder. Returns the model with its final weights and the final evaluation."""
     keep_freed()
     with joined() as processes:
         return _train(run, path, resume, plugins or [], display or Display(), tensorboard, processes)
@@ -70,7 +70,7 @@ def train(
 
 def _train(
     run: Run, path: Path, resume: bool, plugins: list[str], display: Display, tensorboard: bool, processes: Processes
-) -> EvaluationResult:
+) -> TrainedRun:
     folder = RunFolder(processes.share(str(path)))
     filled = run.dump(hashes=True)
     training = Training(run, folder, display if processes.first else Display(), processes)
@@ -104,8 +104,6 @@ def _train(
 
 def go_on(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
     """On resume only more steps, logging and evaluation may differ; what does is written into the folder's recipe."""
-    from weft.training.run import read_run
-
     differences = compare_recipes(read_run(folder.recipe).dump(hashes=True), filled)
     refused = []
     for path, (old, new) in differences.items():
@@ -147,19 +145,20 @@ class Training:
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
-    def all_stages(self, resume: bool) -> EvaluationResult:
+    def all_stages(self, resume: bool) -> TrainedRun:
         with self.processes.in_turn():  # what the first has prepared, the others find
             self.open_data()
         with _asking(self):
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
                 weights = self.one_stage(plan, weights, resume)
-        judged = self.together()
+        trained = self.together()
+        judged = trained.result
         cpu = self.processes.sum({"cpu": self.meter.spent()})["cpu"]
         if self.processes.first:
             self.display.say(describe(self.use(cpu)))
         self.display.finished(self.folder.path, judged.metric_values, judged.remarks)
-        return judged
+        return trained
 
     def one_stage(self, plan: StagePlan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
         """Train one stage, or take its weights if it is done; returns its final weights."""
@@ -185,7 +184,7 @@ class Training:
         if self.processes.first:
             self.checkpoints.clean()
         for objective in self.network.objectives.values():
-            objective.begin(self.network.model, next(iter(corpus.splits.values())))
+            objective.setup(self.network.model, next(iter(corpus.splits.values())))
         loop = Loop(
             self.network,
             self.learning,
@@ -284,24 +283,23 @@ class Training:
                 f"The last weights are whole in {paths[-1]}; for the mean, start a new run"
             ) from None
 
-    def together(self) -> EvaluationResult:
+    def together(self) -> TrainedRun:
         """The first process evaluates and writes the last files, with what all have counted; the others wait."""
         for feed in self.feeds:
             seen = {"skipped": feed.skipped, "real": feed.padding.real, "total": feed.padding.total}
             counts = self.processes.sum(seen)
             feed.skipped, feed.padding.real, feed.padding.total = (int(counts[name]) for name in seen)
-        judged = self.finish() if self.processes.first else self.follow()
+        trained = self.finish() if self.processes.first else self.trained(EvaluationResult({}))
         self.processes.share(None)
-        return judged
+        return trained
 
-    def follow(self) -> EvaluationResult:
-        """What a process has at the end that is not the first: the weights, but no figures."""
+    def trained(self, result: EvaluationResult) -> TrainedRun:
+        """The run with its final weights, and the final evaluation, which only the first process computes."""
         assert self.corpus is not None
-        self.run.model, self.run.codec, self.run.folder = self.network.model.eval(), self.corpus.codec, self.folder.path
-        self.run.objectives = self.network.objectives
-        return EvaluationResult({})
+        model = self.network.model.eval()
+        return TrainedRun(self.run, model, self.corpus.codec, self.network.objectives, folder=self.folder.path, result=result)
 
-    def finish(self) -> EvaluationResult:
+    def finish(self) -> TrainedRun:
         """Evaluate the final weights and write the last files."""
         assert self.corpus is not None
         objective = next(iter(self.network.objectives.values()))
@@ -309,33 +307,31 @@ class Training:
         for split in ("valid", "test"):
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
-                    results[split] = self.evaluation.judge(
+                    results[split] = self.evaluation.evaluate(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
         judged = results.get("test") or results.get("valid") or EvaluationResult({})
         split = "test" if "test" in results else "valid"
         valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
         with self.display.waiting("confidence intervals"):
-            about = judged.about(self.evaluation.metrics)
+            about = judged.details(self.evaluation.metrics)
         about = {name: value for name, value in about.items() if value}
         write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
         self.folder.write_predictions(judged.predictions, judged.references)
-        padding = {f.name: f.padding.share for f in self.feeds if f.padding.total}
+        padding = {f.name: f.padding.ratio for f in self.feeds if f.padding.total}
         skipped = {f.name: f.skipped for f in self.feeds}
         ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
         progress = self.loop.progress
         bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}
         write_json(self.folder.ledger, ledger | bad)
         self.draw_curve()
-        self.network.model.eval()
-        self.run.model, self.run.codec, self.run.folder = self.network.model, self.corpus.codec, self.folder.path
-        self.run.objectives = self.network.objectives
-        if has_classes(self.run, judged):
+        trained = self.trained(judged)
+        if has_classes(trained, judged):
             with self.display.waiting("probabilities of the classes"):
-                trouble = draw_classes(self.run, judged, self.folder.path)
+                trouble = draw_classes(trained, judged, self.folder.path)
             if trouble:
                 self.display.say(trouble)
-        return judged
+        return trained
 
     def draw_curve(self) -> None:
         from weft.inspect.curve import curve
@@ -351,7 +347,7 @@ class Training:
         row = {"stage": self.plan.index, **row}
         self.write_log(row)
         self.meter.look()
-        padding = self.feeds[-1].padding.share if self.feeds else 0.0
+        padding = self.feeds[-1].padding.ratio if self.feeds else 0.0
         self.display.update(row, padding)
 
     def write_log(self, row: dict[str, Any]) -> None:
@@ -379,13 +375,13 @@ class Training:
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
         assert self.corpus is not None
-        judged = self.evaluation.judge(
+        judged = self.evaluation.evaluate(
             self.network.model,
             next(iter(self.network.objectives.values())),
             self.corpus.splits[self.evaluation.split],
             self.corpus.codec,
             self.device,
-            self.evaluation.rows,
+            self.evaluation.max_examples,
             last=False,
         )
         remarks = {"remarks": judged.remarks} if judged.remarks else {}
@@ -393,7 +389,7 @@ class Training:
             {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
         )
         self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
-        return self.evaluation.better(judged.metric_values)
+        return self.evaluation.score(judged)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         about = {"stage": self.plan.index, "round": progress.round}

@@ -10,11 +10,11 @@ import torch
 
 from weft.blocks import CharCNN, Learned, Sum, Tied, Token
 from weft.core.batch import Instance, collate
-from weft.core.example import MarkedIds, between
+from weft.core.example import MarkedIds, surround
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 
-FIELD = Field("text", 30, letters=12)
+FIELD = Field("text", 30, characters=12)
 LETTERS = torch.tensor([[[8, 9, 10], [11, 0, 0], [0, 0, 0]], [[7, 7, 0], [9, 8, 0], [3, 0, 0]]])
 IDS = torch.tensor([[20, 21, 2], [22, 22, 3]])
 X = Seq(IDS).mark(letters=LETTERS)
@@ -73,7 +73,7 @@ def test_hidden_words_keep_their_letters_and_marks_are_never_hidden():
 def test_examples_with_marks_of_begin_and_end():
     info = Info({"text": FIELD})
     rng = np.random.default_rng(0)
-    rows = [Instance(text=between([1], info.synthetic_example(rng, n)["text"], [2])) for n in (4, 2)]
+    rows = [Instance(text=surround([1], info.synthetic_example(rng, n)["text"], [2])) for n in (4, 2)]
     assert isinstance(rows[0]["text"], MarkedIds)
     module = CharCNN(6, FIELD)
     batch = collate(rows)
@@ -91,7 +91,7 @@ def test_a_head_can_be_tied_and_other_embedders_added():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, characters: 20\}"):
+    with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, max_characters: 20\}"):
         CharCNN(6, Field("text", 30))
     with pytest.raises(ValueError, match=r"width 2 is even.*take 3"):
         CharCNN(6, FIELD, width=2)

@@ -13,7 +13,7 @@ from weft.blocks import LayerNorm, Learned, SharedToken, Sinusoidal, Sum, Token,
 from weft.core.fields import Field
 from weft.core.seq import Seq
 
-FIELD = Field("text", 11, length=9)
+FIELD = Field("text", 11, max_length=9)
 PARTS = [Token, Sinusoidal, Learned, partial(Sum, parts=[Token, Sinusoidal, Learned], norm=LayerNorm)]
 
 

@@ -19,7 +19,7 @@ from weft.models import Classifier, ImageEncoder
 from weft.objectives import Classification, MaskedLM
 from weft.training.dry_run import synthetic_batch
 
-FIELD = Field("image", 3, kind="image", length=12, space="image")
+FIELD = Field("image", 3, kind="image", max_length=12, space="image")
 LABEL = Field("label", 2, kind="label", space="label")
 INFO = Info({"image": FIELD, "label": LABEL}, "image")
 
@@ -117,12 +117,12 @@ def test_an_image_is_imagined_and_collated() -> None:
 
 
 def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
-    assert INFO.about() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
+    assert INFO.inputs() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
     text = Field("text", 9)
     both = Info({"image": FIELD, "text": text})
-    assert both.about() == [text] == both.given()
+    assert both.about() == [text] == both.input_texts()
     with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* gives: image, label"):
-        INFO.given()
+        INFO.input_texts()
     with pytest.raises(ValueError, match="needs texts of one id space"):
         MaskedLM(INFO, 8)
     with pytest.raises(ValueError, match=r"looks at images, but the data \(data\) gives: text"):

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from weft.core.contracts import Corpus, Data
 from weft.core.fields import Special
 from weft.core.registry import choices
-from weft.data import BPE, AutoencodingText, ByteBPE, Character, Published, Word, cache, load_codec, save_codec
+from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
 from weft.recipe.parser import Reader
@@ -69,8 +69,8 @@ def bert(tmp_path: Path) -> str:
 
 
 def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, Any], bert: str) -> None:
-    reads, writes = partial(Published, from_=bert), partial(ByteBPE, size=400)
-    data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, hold_out=0.2)
+    reads, writes = partial(PretrainedTokenizer, from_=bert), partial(ByteBPE, vocab_size=400)
+    data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, validation_fraction=0.2)
     assert {n: (f.space, f.kind) for n, f in data.declare().fields.items()} == {
         "source": ("source", "text"),
         "target": ("target", "text"),
@@ -100,8 +100,10 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
     blanks: dict[str, Any] = {
         name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", "\t")) for name, file in two.items()
     }
-    sides = {"tokenizer": partial(Published, from_=bert), "target_tokenizer": partial(ByteBPE, size=400)}
-    corpus = AutoencodingText(train=blanks, by_word=True, length=12, on_overflow="truncate", hold_out=0, **sides).open()
+    sides = {"tokenizer": partial(PretrainedTokenizer, from_=bert), "target_tokenizer": partial(ByteBPE, vocab_size=400)}
+    corpus = AutoencodingText(
+        train=blanks, word_ids=True, max_length=12, on_overflow="truncate", validation_fraction=0, **sides
+    ).open()
     reads, codec, several = corpus.codec.tokenizers["source"], corpus.codec, 0
     for row, raw in enumerate(raws(corpus)):
         example, words = corpus.splits["train"][row], raw["target"].split()
@@ -117,7 +119,9 @@ def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert
 
 
 def test_one_vocabulary_for_both_sides(two: dict[str, Any]) -> None:
-    data = AutoencodingText(train=[two["positive"], two["negative"]], tokenizer=partial(BPE, size=90), hold_out=0)
+    data = AutoencodingText(
+        train=[two["positive"], two["negative"]], tokenizer=partial(BPE, vocab_size=90), validation_fraction=0
+    )
     assert {f.space for f in data.declare().fields.values()} == {"text"} and list(data.declare().fields) == ["source", "target"]
     corpus = data.open()
     train = corpus.splits["train"]
@@ -132,7 +136,7 @@ def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any],
         rows = {name: [split[row] for row in range(len(split))] for name, split in corpus.splits.items()}
         return {name: [(e["source"].tolist(), e["target"].tolist(), e["label"]) for e in some] for name, some in rows.items()}
 
-    data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, hold_out=0.3)
+    data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, validation_fraction=0.3)
     first = data.open()
     place.rename(tmp_path / "away")
     second = data.open()
@@ -146,19 +150,19 @@ def test_tables_and_lines_by_their_endings(tmp_path: Path) -> None:
     tsv = write(tmp_path / "f.tsv", "id\ttext\n1\tfrom a table\n")
     csv = write(tmp_path / "f.csv", 'text,id\n"two\nlines",2\n')
     objects = write(tmp_path / "f.jsonl", json.dumps({"body": "an object"}) + "\n")
-    data = AutoencodingText(train=[lines, tsv, csv, objects], tokenizer=Character, hold_out=0)
+    data = AutoencodingText(train=[lines, tsv, csv, objects], tokenizer=Character, validation_fraction=0)
     assert texts(data.open()) == ["a\tb , c", "spaced  out", "from a table", "two\nlines", "an object"]
-    named = AutoencodingText(train=tsv, text="id", tokenizer=Character, hold_out=0)
+    named = AutoencodingText(train=tsv, text="id", tokenizer=Character, validation_fraction=0)
     assert texts(named.open()) == ["1"]
     with pytest.raises(
         ValueError, match=r"f\.tsv:1: no column 'body'; there is: id, text\. Say which it is with the option text"
     ):
-        AutoencodingText(train=tsv, text="body", tokenizer=Character, hold_out=0).open()
+        AutoencodingText(train=tsv, text="body", tokenizer=Character, validation_fraction=0).open()
 
 
 def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    data = AutoencodingText(train=two, target_tokenizer=partial(Published, from_=str(tmp_path / "empty")))
+    data = AutoencodingText(train=two, target_tokenizer=partial(PretrainedTokenizer, from_=str(tmp_path / "empty")))
     with pytest.raises(ValueError, match=r"empty.*(tokenizer\.json|vocab)"):
         data.declare()
 
@@ -169,7 +173,7 @@ def test_a_published_tokenizer_whose_files_are_missing(two: dict[str, Any], tmp_
 def test_classes_from_a_column(tmp_path: Path) -> None:
     rows = [("x y", "b"), ("z", " a "), ("w", "b"), ("v", "a")]
     file = write(tmp_path / "f.tsv", "text\tkind\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
-    data = partial(AutoencodingText, train=file, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, train=file, tokenizer=Character, validation_fraction=0)
     assert data(label="kind").declare()["label"].vocab == 2
     corpus = data(label="kind").open()
     assert [(raw["source"], raw["label"]) for raw in raws(corpus)] == [(text, label.strip()) for text, label in rows]
@@ -215,7 +219,10 @@ def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: 
         ),
         ({"train": {"a": "f", "b": "g"}, "test": {"a": "f"}}, r"test has one class \(a\)"),
         ({"train": "f", "valid": {"a": "f", "b": "g"}}, r"valid has files by class, but train has no classes: .* with label"),
-        ({"train": "f", "words": (5, 4)}, r"words is the fewest and the most, but 5 is more than 4: turn them round"),
+        (
+            {"train": "f", "min_words": 5, "max_words": 4},
+            r"words is the fewest and the most, but 5 is more than 4: turn them round",
+        ),
     ],
 )
 def test_choices_that_cannot_be(options: dict[str, Any], message: str) -> None:
@@ -246,7 +253,9 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): "
         r"change words, or set on_overflow: truncate$",
     ):
-        AutoencodingText(train=two, valid={**two, "negative": one}, words=(1, 5), tokenizer=Character, repeats="keep").open()
+        AutoencodingText(
+            train=two, valid={**two, "negative": one}, min_words=1, max_words=5, tokenizer=Character, duplicates="keep"
+        ).open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
     with pytest.raises(
         ValueError, match=r"valid has no example of the class 'negative': give it rows of every class \(1 rows are us"
@@ -257,7 +266,7 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
     )
     with pytest.raises(ValueError, match=message):
-        AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, hold_out=0.2).open()
+        AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, validation_fraction=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
     with pytest.raises(ValueError, match=r"same\.tsv: all rows have the label 'a'; two are needed"):
         AutoencodingText(train=same, label="label", tokenizer=Character).open()
@@ -270,15 +279,15 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     start = r"^train has no example of the class 'negative': all of its texts "
     words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow"
     with pytest.raises(ValueError, match=start + words):
-        build(words=(2, 7)).open()
+        build(min_words=2, max_words=7).open()
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
     table = write(tmp_path / "all.tsv", "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
     with pytest.raises(ValueError, match=start.replace("train", "valid") + words):
-        AutoencodingText(train=two, valid=table, words=(2, 7), tokenizer=Character).open()
+        AutoencodingText(train=two, valid=table, min_words=2, max_words=7, tokenizer=Character).open()
     with pytest.raises(ValueError, match=start + r"\(9\) are longer than 60 tokens: raise length, or set on_overflow: truncate$"):
-        build(words=(2, 40), length=60, hold_out=0).open()
+        build(min_words=2, max_words=40, max_length=60, validation_fraction=0).open()
     with pytest.raises(ValueError, match=start + r"\(9\) are longer than 40 tokens: raise length$"):
-        build(words=(2, 40), length=40, hold_out=0, on_overflow="truncate").open()
+        build(min_words=2, max_words=40, max_length=40, validation_fraction=0, on_overflow="truncate").open()
 
 
 def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) -> None:
@@ -294,21 +303,21 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
         build = partial(AutoencodingText, train=train, tokenizer=Character)
         for share in (0.05, 0.5):
             try:
-                build(hold_out=share).open()
+                build(validation_fraction=share).open()
             except ValueError as error:
                 found = re.fullmatch(
                     r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid"
-                    r"(, or another hold_out \(data\.hold_out=(\S+) would do\))?",
+                    r"(, or another validation_fraction \(data\.validation_fraction=(\S+) would do\))?",
                     str(error),
                 )
                 assert found, error
                 if found[2]:
-                    build(hold_out=float(found[3])).open()
+                    build(validation_fraction=float(found[3])).open()
                     named += 1
                     continue
                 for other in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
                     with pytest.raises(ValueError, match="has no example"):
-                        build(hold_out=other).open()
+                        build(validation_fraction=other).open()
     assert named > 5
 
 
@@ -319,12 +328,12 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     how = (
         r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
     )
-    for info in (build().declare(), build().open().codec.info, build().declare().alone("source")):
+    for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
         with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
             info["image"]
-    info = build(label="label", hold_out=0.2).open().codec.info
+    info = build(label="label", validation_fraction=0.2).open().codec.info
     assert info["label"].labels == ("no", "yes")
 
 
@@ -349,7 +358,7 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
 def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
     own = {"good": "a b\nc d\na b\ne f\n", "bad": "a b\ng h\n", "so-so": "a b\ne f\n"}
     files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
-    corpus = AutoencodingText(train=files, tokenizer=Word, hold_out=0).open()
+    corpus = AutoencodingText(train=files, tokenizer=Word, validation_fraction=0).open()
     assert counted(corpus, "texts of several classes", "repeated rows", "rows") == (2, 1, 7)
     with pytest.raises(ValueError, match="train has a class ' good': take the blanks around its name off"):
         AutoencodingText(train={" good": files["good"], "good": files["bad"]})
@@ -358,7 +367,9 @@ def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
 def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
     one = write(tmp_path / "1", "a\na b\n\na b c d e\n a b\na b c\nb c\n")
     two = write(tmp_path / "2", "a b\na b c d\nx  y z\nx  y z\nb c\n")
-    data = partial(AutoencodingText, train={"one": one, "two": two}, words=(2, 3), tokenizer=Character, hold_out=0)
+    data = partial(
+        AutoencodingText, train={"one": one, "two": two}, min_words=2, max_words=3, tokenizer=Character, validation_fraction=0
+    )
     corpus = data().open()
     assert [(r["source"], r["label"]) for r in raws(corpus)] == [
         ("a b", "one"),
@@ -379,7 +390,7 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         "tokens": 46,
         "rows checked by decoding": 6,
     }
-    kept = data(repeats="keep").open()
+    kept = data(duplicates="keep").open()
     assert counted(kept, "repeated rows", "rows") == (0, 8) and texts(kept).count("a b") == 3
     cut = data(on_overflow="truncate").open()
     assert counted(cut, "truncated rows", "words lost", "repeated rows", "long rows", "rows") == (2, 3, 3, 0, 7)
@@ -388,16 +399,18 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         ValueError, match=r"1:4: the text has 5 words, but words allows 3: .* on_overflow to leave-out or truncate"
     ):
         data(on_overflow="error").open()
-    without = AutoencodingText(train=[one, two], words=(2, 3), tokenizer=Character, hold_out=0).open()
+    without = AutoencodingText(train=[one, two], min_words=2, max_words=3, tokenizer=Character, validation_fraction=0).open()
     assert counted(without, "repeated rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
 
 
-@pytest.mark.parametrize("sides", [(Word, partial(ByteBPE, size=264)), (partial(BPE, size=40), Character), (Character, None)])
+@pytest.mark.parametrize(
+    "sides", [(Word, partial(ByteBPE, vocab_size=264)), (partial(BPE, vocab_size=40), Character), (Character, None)]
+)
 def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any, Any]) -> None:
     rng = random.Random(2)
     lines = ["  ".join(rng.choices([*WORDS, string.ascii_letters], k=rng.randint(1, 14))) for _ in range(200)]
     file = write(tmp_path / "f", "".join(f"{line}\n" for line in dict.fromkeys(lines)))
-    options: dict[str, Any] = {"words": (2, 11), "length": 20, "hold_out": 0, "repeats": "keep"}
+    options: dict[str, Any] = {"min_words": 2, "max_words": 11, "max_length": 20, "validation_fraction": 0, "duplicates": "keep"}
     data = AutoencodingText(train=file, tokenizer=sides[0], target_tokenizer=sides[1], on_overflow="truncate", **options)
     corpus = data.open()
     codec, train = corpus.codec, corpus.splits["train"]
@@ -431,7 +444,7 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
 
 def test_a_text_too_long_for_one_side_is_an_error_if_wanted(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nabcdefg b\n")
-    data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, length=6, hold_out=0)
+    data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, max_length=6, validation_fraction=0)
     with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, but length is 6: raise length, shorten the row"):
         data(on_overflow="error").open()
     assert texts(data().open()) == ["a b"] and counted(data().open(), "long rows") == (1,)
@@ -442,9 +455,9 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"f: no row is left for train: of 3 there are 1 short rows and 2 long rows, which are left"
     ):
-        AutoencodingText(train=file, words=(2, 2), tokenizer=Character).open()
+        AutoencodingText(train=file, min_words=2, max_words=2, tokenizer=Character).open()
     with pytest.raises(ValueError, match=r"f: no row is left for train: of 3 there are 3 long rows"):
-        AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, length=1, hold_out=0).open()
+        AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, max_length=1, validation_fraction=0).open()
 
 
 class Byte0(Character):
@@ -458,7 +471,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
     lines = [f"text number {i}" for i in range(50)]
     files: dict[str, Any] = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines * 2)) for name in ("a", "b")}
     for repeats, number in (("drop", 100), ("keep", 200)):
-        corpus = AutoencodingText(train=files, tokenizer=Word, repeats=repeats, hold_out=0.3).open()  # pyright: ignore[reportArgumentType]
+        corpus = AutoencodingText(train=files, tokenizer=Word, duplicates=repeats, validation_fraction=0.3).open()  # pyright: ignore[reportArgumentType]
         train, valid = set(texts(corpus)), set(texts(corpus, "valid"))
         assert not train & valid and len(train | valid) == 50 and len(texts(corpus)) + len(texts(corpus, "valid")) == number
 
@@ -468,7 +481,7 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
 
 def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Path) -> None:
     one, two = write(tmp_path / "1", "a\nb\n"), write(tmp_path / "2", "c\nd\n")
-    data = partial(AutoencodingText, tokenizer=Character, hold_out=0)
+    data = partial(AutoencodingText, tokenizer=Character, validation_fraction=0)
 
     def kept() -> int:
         return len([folder for folder in place.iterdir() if folder.is_dir()])
@@ -485,10 +498,12 @@ def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Pa
 def test_what_is_left_out_is_not_learned_from(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nc\nd e f\n")
     names: dict[str, set[str]] = {}
-    for how in ("leave-out", "truncate"):
-        corpus = AutoencodingText(train=file, words=(2, 2), on_overflow=how, tokenizer=Character, hold_out=0).open()  # pyright: ignore[reportArgumentType]
+    for how in ("drop", "truncate"):
+        corpus = AutoencodingText(
+            train=file, min_words=2, max_words=2, on_overflow=how, tokenizer=Character, validation_fraction=0
+        ).open()  # pyright: ignore[reportArgumentType]
         names[how] = set(corpus.codec.tokenizers["text"].names[7:]) - {" "}  # pyright: ignore[reportAttributeAccessIssue]
-    assert names == {"leave-out": set("ab"), "truncate": set("abde")}
+    assert names == {"drop": set("ab"), "truncate": set("abde")}
 
 
 # --------------------------------------------------------------------------------------------------------------- recipes

@@ -71,8 +71,8 @@ def test_the_declared_vocabulary_and_lengths_are_exact() -> None:
     assert declared["source"].vocab == corpus.codec.tokenizers["characters"].vocab == len(Special.NAMES) + len(alphabet())
     assert declared["source"].space == declared["target"].space == "characters" and declared.target == "target"
     train = corpus.splits["train"]
-    assert train.lengths["source"].max() == declared["source"].length
-    assert set(train.lengths["target"].tolist()) == {declared["target"].length}
+    assert train.lengths["source"].max() == declared["source"].max_length
+    assert set(train.lengths["target"].tolist()) == {declared["target"].max_length}
     used = set(np.concatenate([train.columns[name].ids for name in ("source", "target")]).tolist())
     assert used == set(range(len(Special.NAMES), declared["source"].vocab)), "no unknown character, and none in vain"
 
@@ -83,8 +83,8 @@ def test_languages_share_the_vocabulary() -> None:
         corpus = data.open()
         assert data.declare()["source"].vocab == Dates().declare()["source"].vocab
         assert {row["format"] for row in rows(corpus, "train")} == {f.name for f in formats_of(languages)}
-        assert corpus.splits["train"].lengths["source"].max() <= data.declare()["source"].length
-    assert Dates(languages=("en",)).declare()["source"].length < Dates().declare()["source"].length
+        assert corpus.splits["train"].lengths["source"].max() <= data.declare()["source"].max_length
+    assert Dates(languages=("en",)).declare()["source"].max_length < Dates().declare()["source"].max_length
 
 
 def test_formats_are_many_named_and_tell_the_date() -> None:

@@ -37,7 +37,7 @@ def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
 
 
 def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
-    corpus = LabeledImages(train=str(drawn(tmp_path)), side=8, hold_out=0.0).open()
+    corpus = LabeledImages(train=str(drawn(tmp_path)), size=8, validation_fraction=0.0).open()
     train = corpus.splits["train"]
     assert list(corpus.splits) == ["train"] and len(train) == 12
     assert corpus.codec.info["label"].labels == ("blue", "red")
@@ -56,30 +56,30 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
 def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", length=4))
+    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", length=4))
+    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
     assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
-    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", length=2)).shape == (3, 2, 2)
+    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
 
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
     table = str(drawn(tmp_path, 40))
-    corpus = LabeledImages(train=table, side=4, hold_out=0.3).open()
+    corpus = LabeledImages(train=table, size=4, validation_fraction=0.3).open()
     names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
     assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
     assert len(names["train"] | names["valid"]) == 40
-    again = LabeledImages(train=table, test=table, side=4, hold_out=0.3).open(corpus.codec, only=("test",))
+    again = LabeledImages(train=table, test=table, size=4, validation_fraction=0.3).open(corpus.codec, only=("test",))
     assert list(again.splits) == ["test"] and len(again.splits["test"]) == 40
     save_codec(corpus.codec, tmp_path)
-    assert load_codec(LabeledImages(train=table, side=4), tmp_path).info == corpus.codec.info
+    assert load_codec(LabeledImages(train=table, size=4), tmp_path).info == corpus.codec.info
 
 
 def opened(folder: Path, lines: list[str], **options: Any) -> Any:
     drawn(folder, 4)
     (folder / "table.tsv").write_text("\n".join(["image\tlabel", *lines]) + "\n")
-    return LabeledImages(train=str(folder / "table.tsv"), side=4, hold_out=0.0, **options).open()
+    return LabeledImages(train=str(folder / "table.tsv"), size=4, validation_fraction=0.0, **options).open()
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match=r"labels must be at least two different names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="there is no split 'test' in the data"):
-        LabeledImages(train=str(drawn(tmp_path)), side=4).open(only=("test",))
+        LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
-    broken = LabeledImages(train=str(tmp_path / "train.tsv"), side=4, hold_out=0.0).open().splits["train"]
+    broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
         broken[0]
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -125,7 +125,7 @@ SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
 
 
 def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     run = Run(
         data=data,
         structure=SMALL(),
@@ -134,11 +134,11 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
         evaluate=EVALUATION,
     )
     assert check(run)[0].batch == (8, 64)
-    run.train(tmp_path / "run", quiet=True)
-    judged = run.judge("valid")
+    trained = run.train(tmp_path / "run", quiet=True)
+    judged = trained.evaluate("valid")
     assert judged.metric_values["accuracy"] == 1.0
     assert (tmp_path / "run/confusion.png").is_file()
-    assert run.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
+    assert trained.predict([str(tmp_path / f"images/{i}.png") for i in (0, 1, 3)]) == ["blue", "red", "red"]
     again = load(tmp_path / "run")
     assert again.predict([{"image": str(tmp_path / "images/2.png")}]) == ["blue"]
     with pytest.raises(ValueError, match=r"nowhere.png: cannot be read as an image"):
@@ -146,7 +146,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), side=8, hold_out=0.2)
+    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, size=4)
     first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
     first.train(tmp_path / "first", quiet=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from weft.data import Character, MultipleChoice, Word, WordPiece, example_of
-from weft.data.sources.parsing import Cursor
+from weft.data import Character, MultipleChoice, Word, WordPiece, encode_example
+from weft.data.sources.cursor import Cursor
 from weft.experiments.scaffold import guess, recipe_for
 
 COMMONSENSE: dict[str, Any] = {
@@ -38,7 +38,7 @@ def problem(tmp_path: Path, row: Any, **options: Any) -> str:
     """What is said of a row in line 2 of a file, when it is opened."""
     file = written(tmp_path / "bad.jsonl", COMMONSENSE, row)
     with pytest.raises(ValueError) as refused:
-        MultipleChoice(train=file, tokenizer=Word, hold_out=0, **options).open()
+        MultipleChoice(train=file, tokenizer=Word, validation_fraction=0, **options).open()
     said = str(refused.value)
     assert said.startswith(f"{file}:2: ") and said.endswith(". Mend the row, or leave out such rows with on_bad_row: skip")
     return said.removeprefix(f"{file}:2: ")
@@ -75,7 +75,7 @@ def test_tables_have_choices_in_one_cell_or_in_columns(tmp_path: Path) -> None:
     assert cells(str(tsv)) == [WANTED]
     assert cells(str(csv), separator=";") == [WANTED]
     named = {"question": "q", "choices": ["one", "two", "three"], "answer": "right"}
-    assert cells(str(columns), **named, count_from=1) == [WANTED]
+    assert cells(str(columns), **named, first_index=1) == [WANTED]
 
 
 def test_paths_lead_into_json(tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_labels_win_over_numbers_unless_numbers_are_said_to_count(tmp_path: Path
     row = {"question": "?", "choice1": "a", "choice2": "b", "answer": "1"}
     file = written(tmp_path / "a.jsonl", row)
     assert cells(file)[0]["label"] == "A"
-    assert cells(file, count_from=1)[0]["label"] == "A"
-    assert cells(file, count_from=0)[0]["label"] == "B"
+    assert cells(file, first_index=1)[0]["label"] == "A"
+    assert cells(file, first_index=0)[0]["label"] == "B"
 
 
 def test_what_the_network_gets(tmp_path: Path) -> None:
     more = {"question": "Which colour?", "choices": ["red", "a light blue water"], "answer": 1}
     file = written(tmp_path / "a.jsonl", COMMONSENSE, more)
-    corpus = MultipleChoice(train=file, tokenizer=Word, hold_out=0).open()
+    corpus = MultipleChoice(train=file, tokenizer=Word, validation_fraction=0).open()
     info, rows = corpus.codec.info, corpus.splits["train"]
     assert [f.kind for f in info.fields.values()] == ["text", "texts", "label"]
     assert info["label"].labels[:3] == ("A", "B", "C")
@@ -110,7 +110,7 @@ def test_what_the_network_gets(tmp_path: Path) -> None:
         assert [corpus.codec.decode("choices", part.tolist()) for part in rows[row]["choices"].parts] == texts
         assert rows.raw(row)["choices"] == "\t".join(texts)
         assert {name: lengths[row] for name, lengths in rows.lengths.items()} == info.lengths(rows[row])
-        again = example_of(corpus.codec, rows.raw(row))
+        again = encode_example(corpus.codec, rows.raw(row))
         assert [p.tolist() for p in again["choices"].parts] == [p.tolist() for p in rows[row]["choices"].parts]
     assert [rows[row]["label"] for row in (0, 1)] == [1, 1]
     assert corpus.ledger["train"]["rows decoded differently"] == 0
@@ -119,10 +119,10 @@ def test_what_the_network_gets(tmp_path: Path) -> None:
 
 def test_tokenizers_learn_from_questions_and_choices_each_by_itself(tmp_path: Path) -> None:
     rows = [{"question": f"say {n}", "choices": ["zebra", "yellow", "x"], "answer": 0} for n in range(20)]
-    codec = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows), tokenizer=WordPiece, hold_out=0).open().codec
+    codec = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows), tokenizer=WordPiece, validation_fraction=0).open().codec
     for text in ("say", "zebra", "yellow", "x"):
         assert len(codec.encode("choices", text)) == 1, text
-    signs = MultipleChoice(train=str(tmp_path / "a.jsonl"), tokenizer=Character, hold_out=0).open().codec
+    signs = MultipleChoice(train=str(tmp_path / "a.jsonl"), tokenizer=Character, validation_fraction=0).open().codec
     assert signs.encode("choices", "x\t")[1] == signs.info["choices"].special.unk  # a tab is between texts, in none
 
 
@@ -134,7 +134,9 @@ def test_tabs_in_a_text_do_not_part_it(tmp_path: Path) -> None:
 def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
     row = {"question": "a b c d e", "choices": ["a b c d", "e", "a b c"], "answer": 0}
     for tokenizer in (Word, letters):
-        corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", row), tokenizer=tokenizer, length=3, hold_out=0).open()
+        corpus = MultipleChoice(
+            train=written(tmp_path / "a.jsonl", row), tokenizer=tokenizer, max_length=3, validation_fraction=0
+        ).open()
         example = corpus.splits["train"][0]
         parts = [getattr(part, "ids", part).tolist() for part in example["choices"].parts]
         texts = [corpus.codec.decode("choices", part) for part in parts]
@@ -142,22 +144,25 @@ def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
         assert corpus.ledger["train"]["tokens lost"] == 2 + 1 and corpus.ledger["train"]["truncated rows"] == 1
         if tokenizer is letters:
             spelled = [part.marks["letters"] for part in example["choices"].parts]
-            alone = example_of(corpus.codec, {"question": "a", "choices": "a b c\te"})["choices"].parts
+            alone = encode_example(corpus.codec, {"question": "a", "choices": "a b c\te"})["choices"].parts
             assert [s.tolist() for s in spelled[:2]] == [part.marks["letters"].tolist() for part in alone]
             assert spelled[2].tolist() == spelled[0].tolist()
     file = written(tmp_path / "b.jsonl", {**row, "question": "a"})
     with pytest.raises(ValueError, match=r"b.jsonl:1: choices has 4 tokens, but length is 3"):
-        MultipleChoice(train=file, tokenizer=Word, length=3, hold_out=0, on_overflow="error").open()
+        MultipleChoice(train=file, tokenizer=Word, max_length=3, validation_fraction=0, on_overflow="error").open()
 
 
 def letters() -> Word:
-    return Word(characters=5)
+    return Word(max_characters=5)
 
 
 def test_without_the_question_the_same_rows_are_held_out(tmp_path: Path) -> None:
     rows = [{"question": f"number {n}?", "choices": [f"{n}", f"{n + 1}"], "answer": "A"} for n in range(40)]
     file = written(tmp_path / "a.jsonl", *rows)
-    both = [MultipleChoice(train=file, tokenizer=Word, hold_out=0.2, given=given).open() for given in ("question", "nothing")]
+    both = [
+        MultipleChoice(train=file, tokenizer=Word, validation_fraction=0.2, given=given).open()
+        for given in ("question", "nothing")
+    ]
     for split in ("train", "valid"):
         one, two = (corpus.splits[split] for corpus in both)
         assert [one.raw(n)["question"] for n in range(len(one))] == [two.raw(n)["question"] for n in range(len(two))]
@@ -167,7 +172,7 @@ def test_without_the_question_the_same_rows_are_held_out(tmp_path: Path) -> None
 def test_rows_are_the_same_only_if_question_and_choices_are(tmp_path: Path) -> None:
     rows = [{"question": "Which is right?", "choices": [f"{n}", f"not {n}"], "answer": "A"} for n in range(40)]
     turned = [{**row, "choices": row["choices"][::-1], "answer": "B"} for row in rows]
-    corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows, *turned), tokenizer=Word, hold_out=0.2).open()
+    corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows, *turned), tokenizer=Word, validation_fraction=0.2).open()
     sides = {split: [frozenset(r.raw(n)["choices"].split("\t")) for n in range(len(r))] for split, r in corpus.splits.items()}
     assert len(sides["valid"]) == 16 and len(sides["train"]) == 64
     assert not set(sides["valid"]) & set(sides["train"])
@@ -193,7 +198,7 @@ def test_a_column_that_is_named_must_be_there(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", COMMONSENSE)
     for option in ("question", "choices", "answer", "labels"):
         with pytest.raises(ValueError, match=rf"a.jsonl:1: no column 'no.where'; there is: .* with the option {option}\. "):
-            MultipleChoice(train=file, hold_out=0, **{option: "no.where"}).open()
+            MultipleChoice(train=file, validation_fraction=0, **{option: "no.where"}).open()
 
 
 def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
@@ -207,16 +212,16 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
         (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C. "),
         (
             {"question": "?", "choices": ["a", "b"], "answer": 2},
-            "the answer '2' is none of the 2 choices: they are 'a', 'b', and numbers count from 0: see the option count_from. ",
+            "the answer '2' is none of the 2 choices: they are 'a', 'b', and numbers count from 0: see the option first_index. ",
         ),
         ({"question": "?", "choices": ["x", "y"], "answer": "z"}, "the answer 'z' is none of the 2 choices: they are 'x', 'y'. "),
         (
             {"question": "?", "choices": ["1", "2", "0"], "answer": 1},
-            "the answer '1' may be any of the choices 1, 2, by number and by text: give labels or count_from. ",
+            "the answer '1' may be any of the choices 1, 2, by number and by text: give labels or first_index. ",
         ),
         (
             {"question": "?", "choices": ["x", "x", "y"], "answer": "x"},
-            "the answer 'x' may be any of the choices 1, 2, by number and by text: give labels or count_from. ",
+            "the answer 'x' may be any of the choices 1, 2, by number and by text: give labels or first_index. ",
         ),
         (changed(choices=[{"label": "B", "text": "a"}]), "1 choices, but a row must have 2 to 26. "),
         (changed(choices=[]), "0 choices, but a row must have 2 to 26. "),
@@ -244,12 +249,12 @@ def test_bad_rows_are_said_with_their_place(row: dict[str, Any], said: str | Non
 def test_a_number_beyond_the_choices_is_refused_where_numbers_count(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", {"question": "?", "choices": ["a", "b"], "answer": 0})
     with pytest.raises(ValueError, match=r"a.jsonl:1: the answer 0 is none of 2 choices, counted from 1"):
-        MultipleChoice(train=file, count_from=1, hold_out=0).open()
+        MultipleChoice(train=file, first_index=1, validation_fraction=0).open()
 
 
 def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", COMMONSENSE, COMMONSENSE | {"answerKey": "E"}, {"question": ""})
-    corpus = MultipleChoice(train=file, tokenizer=Word, hold_out=0, on_bad_row="skip").open()
+    corpus = MultipleChoice(train=file, tokenizer=Word, validation_fraction=0, on_bad_row="skip").open()
     assert len(corpus.splits["train"]) == 1 and corpus.ledger["train"]["malformed rows"] == 2
 
 
@@ -269,7 +274,7 @@ def test_weft_new_guesses_it(tmp_path: Path) -> None:
     text = recipe_for(made, tmp_path)
     assert "type: multiple-choice" in text and "objective: multiple-choice" in text
     numbered = [{"question": f"{n}?", "choices": ["a", "b"], "answer": 1 + n % 2} for n in range(20)]
-    assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"count_from": "1"}
+    assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"first_index": "1"}
     (tmp_path / "c.tsv").write_text("text\tlabel\n" + "a good film indeed\tyes\na bad film indeed\tno\n" * 10)
     assert guess([str(tmp_path / "c.tsv")]).source == "labeled-text"
 

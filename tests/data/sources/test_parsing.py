@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data.sources import parsing
-from weft.data.sources.parsing import BOM, EMPTY_FILES, WINDOWS, Cursor, Row, Wanted, tables
+from weft.data.sources import cursor as cursor_module
+from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS, Cursor
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
 
 
 def write(file: Path, content: str | bytes) -> str:
@@ -60,7 +61,7 @@ def test_a_cursor_goes_on_from_any_mark(
     folder = tmp_path_factory.mktemp("f")
     names = [write(folder / str(n), content) for n, content in enumerate(files)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "_BLOCK", block)
+        patch.setattr(cursor_module, "_BLOCK_BYTES", block)
         expected, counts, cursor = [], Counter(), Cursor(names)
         for name in cursor.each_file():
             expected += [(name, cursor.line, line) for line, _ in cursor.lines()]
@@ -93,26 +94,26 @@ def _counted(names: list[str]) -> Counter[str]:
 
 # ------------------------------------------------------------------------------------------------------------------- tables
 
-ANY = {"text": Wanted(None, ("text", "sentence")), "label": Wanted(None, ("label",))}
+ANY = {"text": ColumnSpec(None, ("text", "sentence")), "label": ColumnSpec(None, ("label",))}
 
 
-def rows_of(file: str, wanted: dict[str, Wanted] = ANY, header: tuple[str, ...] | None = None) -> list[Row]:
+def rows_of(file: str, wanted: dict[str, ColumnSpec] = ANY, header: tuple[str, ...] | None = None) -> list[ParsedRow]:
     return list(tables(Cursor([file]), wanted, header))
 
 
 def test_tabs_separate_and_quotes_do_not(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", '\ufeffid\tlabel\tsentence\r\n1\tyes\t"a, b\r\n\r\n2\tno\tc" ')
     assert rows_of(file) == [
-        Row(file, 2, {"text": '"a, b', "label": "yes"}),
-        Row(file, 3, {}),
-        Row(file, 4, {"text": 'c" ', "label": "no"}),
+        ParsedRow(file, 2, {"text": '"a, b', "label": "yes"}),
+        ParsedRow(file, 3, {}),
+        ParsedRow(file, 4, {"text": 'c" ', "label": "no"}),
     ]
 
 
 def test_names_of_columns_can_be_given(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", "x\t1\ny\t0\n")
-    assert rows_of(file, header=("text", "label"))[0] == Row(file, 1, {"text": "x", "label": "1"})
-    assert rows_of(file, {"a": Wanted("1")}) == [Row(file, 2, {"a": "0"})]
+    assert rows_of(file, column_names=("text", "label"))[0] == ParsedRow(file, 1, {"text": "x", "label": "1"})
+    assert rows_of(file, {"a": ColumnSpec("1")}) == [ParsedRow(file, 2, {"a": "0"})]
 
 
 cells = st.text(st.sampled_from('ab,"\n\r\t \u00e4'), min_size=1, max_size=12).map(lambda t: t.replace("\r", "")).filter(bool)
@@ -124,7 +125,7 @@ def test_csv_as_the_library_writes_it(content: list[tuple[str, str]], tmp_path_f
     stream = io.StringIO()
     csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("la\nbel", "text"), *content])
     file = write(tmp_path_factory.mktemp("f") / "f.csv", stream.getvalue())
-    found = rows_of(file, {"text": Wanted("text"), "label": Wanted("la\nbel")})
+    found = rows_of(file, {"text": ColumnSpec("text"), "label": ColumnSpec("la\nbel")})
     assert [(row.cells["label"], row.cells["text"]) for row in found] == content
     line = 3
     for row, record in zip(found, content, strict=True):
@@ -185,10 +186,10 @@ def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None
         ("a\tb\nx\t1\n", ANY, r"f:1: no column 'text' or 'sentence'; there is: a, b\. Say which it is with the option text"),
         ("text\tb\nx\t1\n", ANY, r"f:1: no column 'label'; there is: text, b"),
         ("text\tlabel\ttext\nx\t1\ty\n", ANY, r"f:1: 2 columns 'text'; the header has: text, label, text"),
-        ("text\tlabel\nx\t1\n", {"text": Wanted("body")}, r"f:1: no column 'body'; there is: text, label"),
+        ("text\tlabel\nx\t1\n", {"text": ColumnSpec("body")}, r"f:1: no column 'body'; there is: text, label"),
         (b"t\xe4xt\tlabel\nx\t1\n", ANY, r"f:1: byte 0xe4 is not valid UTF-8"),
     ],
 )
-def test_headers_that_are_wrong(tmp_path: Path, content: str | bytes, wanted: dict[str, Wanted], message: str) -> None:
+def test_headers_that_are_wrong(tmp_path: Path, content: str | bytes, wanted: dict[str, ColumnSpec], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rows_of(write(tmp_path / "f", content), wanted)

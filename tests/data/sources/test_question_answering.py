@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from weft.core.contracts import Corpus
-from weft.data import BPE, Byte, Published, QuestionAnswering, Word, WordPiece, example_of, load_codec, save_codec
-from weft.data.sources import text_source as written_module
-from weft.data.sources.parsing import Cursor
+from weft.data import BPE, Byte, PretrainedTokenizer, QuestionAnswering, Word, WordPiece, encode_example, load_codec, save_codec
+from weft.data.prepared import DatasetWriter
+from weft.data.sources import split_preparation
+from weft.data.sources.cursor import Cursor
 
 CONTEXT = "The Denver Broncos won Super-Bowl 50, in 2016. The café was closed."
 WORDS = partial(Word, lowercase=True)
@@ -52,9 +53,11 @@ def answers(corpus: Corpus, split: str = "train") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("tokenizer", [WORDS, partial(BPE, size=90), partial(WordPiece, size=200, accents=False), Byte])
+@pytest.mark.parametrize(
+    "tokenizer", [WORDS, partial(BPE, vocab_size=90), partial(WordPiece, vocab_size=200, strip_accents=True), Byte]
+)
 def test_squads_questions_become_tokens_of_the_context(nested: str, tokenizer: Any) -> None:
-    corpus = QuestionAnswering(train=nested, tokenizer=tokenizer, hold_out=0).open()
+    corpus = QuestionAnswering(train=nested, tokenizer=tokenizer, validation_fraction=0).open()
     assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]
     assert corpus.splits["train"].raw(0) == {
         "question": "Who won?",
@@ -76,7 +79,7 @@ def test_tables_and_json_lines_are_the_same(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
     one, two = (
-        QuestionAnswering(train=str(tmp_path / name), tokenizer=WORDS, hold_out=0).open().splits["train"]
+        QuestionAnswering(train=str(tmp_path / name), tokenizer=WORDS, validation_fraction=0).open().splits["train"]
         for name in ("a.tsv", "a.jsonl")
     )
     assert len(one) == len(two) == 3
@@ -92,7 +95,7 @@ def test_no_context_is_in_both_parts(tmp_path: Path) -> None:
         (text, [asked(10 * n + k, f"What {k}?", text, f"thing {n * 7}") for k in range(5)]) for n, text in enumerate(texts)
     ]
     (tmp_path / "all.json").write_text(json.dumps(squad(*paragraphs)))
-    corpus = QuestionAnswering(train=str(tmp_path / "all.json"), tokenizer=WORDS, hold_out=0.2).open()
+    corpus = QuestionAnswering(train=str(tmp_path / "all.json"), tokenizer=WORDS, validation_fraction=0.2).open()
     train, valid = ({split.raw(row)["context"] for row in range(len(split))} for split in corpus.splits.values())
     assert not train & valid and len(train | valid) == 40 and len(valid) == 8
     assert len(corpus.splits["valid"]) == 40
@@ -102,21 +105,23 @@ def test_an_answer_inside_a_token_is_widened_and_counted(tmp_path: Path) -> None
     (tmp_path / "a.json").write_text(
         json.dumps(squad((CONTEXT, [asked(1, "Which?", CONTEXT, "Bowl 50"), asked(2, "Who?", CONTEXT, "won")])))
     )
-    corpus = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+    corpus = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, validation_fraction=0).open()
     assert answers(corpus) == ["Super-Bowl 50", "won"]
     assert corpus.ledger["train"]["answers widened"] == 1
 
 
 def test_a_long_context_is_cut_and_an_answer_beyond_is_none(nested: str) -> None:
-    corpus = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=5).open()
+    corpus = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5).open()
     assert answers(corpus) == ["Denver Broncos", "", "", "", "Paris"]
     assert corpus.ledger["train"]["answers cut off"] == 2 and corpus.ledger["train"]["truncated rows"] == 5
     assert corpus.splits["train"].raw(1)["answer"] == "2016"  # what is right stays right
     assert all(len(corpus.splits["train"][row]["context"]) <= 5 for row in range(5))
-    edge = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=2).open()  # the answer is token 1 and 2
+    edge = QuestionAnswering(
+        train=nested, tokenizer=WORDS, validation_fraction=0, max_length=2
+    ).open()  # the answer is token 1 and 2
     assert answers(edge)[0] == ""
     with pytest.raises(ValueError, match=r"train.json:\d+: context has 15 tokens, but length is 5"):
-        QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0, length=5, on_overflow="error").open()
+        QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5, on_overflow="error").open()
 
 
 def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
@@ -127,8 +132,8 @@ def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if '"q2"' in text)
     message = rf"a.json:{line}: question q2: the answer '2016' should be at character 42 of the context, but there is '016.'"
     with pytest.raises(ValueError, match=message):
-        QuestionAnswering(train=str(file), tokenizer=WORDS, hold_out=0).open()
-    corpus = QuestionAnswering(train=str(file), tokenizer=WORDS, hold_out=0, on_bad_row="skip").open()
+        QuestionAnswering(train=str(file), tokenizer=WORDS, validation_fraction=0).open()
+    corpus = QuestionAnswering(train=str(file), tokenizer=WORDS, validation_fraction=0, on_bad_row="skip").open()
     assert len(corpus.splits["train"]) == 1 and corpus.ledger["train"]["malformed rows"] == 1
 
 
@@ -145,7 +150,7 @@ def test_bad_rows_of_tables_are_located(name: str, tmp_path: Path) -> None:
     row, message = TROUBLE[name]
     (tmp_path / "a.tsv").write_text(f"question\tcontext\tanswer\tstart\nQ\tC c\tc\t2\n{row}\n")
     with pytest.raises(ValueError, match=rf"a.tsv:3: .*{message}"):
-        QuestionAnswering(train=str(tmp_path / "a.tsv"), tokenizer=WORDS, hold_out=0).open()
+        QuestionAnswering(train=str(tmp_path / "a.tsv"), tokenizer=WORDS, validation_fraction=0).open()
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
@@ -169,23 +174,25 @@ def test_a_file_that_is_not_squads_is_refused(name: str, tmp_path: Path) -> None
     content, message = BROKEN[name]
     (tmp_path / "a.json").write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(ValueError, match=message):
-        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, validation_fraction=0).open()
 
 
 def test_bytes_that_are_no_text_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'{"data":\n "\xff"}')
     with pytest.raises(ValueError, match="byte 0xff in line 2 is not valid UTF-8"):
-        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, validation_fraction=0).open()
     (tmp_path / "a.json").write_text("")
     with pytest.raises(ValueError, match="the file is empty"):
-        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, hold_out=0).open()
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=WORDS, validation_fraction=0).open()
 
 
 def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
     text = "a \u200b b"  # BERT's normaliser removes it
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "\u200b")]))))
     with pytest.raises(ValueError, match=r"the answer '\\u200b' at character 2 has no token of its own"):
-        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, size=100), hold_out=0).open()
+        QuestionAnswering(
+            train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, vocab_size=100), validation_fraction=0
+        ).open()
 
 
 def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
@@ -201,11 +208,11 @@ def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
 
 
 def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_module, "_ROWS", 1)
-    monkeypatch.setattr(written_module, "_NOTE", 0)
-    data = QuestionAnswering(train=[nested, nested], tokenizer=WORDS, hold_out=0)
-    codec = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0).open().codec
-    add, calls = QuestionAnswering._add, []
+    monkeypatch.setattr(split_preparation, "PROGRESS_ROWS", 1)
+    monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 0)
+    data = QuestionAnswering(train=[nested, nested], tokenizer=WORDS, validation_fraction=0)
+    codec = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0).open().codec
+    add, calls = DatasetWriter.add, []
 
     def killed(self: Any, *rest: Any) -> None:
         calls.append(1)
@@ -213,7 +220,7 @@ def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
         add(self, *rest)
 
-    monkeypatch.setattr(QuestionAnswering, "_add", killed)
+    monkeypatch.setattr(DatasetWriter, "add", killed)
     with pytest.raises(KeyboardInterrupt):
         data.open(codec)
     rows = data.open(codec).splits["train"]
@@ -222,12 +229,12 @@ def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.Monke
 
 
 def test_the_kind_is_kept_with_a_run_and_a_row_without_answer_has_none(nested: str, tmp_path: Path) -> None:
-    data = QuestionAnswering(train=nested, tokenizer=WORDS, hold_out=0)
+    data = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0)
     codec = data.open().codec
     save_codec(codec, tmp_path / "run")
     again = load_codec(data, tmp_path / "run")
     assert again.info == codec.info and again.info["answer"].kind == "span" and again.info["answer"].vocab == 2
-    example = example_of(again, {"question": "Who won?", "context": "The Broncos."})
+    example = encode_example(again, {"question": "Who won?", "context": "The Broncos."})
     assert example["answer"].tolist() == [] and len(example["context"]) == 3
 
 
@@ -242,12 +249,18 @@ def test_long_contexts_keep_large_places(tmp_path: Path) -> None:
     """Places beyond 65,535 are not cut to two bytes."""
     text = "x" * 70_000 + " end"
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "end")]))))
-    rows = QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=Byte, hold_out=0, length=80_000).open().splits["train"]
+    rows = (
+        QuestionAnswering(train=str(tmp_path / "a.json"), tokenizer=Byte, validation_fraction=0, max_length=80_000)
+        .open()
+        .splits["train"]
+    )
     assert rows[0]["answer"].tolist() == [70_001, 70_003]
 
 
 def test_published_tokenizers_find_answers(nested: str, tmp_path: Path) -> None:
     words = "[PAD] [UNK] [CLS] [SEP] [MASK] the denver bronco ##s won super - bowl 50 , in 2016 . cafe was closed paris"
     (tmp_path / "vocab.txt").write_text(words.replace(" ", "\n") + "\n")
-    corpus = QuestionAnswering(train=nested, tokenizer=partial(Published, from_=str(tmp_path / "vocab.txt")), hold_out=0).open()
+    corpus = QuestionAnswering(
+        train=nested, tokenizer=partial(PretrainedTokenizer, from_=str(tmp_path / "vocab.txt")), validation_fraction=0
+    ).open()
     assert answers(corpus) == ["Denver Broncos", "2016", "", "The café", "Paris"]

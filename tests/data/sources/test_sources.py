@@ -73,7 +73,7 @@ def test_files_that_cannot_be_read(kind: str, tmp_path: Path, request: pytest.Fi
     }
     for file, message in wrong.items():
         for files in ({"train": give(file)}, {"train": good, "valid": give(file)}, {"train": good, "test": give(file)}):
-            data = KINDS[kind](**files, tokenizer=Character, hold_out=0)
+            data = KINDS[kind](**files, tokenizer=Character, validation_fraction=0)
             data.declare()  # opens nothing
             with pytest.raises(ValueError, match=message):
                 data.open()
@@ -92,12 +92,12 @@ def test_options_have_types_that_a_recipe_can_check() -> None:
 
 def test_plain_text(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "".join(f"line {i} of a text\n" for i in range(100)))
-    data = PlainText(train=file, tokenizer=partial(Character, size=50), length=40)
+    data = PlainText(train=file, tokenizer=partial(Character, vocab_size=50), max_length=40)
     declared = data.declare()
-    assert (declared["text"].vocab, declared["text"].length, declared.target, declared.data) == (50, 40, "text", "plain-text")
+    assert (declared["text"].vocab, declared["text"].max_length, declared.target, declared.data) == (50, 40, "text", "plain-text")
     corpus = data.open()
     field = corpus.codec.info["text"]
-    assert field.vocab == corpus.codec.tokenizers["text"].vocab <= 50 and field.length == 40
+    assert field.vocab == corpus.codec.tokenizers["text"].vocab <= 50 and field.max_length == 40
     train = corpus.splits["train"]
     for row in range(len(train)):
         assert corpus.codec.decode("text", train[row]["text"].tolist()) == train.raw(row)["text"]
@@ -106,7 +106,7 @@ def test_plain_text(tmp_path: Path) -> None:
 
 def test_long_lines_are_split_and_empty_ones_left_out(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "abcdefghijklmnop\n\n  \nabcdefg\nabcdef\n\n")
-    corpus = PlainText(train=file, tokenizer=Character, length=7, hold_out=0).open()
+    corpus = PlainText(train=file, tokenizer=Character, max_length=7, validation_fraction=0).open()
     assert texts(corpus) == ["abcdefg", "hijklmn", "op", "abcdefg", "abcdef"]
     assert corpus.splits["train"].lengths["text"].tolist() == [7, 7, 2, 7, 6]
     ledger = corpus.ledger["train"]
@@ -121,14 +121,14 @@ def test_lines_paragraphs_and_files_of_folders(tmp_path: Path) -> None:
     write(folder / "inner" / "c.txt", "\nfour\r\n")
     write(folder / ".git" / "hidden", "no")
     more = write(tmp_path / "more", "five\n")
-    data = partial(PlainText, train=[str(folder), more], tokenizer=Character, hold_out=0)
+    data = partial(PlainText, train=[str(folder), more], tokenizer=Character, validation_fraction=0)
     assert texts(data().open()) == ["one", "two", "three", "four", "five"]
     assert texts(data(unit="paragraph").open()) == ["one\ntwo", "three", "four", "five"]
     assert texts(data(unit="file").open()) == ["one\ntwo\n\n\nthree", "four", "five"]
     assert data(unit="paragraph").open().ledger["train"]["rows read"] == 4
     bad = write(tmp_path / "bad", b"a\nb\n\nc\nd\n\xff\n\ne\n")
     with pytest.raises(ValueError, match=r"bad:4: line 6: byte 0xff is not valid UTF-8"):
-        PlainText(train=bad, unit="paragraph", tokenizer=Character, hold_out=0).open()
+        PlainText(train=bad, unit="paragraph", tokenizer=Character, validation_fraction=0).open()
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match=r"none: there are no files in this folder"):
         PlainText(train=str(tmp_path / "none")).open()
@@ -138,7 +138,7 @@ def test_lines_paragraphs_and_files_of_folders(tmp_path: Path) -> None:
 
 
 def test_parallel_text_with_one_vocabulary(pairs: tuple[str, str]) -> None:
-    data = ParallelText(train=pairs, valid=pairs, test=list(pairs), tokenizer=partial(BPE, size=60))  # pyright: ignore[reportArgumentType]
+    data = ParallelText(train=pairs, valid=pairs, test=list(pairs), tokenizer=partial(BPE, vocab_size=60))  # pyright: ignore[reportArgumentType]
     declared = data.declare()
     assert {f.space for f in declared.fields.values()} == {"text"} and declared["source"].vocab == 60
     corpus = data.open()
@@ -154,7 +154,7 @@ def test_parallel_text_with_one_vocabulary(pairs: tuple[str, str]) -> None:
 
 
 def test_parallel_text_with_two_vocabularies(pairs: tuple[str, str]) -> None:
-    data = ParallelText(train=pairs, tokenizer=Character, target_tokenizer=partial(Word, size=500))
+    data = ParallelText(train=pairs, tokenizer=Character, target_tokenizer=partial(Word, vocab_size=500))
     assert {n: (f.space, f.vocab) for n, f in data.declare().fields.items()} == {
         "source": ("source", 1000),
         "target": ("target", 500),
@@ -169,7 +169,7 @@ def test_parallel_text_with_two_vocabularies(pairs: tuple[str, str]) -> None:
 
 def test_parallel_text_in_a_table(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", 'id\tde\ten\n1\tein "Haus\tone "house\n2\tzwei\t\n3\tdrei\tthree\n')
-    corpus = ParallelText(train=file, source="de", target="en", tokenizer=Character, hold_out=0).open()
+    corpus = ParallelText(train=file, source="de", target="en", tokenizer=Character, validation_fraction=0).open()
     assert raws(corpus) == [{"source": 'ein "Haus', "target": 'one "house'}, {"source": "drei", "target": "three"}]
     assert corpus.ledger["train"]["empty rows"] == 1
     with pytest.raises(
@@ -193,7 +193,7 @@ def test_parallel_files_must_match(tmp_path: Path, pairs: tuple[str, str]) -> No
 def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path) -> None:
     source = write(tmp_path / "s", "abc\n\nabcdef\nab\n")
     target = write(tmp_path / "t", "x\nx\nxxxxx\n \n")
-    data = partial(ParallelText, train=(source, target), tokenizer=Character, length=4, hold_out=0)
+    data = partial(ParallelText, train=(source, target), tokenizer=Character, max_length=4, validation_fraction=0)
     corpus = data().open()
     assert raws(corpus) == [{"source": "abc", "target": "x"}, {"source": "abcdef", "target": "xxxxx"}]
     assert corpus.codec.decode("source", corpus.splits["train"][1]["source"].tolist()) == "abcd"
@@ -201,7 +201,7 @@ def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path)
     assert (ledger["empty rows"], ledger["truncated rows"], ledger["tokens lost"]) == (2, 1, 3)
     with pytest.raises(ValueError, match=r"s:3: source has 6 tokens, but length is 4"):
         data(on_overflow="error").open()
-    assert len(data(on_overflow="error", length=6).open().splits["train"]) == 2
+    assert len(data(on_overflow="error", max_length=6).open().splits["train"]) == 2
     nothing = write(tmp_path / "n", "\n\n\nx\n")
     with pytest.raises(ValueError, match=r"n, .*t: no row has any text"):
         ParallelText(train=(nothing, target)).open()
@@ -231,30 +231,32 @@ def test_the_same_table_in_three_formats(tmp_path: Path) -> None:
     csv = "class,body\n" + "".join(f'{label},"{text}"\n' for text, label in quoted)
     jsonl = "".join(json.dumps({"body": text, "class": label}) + "\n" for text, label in rows)
     for name, content in (("f.tsv", tsv), ("f.csv", csv), ("f.jsonl", jsonl)):
-        data = LabeledText(train=write(tmp_path / name, content), tokenizer=Character, hold_out=0)
+        data = LabeledText(train=write(tmp_path / name, content), tokenizer=Character, validation_fraction=0)
         assert [(raw["text"], raw["label"]) for raw in raws(data.open())] == rows
     bare = write(tmp_path / "g.tsv", tsv.split("\n", 1)[1])
-    named = LabeledText(train=bare, header=("text", "label"), tokenizer=Character, hold_out=0)
+    named = LabeledText(train=bare, column_names=("text", "label"), tokenizer=Character, validation_fraction=0)
     assert [(raw["text"], raw["label"]) for raw in raws(named.open())] == rows
 
 
 def test_several_labels_a_row(tmp_path: Path) -> None:
     lines = ["text\tlabels", "x\tred| blue", "y\t", "z\tgreen", "w\tred|red"]
-    data = LabeledText(train=write(tmp_path / "f.tsv", "\n".join(lines)), answer="several", tokenizer=Character, hold_out=0)
+    data = LabeledText(
+        train=write(tmp_path / "f.tsv", "\n".join(lines)), label_type="multiple", tokenizer=Character, validation_fraction=0
+    )
     assert data.declare()["label"].kind == "labels"
     corpus = data.open()
     assert corpus.codec.info["label"].labels == ("blue", "green", "red")
     assert [corpus.splits["train"][row]["label"].tolist() for row in range(4)] == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
     objects = ['{"text": "x", "label": ["red", "blue"]}', '{"text": "y", "label": []}', '{"text": "z", "label": "green|red"}']
     corpus = LabeledText(
-        train=write(tmp_path / "f.jsonl", "\n".join(objects)), answer="several", tokenizer=Character, hold_out=0
+        train=write(tmp_path / "f.jsonl", "\n".join(objects)), label_type="multiple", tokenizer=Character, validation_fraction=0
     ).open()
     assert [corpus.splits["train"][row]["label"].tolist() for row in range(3)] == [[1, 0, 1], [0, 0, 0], [0, 1, 1]]
 
 
 def test_numbers_as_answers(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", "text\tscore\nx\t2.5\ny\tmuch\nz\t-1\n")
-    data = partial(LabeledText, train=file, answer="number", tokenizer=Character, hold_out=0)
+    data = partial(LabeledText, train=file, label_type="number", tokenizer=Character, validation_fraction=0)
     assert data().declare()["label"].kind == "number"
     with pytest.raises(ValueError, match=r"f\.tsv:3: the column 'label' must be a number, not 'much'"):
         data().open()
@@ -273,20 +275,20 @@ def test_labels_in_order(tmp_path: Path, table: str) -> None:
         with pytest.raises(ValueError, match="at least two different names"):
             LabeledText(train=table, labels=wrong)
     with pytest.raises(ValueError, match="labels names classes, but answer is number"):
-        LabeledText(train=table, labels=("1", "2"), answer="number")
+        LabeledText(train=table, labels=("1", "2"), label_type="number")
     with pytest.raises(ValueError, match="separator must not be empty"):
         LabeledText(train=table, separator="")
 
 
 def test_a_rare_class_is_known_even_if_held_out(tmp_path: Path) -> None:
     rows = "".join(f"x{i}\tc{i}\n" for i in range(30))
-    corpus = LabeledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, hold_out=0.3).open()
+    corpus = LabeledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, validation_fraction=0.3).open()
     assert corpus.codec.info["label"].vocab == 30 and len(corpus.splits["valid"]) == 9
 
 
 def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "text\tlabel\nabcdef\ta\nab\tb\n")
-    data = partial(LabeledText, train=file, tokenizer=Character, length=3, hold_out=0)
+    data = partial(LabeledText, train=file, tokenizer=Character, max_length=3, validation_fraction=0)
     corpus = data().open()
     assert corpus.splits["train"].lengths["text"].tolist() == [3, 2] and corpus.ledger["train"]["truncated rows"] == 1
     with pytest.raises(ValueError, match=r"f:2: text has 6 tokens, but length is 3"):
@@ -319,7 +321,7 @@ def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:
 def test_tables_that_are_wrong(tmp_path: Path, content: str, options: dict[str, Any], message: str) -> None:
     file = write(tmp_path / "f", content)
     with pytest.raises(ValueError, match=message):
-        LabeledText(train=file, tokenizer=Character, hold_out=0, **options).open()
+        LabeledText(train=file, tokenizer=Character, validation_fraction=0, **options).open()
 
 
 def test_a_label_seen_only_in_validation(tmp_path: Path, table: str) -> None:
@@ -335,7 +337,7 @@ def test_a_label_seen_only_in_validation(tmp_path: Path, table: str) -> None:
 
 
 def test_tagged_text(conll: str) -> None:
-    data = TaggedText(train=conll, hold_out=0)
+    data = TaggedText(train=conll, validation_fraction=0)
     corpus = data.open()
     assert texts(corpus) == ["EU rejects German", "Peter Bonn Hamburg", "#1"]
     assert texts(corpus, field="tags") == ["B-ORG O B-MISC", "B-PER B-LOC B-LOC", "O"]
@@ -355,35 +357,39 @@ def test_schemes_are_understood(tmp_path: Path) -> None:
     for given in written:
         file = write(tmp_path / given, "".join(f"w{n} {tag}\n" for n, tag in enumerate(written[given].split())))
         for scheme, expected in written.items():
-            corpus = TaggedText(train=file, hold_out=0, scheme=scheme).open()  # pyright: ignore[reportArgumentType]
+            corpus = TaggedText(train=file, validation_fraction=0, scheme=scheme).open()  # pyright: ignore[reportArgumentType]
             assert texts(corpus, field="tags") == [expected]
         assert entities(written[given].split()) == [("PER", 0, 2), ("PER", 2, 3), ("LOC", 4, 5)]
     plain = write(tmp_path / "pos", "a DET\nb NOUN\n")
-    assert texts(TaggedText(train=plain, hold_out=0, scheme=None).open(), field="tags") == ["DET NOUN"]
+    assert texts(TaggedText(train=plain, validation_fraction=0, scheme=None).open(), field="tags") == ["DET NOUN"]
     with pytest.raises(ValueError, match=r"pos:1: .*DET.*set scheme: null"):
-        TaggedText(train=plain, hold_out=0).open()
+        TaggedText(train=plain, validation_fraction=0).open()
 
 
 def test_sentences_that_are_wrong(tmp_path: Path, conll: str) -> None:
     file = write(tmp_path / "f", "a X O\nb X B-P\n\nc X O\nalone\nd X O\n\ne X O\n")
     with pytest.raises(ValueError, match=r"f:4: line 5: 1 columns, but word is column 0 and tag the last"):
-        TaggedText(train=file, hold_out=0).open()
+        TaggedText(train=file, validation_fraction=0).open()
     short = write(tmp_path / "s", "a X B-NP O\nb X B-NP\n")  # or a chunk would be taken for an entity
     with pytest.raises(ValueError, match=r"s:1: line 2: 3 columns, but the first line has 4"):
-        TaggedText(train=short, hold_out=0).open()
+        TaggedText(train=short, validation_fraction=0).open()
     wide = write(tmp_path / "w", "New\u00a0York X B-LOC\nis X O\n")
-    assert texts(TaggedText(train=wide, hold_out=0).open()) == ["New\u00a0York is"]
-    corpus = TaggedText(train=file, hold_out=0, on_bad_row="skip").open()
+    assert texts(TaggedText(train=wide, validation_fraction=0).open()) == ["New\u00a0York is"]
+    corpus = TaggedText(train=file, validation_fraction=0, on_bad_row="skip").open()
     assert texts(corpus) == ["a b", "e"] and corpus.ledger["train"]["malformed rows"] == 1
     with pytest.raises(ValueError, match=r"c\.conll:3: line 3: 4 columns, but word is column 0 and tag 4"):
-        TaggedText(train=conll, tag=4).open()
-    assert texts(TaggedText(train=conll, tag=1, word=1, scheme=None, hold_out=0).open()) == ["NNP VBZ JJ", "NNP NNP NNP", "CD"]
+        TaggedText(train=conll, tag_column=4).open()
+    assert texts(TaggedText(train=conll, tag_column=1, word_column=1, scheme=None, validation_fraction=0).open()) == [
+        "NNP VBZ JJ",
+        "NNP NNP NNP",
+        "CD",
+    ]
 
 
 def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path) -> None:
     words = ["low", "lower", "lowest", "new", "newer"] * 6
     file = write(tmp_path / "f", "".join(f"{w} {'B-X' if n % 3 == 0 else 'O'}\n" for n, w in enumerate(words)) + "\nx O\n")
-    corpus = TaggedText(train=file, tokenizer=partial(BPE, size=20), length=10, hold_out=0).open()
+    corpus = TaggedText(train=file, tokenizer=partial(BPE, vocab_size=20), max_length=10, validation_fraction=0).open()
     rows = raws(corpus)
     assert " ".join(row["text"] for row in rows).split() == [*words, "x"] and len(rows) > 3
     for number, row in enumerate(rows):
@@ -392,17 +398,19 @@ def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path
         assert [corpus.codec.info["tags"].labels[i] for i in example["tags"].ids] == row["tags"].split() and len(
             example["text"]
         ) <= 10
-    short = TaggedText(train=file, tokenizer=partial(BPE, size=20), length=10, hold_out=0, on_overflow="truncate").open()
+    short = TaggedText(
+        train=file, tokenizer=partial(BPE, vocab_size=20), max_length=10, validation_fraction=0, on_overflow="truncate"
+    ).open()
     first = raws(short)[0]
     assert len(first["text"].split()) == len(first["tags"].split()) == len(short.splits["train"][0]["tags"].at) < len(words)
     assert short.ledger["train"]["tokens lost"] > 0
 
 
 def test_words_are_spelled(conll: str) -> None:
-    corpus = TaggedText(train=conll, hold_out=0, tokenizer=partial(Word, at="spaces", characters=8)).open()
+    corpus = TaggedText(train=conll, validation_fraction=0, tokenizer=partial(Word, split="whitespace", max_characters=8)).open()
     example = corpus.splits["train"][0]["text"]
     letters = corpus.codec.tokenizers["text"].tokens(example.marks["letters"][2].tolist())
-    assert corpus.codec.info["text"].letters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
+    assert corpus.codec.info["text"].characters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
 
 
 # --------------------------------------------------------------------------------------------------------- sentence pairs
@@ -410,12 +418,18 @@ def test_words_are_spelled(conll: str) -> None:
 
 def test_sentence_pairs(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", "premise\thypothesis\tlabel\n a b\tc \tyes\nd\t\tno\ne\tf\tno\n")
-    corpus = SentencePairs(train=file, tokenizer=Character, hold_out=0).open()
+    corpus = SentencePairs(train=file, tokenizer=Character, validation_fraction=0).open()
     assert raws(corpus) == [{"first": "a b", "second": "c", "label": "yes"}, {"first": "e", "second": "f", "label": "no"}]
     assert list(corpus.codec.info.fields) == ["first", "second", "label"] and corpus.splits["train"][0]["label"] == 1
     bare = write(tmp_path / "g.tsv", "0.5\tu\tv\n1\tc\td\n")
     given = SentencePairs(
-        train=bare, header=("score", "one", "two"), first="one", second="two", answer="number", tokenizer=Character, hold_out=0
+        train=bare,
+        column_names=("score", "one", "two"),
+        first="one",
+        second="two",
+        label_type="number",
+        tokenizer=Character,
+        validation_fraction=0,
     )
     corpus = given.open()
     assert [corpus.splits["train"][row]["label"] for row in range(2)] == [0.5, 1.0]

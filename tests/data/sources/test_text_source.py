@@ -27,7 +27,7 @@ from weft.data import (
     LabeledText,
     ParallelText,
     PlainText,
-    Published,
+    PretrainedTokenizer,
     SentencePairs,
     TaggedText,
     Word,
@@ -36,11 +36,11 @@ from weft.data import (
     save_codec,
 )
 from weft.data.ledger import COUNTS
-from weft.data.sources import parsing
-from weft.data.sources import text_source as written
-from weft.data.sources.text_source import Written
+from weft.data.prepared import DatasetWriter
+from weft.data.sources import cursor, split_preparation, text_source, train_overlap, training_scan
+from weft.data.sources.text_source import TextSource
 
-SOURCES: list[type[Written]] = [PlainText, ParallelText, LabeledText, TaggedText, SentencePairs, AutoencodingText]
+SOURCES: list[type[TextSource]] = [PlainText, ParallelText, LabeledText, TaggedText, SentencePairs, AutoencodingText]
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def entries(place: Path) -> dict[str, dict[str, bytes]]:
 def other_value(name: str, value: Any) -> Any:
     """Some other value of an option."""
     known: dict[str, Any] = {
-        "tokenizer": partial(Word, size=77),
+        "tokenizer": partial(Word, vocab_size=77),
         "target_tokenizer": Character,
         "on_overflow": "error",
         "on_bad_row": "skip",
@@ -84,14 +84,15 @@ def other_value(name: str, value: Any) -> Any:
         "labels": ("a", "b"),
         "header": ("text", "label"),
         "tag": 2,
-        "words": (1, 41),
-        "repeats": "keep",
+        "min_words": 1,
+        "max_words": 41,
+        "duplicates": "keep",
     }
     return known[name] if name in known else value + 1 if isinstance(value, int | float) else f"{value}x"
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_option_is_part_of_the_key(source: type[Written]) -> None:
+def test_every_option_is_part_of_the_key(source: type[TextSource]) -> None:
     place: Any = ("a", "b") if source is ParallelText else "a"
     key = cache.key_of(source(train=place)._identity())  # pyright: ignore[reportCallIssue]
     assert cache.key_of(source(train=place)._identity()) == key  # pyright: ignore[reportCallIssue]
@@ -107,12 +108,12 @@ def test_a_tokenizers_options_and_files_are_part_of_the_key(tmp_path: Path) -> N
 
     vocabulary = tmp_path / "vocab.txt"
     write(vocabulary, "[PAD]\n[UNK]\na\nb")
-    one = key(partial(Published, from_=str(vocabulary)))
+    one = key(partial(PretrainedTokenizer, from_=str(vocabulary)))
     copy = write(tmp_path / "other.txt", "[PAD]\n[UNK]\na\nb")
-    assert key(partial(Published, from_=copy)) == one
+    assert key(partial(PretrainedTokenizer, from_=copy)) == one
     write(vocabulary, "[PAD]\n[UNK]\nb\na")
-    assert key(partial(Published, from_=str(vocabulary))) != one
-    assert len({key(Word), key(partial(Word, characters=5)), key(partial(Word, characters=6)), key(BPE)}) == 4
+    assert key(partial(PretrainedTokenizer, from_=str(vocabulary))) != one
+    assert len({key(Word), key(partial(Word, max_characters=5)), key(partial(Word, max_characters=6)), key(BPE)}) == 4
 
 
 def test_rows_are_found_by_content(tmp_path: Path, plain: str, place: Path) -> None:
@@ -123,17 +124,17 @@ def test_rows_are_found_by_content(tmp_path: Path, plain: str, place: Path) -> N
     kept = entries(place)
     copy = shutil.copy(plain, tmp_path / "copy.txt")
     assert texts(open_it(train=copy), "train") == texts(first, "train") and entries(place) == kept
-    open_it(length=7)
+    open_it(max_length=7)
     assert len(entries(place)) == len(kept) + 3  # train, valid and their near-duplicates, but no new study
     write(Path(plain), "something else\n" * 3 + "now")
-    assert texts(open_it(hold_out=0), "train") == ["something else"] * 3 + ["now"]
+    assert texts(open_it(validation_fraction=0), "train") == ["something else"] * 3 + ["now"]
 
 
 def test_endings_are_part_of_the_key(tmp_path: Path) -> None:
     content = "text,a\tlabel\nx,1\tb\ny,2\ta\n"
     as_tsv, as_csv = write(tmp_path / "f.tsv", content), write(tmp_path / "f.csv", content)
-    tsv = LabeledText(train=as_tsv, text="text,a", tokenizer=Character, hold_out=0).open()
-    csv = LabeledText(train=as_csv, text="text", label="a\tlabel", tokenizer=Character, hold_out=0).open()
+    tsv = LabeledText(train=as_tsv, text="text,a", tokenizer=Character, validation_fraction=0).open()
+    csv = LabeledText(train=as_csv, text="text", label="a\tlabel", tokenizer=Character, validation_fraction=0).open()
     assert texts(tsv, "train") == ["x,1", "y,2"] and texts(csv, "train") == ["x", "y"]
 
 
@@ -143,17 +144,19 @@ def test_endings_are_part_of_the_key(tmp_path: Path) -> None:
 def test_a_second_time_nothing_is_made(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = PlainText(train=plain).open()
     kept = entries(place)
-    for name in ("_look", "_write", "_train"):
-        monkeypatch.setattr(Written, name, None)
-    monkeypatch.setattr(written, "near_duplicates", None)
+    for name in ("scan_training_files", "write_split", "train_tokenizers"):
+        monkeypatch.setattr(text_source, name, None)
+    monkeypatch.setattr(train_overlap, "near_duplicates", None)
     second = PlainText(train=plain).open()
     assert second.ledger == first.ledger and second.codec.info == first.codec.info
     assert second.splits["train"][3]["text"].tolist() == first.splits["train"][3]["text"].tolist() and entries(place) == kept
 
 
-@pytest.mark.parametrize("hold_out", [0.1, 0])
-def test_a_run_whose_cache_was_deleted_goes_on_with_its_codec(plain: str, place: Path, tmp_path: Path, hold_out: float) -> None:
-    data = PlainText(train=plain, tokenizer=partial(BPE, size=40), hold_out=hold_out)
+@pytest.mark.parametrize("validation_fraction", [0.1, 0])
+def test_a_run_whose_cache_was_deleted_goes_on_with_its_codec(
+    plain: str, place: Path, tmp_path: Path, validation_fraction: float
+) -> None:
+    data = PlainText(train=plain, tokenizer=partial(BPE, vocab_size=40), validation_fraction=validation_fraction)
     first = data.open()
     save_codec(first.codec, tmp_path / "run")
     kept = entries(place)
@@ -162,7 +165,7 @@ def test_a_run_whose_cache_was_deleted_goes_on_with_its_codec(plain: str, place:
     second = data.open(codec)
     assert second.codec is codec and second.ledger == first.ledger
     made = entries(place)
-    assert {n: f for n, f in made.items() if "study.json" not in f} == {n: f for n, f in kept.items() if "study.json" not in f}
+    assert {n: f for n, f in made.items() if "scan.json" not in f} == {n: f for n, f in kept.items() if "scan.json" not in f}
     data.open()  # and the tokenizer is learned again when it is needed
     assert entries(place) == kept
 
@@ -173,28 +176,28 @@ def test_what_is_damaged_or_of_another_format_is_made_anew(plain: str, place: Pa
     for folder, files in kept.items():
         for name in files:
             if name not in ("duplicates.json", "state.json"):
-                (place / folder / name).write_bytes(files[name][:-1] if name != "study.json" else b"[]")
+                (place / folder / name).write_bytes(files[name][:-1] if name != "scan.json" else b"[]")
     assert data.open().ledger == first.ledger and entries(place) == kept
-    monkeypatch.setattr(written, "FORMAT", 99)
+    monkeypatch.setattr(text_source, "FORMAT", 99)
     assert data.open().ledger == first.ledger
     assert len(entries(place)) == 2 * len(kept)
 
 
 def test_a_place_that_cannot_be_written(plain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.VARIABLE, write(tmp_path / "file", "x"))
-    with pytest.raises(ValueError, match=r"cannot keep prepared data in .*file: .*; set WEFT_CACHE"):
+    with pytest.raises(ValueError, match=r"cannot write prepared data to .*file: .*; set WEFT_CACHE to a writable folder"):
         PlainText(train=plain).open()
     monkeypatch.delenv(cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert cache.place() == cache.place() and os.access(cache.place(), os.W_OK)
+    assert cache.cache_folder() == cache.cache_folder() and os.access(cache.cache_folder(), os.W_OK)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    assert cache.place() == tmp_path / "home" / "weft"
+    assert cache.cache_folder() == tmp_path / "home" / "weft"
 
 
 def test_a_full_disk_is_said_and_nothing_is_broken(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "f", "".join(f"row {i} of many\n" for i in range(20_000)))
-    data = PlainText(train=file, tokenizer=Character, hold_out=0)
-    monkeypatch.setattr(written, "_NOTE", 50_000)
+    data = PlainText(train=file, tokenizer=Character, validation_fraction=0)
+    monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 50_000)
     data.open()
     kept = entries(place)
     for most in (20_000, 200_000, 500_000):
@@ -202,7 +205,7 @@ def test_a_full_disk_is_said_and_nothing_is_broken(tmp_path: Path, place: Path, 
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
         try:
-            with pytest.raises(ValueError, match=r"cache: File too large, so the data cannot be prepared\. Make room there"):
+            with pytest.raises(ValueError, match=r"cache: File too large; the data cannot be prepared\. Free some space"):
                 data.open()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -212,14 +215,14 @@ def test_a_full_disk_is_said_and_nothing_is_broken(tmp_path: Path, place: Path, 
 
 def test_two_at_once(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    whole = Written._write
+    write_split = text_source.write_split
 
-    def slow(self: Written, folder: Path, name: str, *others: Any) -> None:
+    def slow(source: TextSource, folder: Path, name: str, *others: Any) -> None:
         made.append(name)
         time.sleep(0.2)
-        whole(self, folder, name, *others)
+        write_split(source, folder, name, *others)
 
-    monkeypatch.setattr(Written, "_write", slow)
+    monkeypatch.setattr(text_source, "write_split", slow)
     heard: list[str] = []
     found: list[Corpus] = []
 
@@ -241,11 +244,11 @@ def test_progress_is_told(plain: str) -> None:
     PlainText(train=plain, tokenizer=Character).open(tell=lambda *what: heard.append(what))
     assert list(dict.fromkeys(text for text, _, _ in heard)) == [
         "hashing the files",
-        "looking at the data",
+        "scanning the training files",
         "training the tokenizer of text",
         "preparing train",
         "preparing valid",
-        "looking for rows of training in valid",
+        "searching valid for near-duplicates of training",
     ]
     assert all(done <= total for _, done, total in heard if total)
 
@@ -273,14 +276,16 @@ def big(tmp_path: Path) -> dict[str, Any]:
     more = b"".join(t.encode() + end() for t in lines[70:]) + b"b\xe4d\n"
     table = b"text,label\n" + b"".join(f'"{t}\n{t}",{rng.choice("ab")}{rng.choice(["", ",x"])}\n'.encode() for t in lines)
     conll = "".join("".join(f"{w} {rng.choice(['O', 'I-X'])}\n" for w in t.split()) + "\n" for t in lines).encode() + b"odd\n\n"
-    common = {"length": 12, "on_bad_row": "skip", "hold_out": 0.2}
+    common = {"max_length": 12, "on_bad_row": "skip", "validation_fraction": 0.2}
     pair = (write(tmp_path / "s", plain + more), write(tmp_path / "t", plain + more))
     files = [write(tmp_path / "1", plain), write(tmp_path / "e", ""), write(tmp_path / "2", more)]
     return {
         "plain": PlainText(train=files, tokenizer=Character, **common),
         "paragraph": PlainText(train=files, tokenizer=Character, unit="paragraph", **common),
         "parallel": ParallelText(train=pair, tokenizer=Character, **common),
-        "mirrored": AutoencodingText(train=files, tokenizer=Character, on_overflow="truncate", words=(2, 5), **common),
+        "mirrored": AutoencodingText(
+            train=files, tokenizer=Character, on_overflow="truncate", min_words=2, max_words=5, **common
+        ),
         "classes": AutoencodingText(train={"a": files[:2], "b": files[2]}, tokenizer=Character, on_overflow="truncate", **common),
         "labelled": LabeledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
         "tagged": TaggedText(train=write(tmp_path / "c", conll), tokenizer=Character, **common),
@@ -291,9 +296,9 @@ def big(tmp_path: Path) -> dict[str, Any]:
 def test_a_killed_preparation_goes_on_to_the_same_files(
     name: str, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "_ROWS", 5)
-    monkeypatch.setattr(written, "_NOTE", 300)
-    monkeypatch.setattr(parsing, "_BLOCK", 50)
+    monkeypatch.setattr(split_preparation, "PROGRESS_ROWS", 5)
+    monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 300)
+    monkeypatch.setattr(cursor, "_BLOCK_BYTES", 50)
     data = big(tmp_path)[name]
     first = data.open()
     assert (
@@ -319,8 +324,8 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
     for _ in range(2):
         shutil.rmtree(place)
         with monkeypatch.context() as patch:
-            patch.setattr(written.Writer, "add", may_die(written.Writer.add))
-            patch.setattr(written.Writer, "note", may_die(written.Writer.note))
+            patch.setattr(DatasetWriter, "add", may_die(DatasetWriter.add))
+            patch.setattr(DatasetWriter, "commit", may_die(DatasetWriter.commit))
             for _ in range(30):
                 try:
                     data.open()
@@ -334,9 +339,10 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
 def test_a_process_that_was_killed(tmp_path: Path, place: Path) -> None:
     file = write(tmp_path / "f", "".join(f"row {i} of many \u00e4\n" for i in range(20_000)))
     program = f"""
-from weft.data import Character, PlainText, written
-written._ROWS, written._NOTE = 500, 20_000
-PlainText(train={file!r}, tokenizer=Character, hold_out=0).open(tell=lambda *what: print(*what, flush=True))
+from weft.data import Character, PlainText
+from weft.data.sources import split_preparation
+split_preparation.PROGRESS_ROWS, split_preparation._COMMIT_BYTES = 500, 20_000
+PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(tell=lambda *what: print(*what, flush=True))
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -349,9 +355,9 @@ PlainText(train={file!r}, tokenizer=Character, hold_out=0).open(tell=lambda *wha
     (state,) = place.glob("*/state.json")
     assert not (state.parent / "done.json").exists()
     heard: list[int] = []
-    data = PlainText(train=file, tokenizer=Character, hold_out=0)
+    data = PlainText(train=file, tokenizer=Character, validation_fraction=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(written, "_ROWS", 500)
+        patch.setattr(split_preparation, "PROGRESS_ROWS", 500)
         corpus = data.open(tell=lambda text, done, total: heard.append(done) if text == "preparing train" else None)
     assert heard[0] > 150_000  # not from the beginning
     resumed = entries(place)
@@ -363,14 +369,14 @@ PlainText(train={file!r}, tokenizer=Character, hold_out=0).open(tell=lambda *wha
 
 
 def test_hold_out_is_fixed_counted_and_apart(plain: str, place: Path) -> None:
-    corpus = PlainText(train=plain, tokenizer=Character, hold_out=0.1).open()
+    corpus = PlainText(train=plain, tokenizer=Character, validation_fraction=0.1).open()
     train, valid = texts(corpus, "train"), texts(corpus, "valid")
     assert len(valid) == 10 and sorted(train + valid) == sorted(f"line {i} of a text" for i in range(100))
     shutil.rmtree(place)
-    assert texts(PlainText(train=plain, tokenizer=Character, hold_out=0.1).open(), "valid") == valid
+    assert texts(PlainText(train=plain, tokenizer=Character, validation_fraction=0.1).open(), "valid") == valid
     assert corpus.ledger["train"]["rows held out for validation"] == 10 and corpus.ledger["valid"]["rows left to training"] == 90
     assert corpus.ledger["valid"]["rows"] == 10 and valid != [f"line {i} of a text" for i in range(10)]
-    assert set(PlainText(train=plain, tokenizer=Character, hold_out=0).open().splits) == {"train"}
+    assert set(PlainText(train=plain, tokenizer=Character, validation_fraction=0).open().splits) == {"train"}
     given = PlainText(train=plain, valid=plain, tokenizer=Character).open()
     assert len(given.splits["train"]) == 100 and given.ledger["train"]["rows held out for validation"] == 0
 
@@ -378,9 +384,9 @@ def test_hold_out_is_fixed_counted_and_apart(plain: str, place: Path) -> None:
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_text_that_occurs_twice_is_never_on_both_sides(tmp_path: Path, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not exact:
-        monkeypatch.setattr(written, "EXACT", 10)
+        monkeypatch.setattr(training_scan, "EXACT_ROWS", 10)
     file = write(tmp_path / "f", "".join(f"row {i % 40}\n" for i in range(200)) + "once\n")
-    corpus = PlainText(train=file, tokenizer=Character, hold_out=0.3).open()
+    corpus = PlainText(train=file, tokenizer=Character, validation_fraction=0.3).open()
     train, valid = texts(corpus, "train"), texts(corpus, "valid")
     assert not set(train) & set(valid) and len(train) + len(valid) == 201
     assert 55 <= len(valid) <= 61 if exact else 20 <= len(valid) <= 100
@@ -394,7 +400,7 @@ def test_tokenizers_learn_from_training_rows_only(plain: str, tmp_path: Path) ->
             seen.extend(texts)
             super().train(texts)
 
-    corpus = PlainText(train=plain, tokenizer=Spy, hold_out=0.2).open()
+    corpus = PlainText(train=plain, tokenizer=Spy, validation_fraction=0.2).open()
     assert sorted(seen) == sorted(texts(corpus, "train")) and len(seen) == 80
     other = write(tmp_path / "v", "zzz\n")
     corpus = PlainText(train=plain, valid=other, test=other, tokenizer=Character).open()
@@ -404,7 +410,7 @@ def test_tokenizers_learn_from_training_rows_only(plain: str, tmp_path: Path) ->
 
 
 def test_tokenizers_learn_from_a_sample_of_much_text(plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "SAMPLE", 400)
+    monkeypatch.setattr(training_scan, "SAMPLE_BYTES", 400)
     seen: list[str] = []
 
     class Spy(Character):
@@ -412,7 +418,7 @@ def test_tokenizers_learn_from_a_sample_of_much_text(plain: str, monkeypatch: py
             seen.extend(texts)
             super().train(texts)
 
-    corpus = PlainText(train=plain, tokenizer=Spy, hold_out=0.2).open()
+    corpus = PlainText(train=plain, tokenizer=Spy, validation_fraction=0.2).open()
     numbers = [int(text.split()[1]) for text in seen]
     assert set(seen) <= set(texts(corpus, "train")) and 5 <= len(seen) <= 25 and sum(map(len, seen)) <= 420
     assert min(numbers) < 25 and max(numbers) > 75
@@ -422,8 +428,8 @@ def test_hold_out_leaves_something_to_train_on(tmp_path: Path) -> None:
     one, same = write(tmp_path / "one", "only\n"), write(tmp_path / "same", "same\nsame\n")
     for file, share in ((one, 0.05), (same, 0.05), (one, 1.0)):
         with pytest.raises(ValueError, match=rf"holding out {share:g} of \d rows \(1 different ones\).*give valid"):
-            PlainText(train=file, tokenizer=Character, hold_out=share).open()
-    assert len(PlainText(train=one, tokenizer=Character, hold_out=0).open().splits["train"]) == 1
+            PlainText(train=file, tokenizer=Character, validation_fraction=share).open()
+    assert len(PlainText(train=one, tokenizer=Character, validation_fraction=0).open().splits["train"]) == 1
 
 
 # ------------------------------------------------------------------------------------------------------------------ ledger
@@ -432,7 +438,9 @@ def test_hold_out_leaves_something_to_train_on(tmp_path: Path) -> None:
 def test_what_came_back_differently_is_shown_where_it_begins_to_differ(tmp_path: Path) -> None:
     lost = "ABC " * 60 + "\u00e9"
     file = write(tmp_path / "f", "abc " * 60 + "xyz\n" + f"{lost}\n")
-    data = PlainText(train=file, tokenizer=partial(Character, lowercase=True, size=14), length=500, hold_out=0)
+    data = PlainText(
+        train=file, tokenizer=partial(Character, lowercase=True, vocab_size=14), max_length=500, validation_fraction=0
+    )
     (said,) = data.open().ledger["train"]["first rows decoded differently"]
     assert "\u00e9" in said and said.startswith(f"{file}:2: '...") and "\ufffd" in said
 
@@ -441,7 +449,9 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfabcdefghijkl\r\n\r\nb\xe4d\n  \nabcdefgh\nAbc\n\xff\n"
     file = write(tmp_path / "f", content)
     empty = write(tmp_path / "g", "")
-    data = partial(PlainText, train=[file, empty], tokenizer=partial(Character, lowercase=True), length=5, hold_out=0)
+    data = partial(
+        PlainText, train=[file, empty], tokenizer=partial(Character, lowercase=True), max_length=5, validation_fraction=0
+    )
     ledger = data(on_bad_row="skip").open().ledger["train"]
     assert list(ledger)[: len(COUNTS)] == list(COUNTS)
     assert {name: count for name, count in ledger.items() if count} == {
@@ -472,7 +482,7 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
 def test_examples_name_the_files_that_were_given(tmp_path: Path) -> None:
     one, two = (write(tmp_path / name, b"good\nb\xe4d\nfine\n") for name in ("one", "two"))
     for file in (one, two):
-        ledger = PlainText(train=file, tokenizer=Character, hold_out=0, on_bad_row="skip").open().ledger["train"]
+        ledger = PlainText(train=file, tokenizer=Character, validation_fraction=0, on_bad_row="skip").open().ledger["train"]
         assert ledger["first malformed rows"][0].startswith(f"{file}:2: ")
 
 
@@ -480,7 +490,7 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
     sentence = "the quick brown fox jumps over the lazy dog and runs away from number"
     train = write(tmp_path / "t", "".join(f"{sentence} {i} {i + 1} {i + 2}\n" for i in range(0, 500, 50)) + "short\n")
     valid = write(tmp_path / "v", f"a row of its own that nobody has\nThe {sentence[4:]} 50 51 52\nshort\n")
-    corpus = PlainText(train=train, valid=valid, test=train, tokenizer=Character, length=200).open()
+    corpus = PlainText(train=train, valid=valid, test=train, tokenizer=Character, max_length=200).open()
     assert (
         corpus.ledger["valid"]["near-duplicates of training"] == 2 and "near-duplicates of training" not in corpus.ledger["train"]
     )
@@ -492,9 +502,9 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
     )
     assert last == "valid row 2 'short' is like training row 10 'short' (1.00)"
     assert corpus.ledger["test"]["near-duplicates of training"] == 11  # the same file
-    monkeypatch.setattr(written, "near_duplicates", None)
-    assert PlainText(train=train, valid=valid, test=train, tokenizer=Character, length=200).open().ledger == corpus.ledger
-    only = PlainText(train=train, valid=valid, tokenizer=Character, length=200).open(only=("valid",))
+    monkeypatch.setattr(train_overlap, "near_duplicates", None)
+    assert PlainText(train=train, valid=valid, test=train, tokenizer=Character, max_length=200).open().ledger == corpus.ledger
+    only = PlainText(train=train, valid=valid, tokenizer=Character, max_length=200).open(only=("valid",))
     assert "near-duplicates of training" not in only.ledger["valid"]
 
 
@@ -514,7 +524,7 @@ def test_only_the_splits_that_are_wanted(plain: str, tmp_path: Path) -> None:
 def test_an_opened_codec_is_used_again(plain: str, tmp_path: Path) -> None:
     codec = PlainText(train=plain, tokenizer=Character).open().codec
     more = write(tmp_path / "more.txt", "quite \u00f6ther text 0123456789 zyxwv\n" * 3)
-    corpus = PlainText(train=more, tokenizer=Character, hold_out=0).open(codec)
+    corpus = PlainText(train=more, tokenizer=Character, validation_fraction=0).open(codec)
     rows = corpus.splits["train"]
     assert corpus.codec is codec and Special.unk in rows[0]["text"]
     assert rows[0]["text"].tolist() == codec.encode("text", rows.raw(0)["text"]).tolist()
@@ -522,7 +532,7 @@ def test_an_opened_codec_is_used_again(plain: str, tmp_path: Path) -> None:
 
 def test_special_ids_of_published_tokenizers_reach_the_fields(plain: str, tmp_path: Path) -> None:
     vocabulary = write(tmp_path / "vocab.txt", "\n".join(["[PAD]", "a", "[UNK]", "[CLS]", "line", "[SEP]", "[MASK]"]))
-    data = PlainText(train=plain, tokenizer=partial(Published, from_=vocabulary))
+    data = PlainText(train=plain, tokenizer=partial(PretrainedTokenizer, from_=vocabulary))
     corpus = data.open()
     for info in (data.declare(), corpus.codec.info):
         assert (info["text"].special.unk, info["text"].special.cls, info["text"].special.mask) == (2, 3, 6)

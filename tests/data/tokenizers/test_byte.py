@@ -14,7 +14,7 @@ from weft.data.tokenizers.byte import byte_names, readable, to_bytes
 
 BYTES = Byte()
 TEXTS = ["low lower lowest, they'll lower it 12 times!", "naïve Straße 漢字仮名 漢字仮名", "<eos> <pad><pad> Ġ 🙂🙂"] * 3
-PIECES = ByteBPE(size=330)
+PIECES = ByteBPE(vocab_size=330)
 PIECES.train(TEXTS)
 
 
@@ -57,7 +57,7 @@ def test_the_names_of_bytes_are_the_librarys() -> None:
 
 
 def test_bytes_need_no_training(tmp_path: Path) -> None:
-    assert BYTES.vocab == BYTES.bound() == 263
+    assert BYTES.vocab == BYTES.max_vocab() == 263
     BYTES.save(tmp_path / "t.json")
     other = Byte()
     other.train(["anything"])
@@ -77,7 +77,7 @@ def test_tokens_can_be_read() -> None:
 
 
 def test_pieces_are_cut_as_gpt2_cuts_them() -> None:
-    tokenizer = ByteBPE(size=600)
+    tokenizer = ByteBPE(vocab_size=600)
     tokenizer.train(["they'll go 12 times, they'll!   go"] * 9)
     assert tokenizer.tokens(tokenizer.encode("they'll go 12 times, go!")) == [
         "they",
@@ -89,23 +89,23 @@ def test_pieces_are_cut_as_gpt2_cuts_them() -> None:
         "▁go",
         "!",
     ]
-    assert tokenizer.vocab < tokenizer.bound() == 600
+    assert tokenizer.vocab < tokenizer.max_vocab() == 600
 
 
 def test_sizes_of_byte_pieces() -> None:
     with pytest.raises(ValueError, match=r"size 262 leaves no room for all bytes: .* 263"):
-        ByteBPE(size=262)
-    plain = ByteBPE(size=263)
+        ByteBPE(vocab_size=262)
+    plain = ByteBPE(vocab_size=263)
     plain.train(TEXTS)
     assert plain.vocab == 263 and len(plain.encode("漢")) == 3
     for size in (264, 280):
-        more = ByteBPE(size=size)
+        more = ByteBPE(vocab_size=size)
         more.train(TEXTS)
         assert more.vocab == size
 
 
 def test_characters_and_bytes_are_not_mixed_up(tmp_path: Path) -> None:
-    other = BPE(size=300)
+    other = BPE(vocab_size=300)
     other.train(TEXTS)
     other.save(tmp_path / "t.json")
     with pytest.raises(ValueError, match="of the 256 bytes are missing"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.fields import Field, Info
 from weft.core.outputs import SpanPrediction
-from weft.data import BPE, Byte, ByteBPE, Character, Published, Unigram, WithSentinels, Word, WordPiece
+from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, WithSentinels, Word, WordPiece
 from weft.data.tokenizers.byte import to_bytes
 
 TEXTS = [
@@ -33,13 +33,20 @@ def trained(kind: type[Tokenizer], **options) -> Tokenizer:
     return tokenizer
 
 
-CHARACTERS, PIECES, BYTE_PIECES = trained(Character), trained(BPE, size=120), trained(ByteBPE, size=300)
-UNIGRAMS = trained(Unigram, size=120)
-LOSSLESS = [CHARACTERS, PIECES, BYTE_PIECES, UNIGRAMS, Byte(), trained(WithSentinels, of=partial(BPE, size=100), number=5)]
+CHARACTERS, PIECES, BYTE_PIECES = trained(Character), trained(BPE, vocab_size=120), trained(ByteBPE, vocab_size=300)
+UNIGRAMS = trained(Unigram, vocab_size=120)
+LOSSLESS = [
+    CHARACTERS,
+    PIECES,
+    BYTE_PIECES,
+    UNIGRAMS,
+    Byte(),
+    trained(WithSentinels, tokenizer=partial(BPE, vocab_size=100), count=5),
+]
 LOSSY = [
     trained(Word),
-    trained(WordPiece, size=150),
-    trained(WordPiece, size=150, lowercase=True, accents=False),
+    trained(WordPiece, vocab_size=150),
+    trained(WordPiece, vocab_size=150, lowercase=True, strip_accents=True),
     *(trained(kind, lowercase=True) for kind in (Word, Character)),
     *(trained(kind, size=300, lowercase=True) for kind in (BPE, ByteBPE, Unigram)),
 ]
@@ -91,7 +98,7 @@ def test_lowercase_and_accents_do_not_move_ranges() -> None:
 def test_a_published_tokenizer_has_ranges_without_its_frame(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] dog ##s bark".replace(" ", "\n") + "\n")
-    assert Published(from_=str(file)).offsets("Dogs, bark") == [(0, 3), (3, 4), (4, 5), (6, 10)]
+    assert PretrainedTokenizer(from_=str(file)).offsets("Dogs, bark") == [(0, 3), (3, 4), (4, 5), (6, 10)]
 
 
 def test_an_excerpt_is_the_text_as_it_was_written() -> None:

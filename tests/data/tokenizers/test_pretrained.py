@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from weft.core.fields import Special
-from weft.data import BPE, ByteBPE, Published, Unigram, Word, WordPiece
+from weft.data import BPE, ByteBPE, PretrainedTokenizer, Unigram, Word, WordPiece
 from weft.data.tokenizers.vocabulary import UNKNOWN
 
 TEXTS = [
@@ -104,7 +104,7 @@ def plain(file: Path) -> tokenizers.Tokenizer:
 
 @pytest.mark.parametrize("name", MADE)
 def test_ids_are_the_librarys(files: dict[str, Path], name: str) -> None:
-    tokenizer, library = Published(from_=str(files[name])), plain(files[name])
+    tokenizer, library = PretrainedTokenizer(from_=str(files[name])), plain(files[name])
 
     @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
     @given(st.text() | st.sampled_from(AWKWARD))
@@ -117,12 +117,12 @@ def test_ids_are_the_librarys(files: dict[str, Path], name: str) -> None:
 
     check()
     assert tokenizer.encode_batch(AWKWARD) == [library.encode(t, add_special_tokens=False).ids for t in AWKWARD]
-    assert tokenizer.vocab == tokenizer.bound() == library.get_vocab_size()
+    assert tokenizer.vocab == tokenizer.max_vocab() == library.get_vocab_size()
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_special_ids_are_found(files: dict[str, Path], name: str) -> None:
-    tokenizer, wanted = Published(from_=str(files[name])), MADE[name][1]
+    tokenizer, wanted = PretrainedTokenizer(from_=str(files[name])), MADE[name][1]
     if name in ("roberta", "gpt2"):  # their size depends on how many merges there were to learn
         shift = tokenizer.vocab - {"roberta": 305, "gpt2": 301}[name]
         wanted = Special(**{k: v + shift if v >= 0 else v for k, v in vars(wanted).items()})
@@ -134,10 +134,10 @@ def test_special_ids_are_found(files: dict[str, Path], name: str) -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_run_keeps_its_own_copy(files: dict[str, Path], name: str, tmp_path: Path) -> None:
-    tokenizer = Published(from_=str(files[name]))
+    tokenizer = PretrainedTokenizer(from_=str(files[name]))
     tokenizer.train(["nothing is learned from this"])
     tokenizer.save(tmp_path / "tokenizer-text.json")
-    other = Published(from_="nowhere/tokenizer.json")
+    other = PretrainedTokenizer(from_="nowhere/tokenizer.json")
     other.load(tmp_path / "tokenizer-text.json")
     assert other.encode_batch(AWKWARD) == tokenizer.encode_batch(AWKWARD)
     assert (other.special, other.vocab) == (tokenizer.special, tokenizer.vocab)
@@ -148,17 +148,17 @@ def test_a_run_keeps_its_own_copy(files: dict[str, Path], name: str, tmp_path: P
 def test_a_file_that_cuts_and_pads_does_neither(files: dict[str, Path]) -> None:
     stored = json.loads(files["bert"].read_text())
     assert stored["truncation"] and stored["padding"]
-    tokenizer = Published(from_=str(files["bert"]))
+    tokenizer = PretrainedTokenizer(from_=str(files["bert"]))
     assert len(tokenizer.encode("low " * 30)) == 30 and len(tokenizer.encode("low")) == 1
     assert len(tokenizer.encode_batch(["low", "low " * 30])[0]) == 1
 
 
 def test_unknown_and_readable(files: dict[str, Path]) -> None:
-    uncased, cased = Published(from_=str(files["bert"])), Published(from_=str(files["cased"]))
+    uncased, cased = PretrainedTokenizer(from_=str(files["bert"])), PretrainedTokenizer(from_=str(files["cased"]))
     assert uncased.normalise("É") == "e" and cased.normalise("É") == "É"
     assert uncased.decode(uncased.encode("low ☃ low")) == f"low {UNKNOWN} low"
     assert uncased.tokens([0, 4, *uncased.encode("LOW")]) == ["[PAD]", "[MASK]", "low"]
-    roberta = Published(from_=str(files["roberta"]))
+    roberta = PretrainedTokenizer(from_=str(files["roberta"]))
     assert roberta.tokens([roberta.special.mask, *roberta.encode("low \u0101")]) == ["<mask>", "low", "▁", "\\xc4", "\\x81"]
     assert roberta.decode([*roberta.encode("low"), roberta.special.unk, roberta.special.eos]) == f"low{UNKNOWN}"
     with pytest.raises(ValueError, match=rf"0 \.\. {roberta.vocab - 1}"):
@@ -170,7 +170,7 @@ def test_what_weft_wrote_is_published_too(kind: type, tmp_path: Path) -> None:
     mine = kind(size=300)
     mine.train(TEXTS)
     mine.save(tmp_path / "tokenizer.json")
-    tokenizer = Published(from_=str(tmp_path / "tokenizer.json"))
+    tokenizer = PretrainedTokenizer(from_=str(tmp_path / "tokenizer.json"))
     assert tokenizer.special == Special() and tokenizer.vocab == mine.vocab
     assert tokenizer.encode_batch(AWKWARD) == mine.encode_batch(AWKWARD)
     assert tokenizer.decode([1, *mine.encode("low slower"), 2, 0]) == "low slower"
@@ -203,7 +203,7 @@ def test_a_vocab_txt_is_berts(lines: list[str], lowercase: bool | None, tmp_path
     legacy = pytest.importorskip("transformers.models.bert.tokenization_bert_legacy")
     file = tmp_path / "vocab.txt"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenizer = Published(from_=str(file), lowercase=lowercase)
+    tokenizer = PretrainedTokenizer(from_=str(file), lowercase=lowercase)
     lower = lines is PIECES if lowercase is None else lowercase
     fast = transformers.BertTokenizer(vocab={line: n for n, line in enumerate(lines)}, do_lower_case=lower)
     slow = legacy.BertTokenizerLegacy(str(file), do_lower_case=lower)
@@ -219,7 +219,7 @@ def test_a_vocab_txt_is_berts(lines: list[str], lowercase: bool | None, tmp_path
     assert tokenizer.lowercase is lower and tokenizer.special == Special(0, 2, 3, 1, 4, 2, 3)
     assert tokenizer.decode([2, *tokenizer.encode("lowers dog."), 3]) == "lowers dog."
     tokenizer.save(tmp_path / "t.json")
-    other = Published(from_="gone/vocab.txt")
+    other = PretrainedTokenizer(from_="gone/vocab.txt")
     other.load(tmp_path / "t.json")
     assert other.encode_batch(texts) == tokenizer.encode_batch(texts)
 
@@ -227,10 +227,10 @@ def test_a_vocab_txt_is_berts(lines: list[str], lowercase: bool | None, tmp_path
 def test_lines_of_a_vocab_txt(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_bytes("\r\n".join([*BERT, "low", "\u2028", "", "dog"]).encode())
-    tokenizer = Published(from_=str(file))
+    tokenizer = PretrainedTokenizer(from_=str(file))
     assert tokenizer.encode("low dog") == [5, 8] and tokenizer.vocab == 9
     file.write_text("\n".join([*BERT, "low", "dog", "low", "cat"]))
-    twice = Published(from_=str(file))  # as in BERT's own code the later line counts, and no id moves
+    twice = PretrainedTokenizer(from_=str(file))  # as in BERT's own code the later line counts, and no id moves
     assert twice.encode("low dog cat") == [7, 6, 8] and twice.vocab == 9
     twice.decode([5])
 
@@ -243,8 +243,8 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
         file = tmp_path / name
         if content is not None:
             file.write_bytes(content)
-        tokenizer = Published(from_=str(file), **options)  # a recipe can be read where the file is not
-        for use in (tokenizer.bound, lambda: tokenizer.encode("a"), lambda: tokenizer.special):
+        tokenizer = PretrainedTokenizer(from_=str(file), **options)  # a recipe can be read where the file is not
+        for use in (tokenizer.max_vocab, lambda: tokenizer.encode("a"), lambda: tokenizer.special):
             with pytest.raises(ValueError, match=match):
                 use()
 
@@ -259,13 +259,13 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
 
 
 def test_the_tokenizer_of_a_run_is_taken_as_it_is(tmp_path):
-    own = WordPiece(size=60)
+    own = WordPiece(vocab_size=60)
     own.train(["the food was very good .", "it was bad , really"] * 5)
     own.save(tmp_path / "tokenizer-text.json")
-    again = Published(from_=str(tmp_path))
+    again = PretrainedTokenizer(from_=str(tmp_path))
     for text in ("the food was bad", "really , ??"):
         assert again.encode(text) == own.encode(text)
     assert (again.frame, again.special, again.vocab, again.continues()) == (own.frame, own.special, own.vocab, own.continues())
     own.save(tmp_path / "tokenizer-other.json")
     with pytest.raises(ValueError, match=r"several tokenizers: name one of tokenizer-other\.json, tokenizer-text\.json"):
-        Published(from_=str(tmp_path)).encode("a")
+        PretrainedTokenizer(from_=str(tmp_path)).encode("a")

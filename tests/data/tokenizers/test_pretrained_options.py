@@ -12,7 +12,7 @@ import transformers as hf
 from tokenizers import models, pre_tokenizers, processors
 
 from weft.core.fields import Frame, Special
-from weft.data import Published
+from weft.data import PretrainedTokenizer
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = ["Hello é É hello", "日本 e", "HELLO [MASK] e\u0301", "Hello日e"]
@@ -29,7 +29,7 @@ def test_a_vocabulary_is_read_with_the_options_of_its_config(
         options = {"do_lower_case": lower, "strip_accents": accents, "tokenize_chinese_chars": chinese}
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({**options, "tokenizer_class": "BertTokenizer"}))
         theirs: Any = hf.BertTokenizer.from_pretrained(tmp_path)
-        ours = Published(from_=str(tmp_path))
+        ours = PretrainedTokenizer(from_=str(tmp_path))
         for text in TEXTS:
             assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"], (text, pieces)
 
@@ -37,14 +37,14 @@ def test_a_vocabulary_is_read_with_the_options_of_its_config(
 def test_what_is_chosen_counts_more_than_the_config(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join([*BERT, "hello"]) + "\n")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert Published(from_=str(tmp_path)).encode("Hello") == [1]
-    assert Published(from_=str(tmp_path), lowercase=True).encode("Hello") == [5]
+    assert PretrainedTokenizer(from_=str(tmp_path)).encode("Hello") == [1]
+    assert PretrainedTokenizer(from_=str(tmp_path), lowercase=True).encode("Hello") == [5]
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
     with pytest.raises(ValueError, match="do_lower_case 'yes', which is neither true nor false"):
-        Published(from_=str(tmp_path)).encode("Hello")
+        PretrainedTokenizer(from_=str(tmp_path)).encode("Hello")
     (tmp_path / "tokenizer_config.json").write_text("[]")
     with pytest.raises(ValueError, match=r"tokenizer_config\.json: is not an object"):
-        Published(from_=str(tmp_path)).encode("Hello")
+        PretrainedTokenizer(from_=str(tmp_path)).encode("Hello")
 
 
 NAMES = {"pad": "«pad»", "cls": "«cls»", "sep": "«sep»", "mask": "«mask»", "unk": "«unk»"}
@@ -65,17 +65,17 @@ def test_special_tokens_have_the_names_that_the_files_say(file: str, as_object: 
     own_names(tmp_path)
     said = {f"{key}_token": {"content": name, "lstrip": False} if as_object else name for key, name in NAMES.items()}
     (tmp_path / file).write_text(json.dumps(said))
-    found = Published(from_=str(tmp_path))
+    found = PretrainedTokenizer(from_=str(tmp_path))
     assert found.special == SPECIAL and found.frame == Frame((1,), (2,), (2,), True)
     assert found.decode([1, 4, 3, 4, 2, 0]) == "a a"
     (tmp_path / file).unlink()
-    assert Published(from_=str(tmp_path)).special.mask == -1  # nobody says it
+    assert PretrainedTokenizer(from_=str(tmp_path)).special.mask == -1  # nobody says it
 
 
 def test_a_vocabulary_with_other_names(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join([*list(NAMES.values())[:4], "a", "«unk»"]) + "\n")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({f"{key}_token": name for key, name in NAMES.items()}))
-    found = Published(from_=str(tmp_path))
+    found = PretrainedTokenizer(from_=str(tmp_path))
     assert found.special == SPECIAL and found.frame.first == (1,) and found.encode("a b") == [4, 5]
 
 
@@ -85,7 +85,7 @@ def test_the_end_mark_of_a_gpt2_is_not_unknown(tmp_path: Path) -> None:
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
     said = {f"{key}_token": "<|endoftext|>" for key in ("bos", "eos", "unk")}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
-    assert Published(from_=str(tmp_path)).special == Special(256, 256, 256, -1, -1, 256, 256)
+    assert PretrainedTokenizer(from_=str(tmp_path)).special == Special(256, 256, 256, -1, -1, 256, 256)
 
 
 def test_a_frame_is_found_where_a_is_no_token(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_frame_is_found_where_a_is_no_token(tmp_path: Path) -> None:
     inner.add_special_tokens(["[PAD]", "[CLS]", "[SEP]"])
     inner.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     inner.save(str(tmp_path / "tokenizer.json"))
-    found = Published(from_=str(tmp_path))
+    found = PretrainedTokenizer(from_=str(tmp_path))
     assert found.encode("日本") == [3, 4] and found.frame == Frame((1,), (2,), (2,), True)
 
 
@@ -105,4 +105,4 @@ def test_a_vocabulary_of_special_tokens_alone_is_refused(framed: bool, tmp_path:
         inner.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
     inner.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(ValueError, match="no text has a token in it: its vocabulary is empty"):
-        Published(from_=str(tmp_path)).encode("a")
+        PretrainedTokenizer(from_=str(tmp_path)).encode("a")

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from weft.core.fields import Frame, Special
-from weft.data import Published
+from weft.data import PretrainedTokenizer
 from weft.data.tokenizers.sentencepiece import read_pieces
 from weft.data.tokenizers.vocabulary import UNKNOWN
 from weft.inference.prompting import log_probabilities
@@ -91,12 +91,14 @@ def files() -> dict[str, bytes]:
     return {name: learned(**options) for name, options in MADE.items()}
 
 
-def opened(folder: Path, data: bytes, config: dict[str, Any] | None = None, told: dict[str, Any] | None = None) -> Published:
+def opened(
+    folder: Path, data: bytes, config: dict[str, Any] | None = None, told: dict[str, Any] | None = None
+) -> PretrainedTokenizer:
     (folder / "spiece.model").write_bytes(data)
     for name, content in (("config.json", config), ("tokenizer_config.json", told)):
         if content is not None:
             (folder / name).write_text(json.dumps(content))
-    return Published(from_=str(folder))
+    return PretrainedTokenizer(from_=str(folder))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -116,7 +118,7 @@ def test_ids_and_texts_are_sentencepieces(files: dict[str, bytes], name: str, tm
 def test_a_run_keeps_what_it_read(files: dict[str, bytes], name: str, tmp_path: Path) -> None:
     mine = opened(tmp_path, files[name], {"model_type": "t5"})
     mine.save(tmp_path / "tokenizer-text.json")
-    again = Published(from_="gone/spiece.model")
+    again = PretrainedTokenizer(from_="gone/spiece.model")
     again.load(tmp_path / "tokenizer-text.json")
     assert again.encode_batch(AWKWARD) == mine.encode_batch(AWKWARD)
     ids = mine.encode("low dogs (12.5)")
@@ -191,7 +193,7 @@ def test_albert(files: dict[str, bytes], told: dict[str, Any] | None, tmp_path: 
     assert (mine.encode("LOW") == mine.encode("low")) is lower and mine.lowercase is lower
     assert (mine.encode("café") == mine.encode("cafe")) is not accents
     assert mine.encode("``low''") == mine.encode('"low"')
-    kept = Published(from_=str(tmp_path), lowercase=not lower)
+    kept = PretrainedTokenizer(from_=str(tmp_path), lowercase=not lower)
     assert (kept.encode("LOW") == kept.encode("low")) is not lower
 
 
@@ -205,7 +207,7 @@ def test_albert_is_that_of_transformers(files: dict[str, bytes], tmp_path: Path)
 def test_xlm_roberta(files: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "xlm-roberta"}')
     (tmp_path / "sentencepiece.bpe.model").write_bytes(files["xlm-r"])
-    mine, theirs = Published(from_=str(tmp_path)), sentencepiece.SentencePieceProcessor(model_proto=files["xlm-r"])
+    mine, theirs = PretrainedTokenizer(from_=str(tmp_path)), sentencepiece.SentencePieceProcessor(model_proto=files["xlm-r"])
     assert mine.vocab == theirs.get_piece_size() + 2
     assert mine.special == Special(pad=1, bos=0, eos=2, unk=3, mask=mine.vocab - 1, cls=0, sep=2)
     assert mine.frame == Frame((0,), (2, 2), (2,), False)
@@ -280,8 +282,8 @@ def test_what_is_not_read(files: dict[str, bytes], tmp_path: Path) -> None:
     says(tmp_path, files["unigram"], "extra_ids 'many'", config={"model_type": "t5"}, told={"extra_ids": "many"})
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config\.json: not valid JSON"):
-        Published(from_=str(tmp_path)).encode("low")
+        PretrainedTokenizer(from_=str(tmp_path)).encode("low")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text("{}")
     with pytest.raises(ValueError, match="leave lowercase out"):
-        Published(from_=str(tmp_path), lowercase=True).encode("low")
+        PretrainedTokenizer(from_=str(tmp_path), lowercase=True).encode("low")

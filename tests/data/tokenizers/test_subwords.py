@@ -12,8 +12,8 @@ from tokenizers import normalizers, pre_tokenizers
 
 from weft.core.fields import Special
 from weft.data import Unigram, Word, WordPiece
-from weft.data.tokenizers.unigram import learn
-from weft.data.tokenizers.unigram_lattice import Segmentations
+from weft.data.tokenizers.unigram import train_unigram
+from weft.data.tokenizers.unigram_lattice import SegmentationLattice
 
 TEXTS = [
     "The lower dogs (slower than most) don't lower; they're 12.50 €!",
@@ -30,8 +30,8 @@ def trained(kind, texts=TEXTS, **options):
     return tokenizer
 
 
-PIECES, PLAIN = trained(WordPiece, size=140), trained(WordPiece, size=140, lowercase=True, accents=False)
-UNIGRAMS = trained(Unigram, size=110)
+PIECES, PLAIN = trained(WordPiece, vocab_size=140), trained(WordPiece, vocab_size=140, lowercase=True, strip_accents=True)
+UNIGRAMS = trained(Unigram, vocab_size=110)
 
 # ---------------------------------------------------------------------------------------------------------- wordpiece
 
@@ -78,32 +78,32 @@ def test_normalisation_is_a_choice(tmp_path: Path) -> None:
     assert PLAIN.decode(PLAIN.encode("LÖWER É")) == "lower e"
     assert PIECES.decode(PIECES.encode("é")) == "é"
     for options in (
-        {"clean": False},
-        {"ideographs": False},
-        {"accents": False},
+        {"clean_text": False},
+        {"handle_chinese_chars": False},
+        {"strip_accents": True},
         {"lowercase": True},
-        {"lowercase": True, "accents": False, "clean": False, "ideographs": False},
+        {"lowercase": True, "strip_accents": True, "clean_text": False, "handle_chinese_chars": False},
     ):
-        tokenizer = trained(WordPiece, size=140, **options)
+        tokenizer = trained(WordPiece, vocab_size=140, **options)
         tokenizer.save(tmp_path / "t.json")
         other = WordPiece()
         other.load(tmp_path / "t.json")
-        names = ("lowercase", "accents", "clean", "ideographs")
+        names = ("lowercase", "strip_accents", "clean_text", "handle_chinese_chars")
         assert all(getattr(other, n) == getattr(tokenizer, n) == options.get(n, n != "lowercase") for n in names)
         assert other.encode("Ä\0é 漢字") == tokenizer.encode("Ä\0é 漢字")
     chinese, joined = (
-        trained(WordPiece, ["漢字漢字"] * 3, size=30),
-        trained(WordPiece, ["漢字漢字"] * 3, size=30, ideographs=False),
+        trained(WordPiece, ["漢字漢字"] * 3, vocab_size=30),
+        trained(WordPiece, ["漢字漢字"] * 3, vocab_size=30, handle_chinese_chars=False),
     )
     assert chinese.tokens(chinese.encode("漢字")) == ["漢", "字"] and joined.tokens(joined.encode("漢字")) == ["漢", "##字"]
-    kept = trained(WordPiece, ["a\x07b"], size=30, clean=False)
+    kept = trained(WordPiece, ["a\x07b"], vocab_size=30, clean_text=False)
     assert kept.decode(kept.encode("a\x07b")) == "a\x07b" and PIECES.decode(PIECES.encode("l\x07o")) == "lo"
 
 
 def test_long_and_unknown_words() -> None:
     assert PIECES.encode("l" * 101) == [Special.unk] and Special.unk not in PIECES.encode("l" * 100)
     assert PIECES.encode("low Ωlow low").count(Special.unk) == 1
-    small = trained(WordPiece, size=12)
+    small = trained(WordPiece, vocab_size=12)
     assert small.vocab == 12 and set(small.encode("Qx")) == {Special.unk}
 
 
@@ -121,7 +121,7 @@ def cuts(word: str) -> list[list[str]]:
 
 @given(st.text(st.sampled_from([c for c in LETTERS if c != "▁"] + ["\n", "\t"])))
 def test_unigrams_come_back_exactly(text: str) -> None:
-    tokenizer = trained(Unigram, [*TEXTS, "\n\t"], size=110) if "\n" in text or "\t" in text else UNIGRAMS
+    tokenizer = trained(Unigram, [*TEXTS, "\n\t"], vocab_size=110) if "\n" in text or "\t" in text else UNIGRAMS
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.inner.decode(tokenizer.encode(text)) == text
 
@@ -172,7 +172,7 @@ def test_sums_over_cuts_are_those_written_out(words: dict[str, int], longer: lis
         for way, share in zip(ways, shares, strict=True):
             for piece in way:
                 expected[piece] += share * count
-    ways = Segmentations(list(words), pieces, 4)
+    ways = SegmentationLattice(list(words), pieces, 4)
     np.testing.assert_allclose(ways.expected(scores, np.array(list(words.values()), float)), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(ways.best(scores), best, rtol=1e-9)
     ways.keep(np.array([0, 1, 2, *[-1] * len(longer)]))
@@ -182,19 +182,21 @@ def test_sums_over_cuts_are_those_written_out(words: dict[str, int], longer: lis
 
 def test_what_is_learned_explains_the_words() -> None:
     words = Counter({"▁lower": 20, "▁slower": 20, "▁low": 20, "▁slow": 20, "▁er": 1})
-    pieces = dict(learn(words, sorted(set("▁lowers")), 11))
+    pieces = dict(train_unigram(words, sorted(set("▁lowers")), 11))
     assert len(pieces) == 11 and {"▁low", "▁slow", "▁lower", "▁slower"} < set(pieces)
-    assert len(learn(words, sorted(set("▁lowers")), 500)) < 60
-    assert [p for p, _ in learn(words, ["▁", "l"], 2)] == ["▁", "l"]
+    assert len(train_unigram(words, sorted(set("▁lowers")), 500)) < 60
+    assert [p for p, _ in train_unigram(words, ["▁", "l"], 2)] == ["▁", "l"]
     long = "abcdefgh" * 40
-    assert trained(Unigram, [long, long], size=40).decode(trained(Unigram, [long, long], size=40).encode(long)) == long
+    assert (
+        trained(Unigram, [long, long], vocab_size=40).decode(trained(Unigram, [long, long], vocab_size=40).encode(long)) == long
+    )
 
 
 # ------------------------------------------------------------------------------------------------- words with characters
 
 
 def test_words_are_spelled(tmp_path: Path) -> None:
-    tokenizer = trained(Word, ["the dogs, the cats; incomprehensibilities a"], characters=5)
+    tokenizer = trained(Word, ["the dogs, the cats; incomprehensibilities a"], max_characters=5)
     text = "The dogs incomprehensibilities, ☃ a"
     spelled = tokenizer.spell(text)
     assert spelled is not None and len(spelled) == len(tokenizer.encode(text))
@@ -203,30 +205,30 @@ def test_words_are_spelled(tmp_path: Path) -> None:
     assert tokenizer.encode("a ,") == [tokenizer.names.index("a"), tokenizer.names.index(",")]
     assert tokenizer.spell("") == []
     tokenizer.save(tmp_path / "t.json")
-    other = Word(characters=5)
+    other = Word(max_characters=5)
     other.load(tmp_path / "t.json")
-    assert other.spell(text) == spelled and other.letters == tokenizer.letters
+    assert other.spell(text) == spelled and other.character_vocab == tokenizer.character_vocab
     plain = Word()
     plain.load(tmp_path / "t.json")
-    assert plain.spell(text) is None and plain.letters == 0 and plain.encode(text) == tokenizer.encode(text)
+    assert plain.spell(text) is None and plain.character_vocab == 0 and plain.encode(text) == tokenizer.encode(text)
 
 
 def test_characters_come_before_words() -> None:
-    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=15, characters=3)
-    assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc", "bb"] and tokenizer.letters == 11
-    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=12, characters=3)
+    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], vocab_size=15, max_characters=3)
+    assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc", "bb"] and tokenizer.character_vocab == 11
+    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], vocab_size=12, max_characters=3)
     assert tokenizer.names[7:] == ["b", "a", "c", "x", "abc"]
-    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], size=9, characters=3)
-    assert tokenizer.names[7:] == ["b", "a"] and tokenizer.letters == 9
+    tokenizer = trained(Word, ["bb bb b abc abc abc a x"], vocab_size=9, max_characters=3)
+    assert tokenizer.names[7:] == ["b", "a"] and tokenizer.character_vocab == 9
     assert tokenizer.spell("xab") == [[Special.unk, 8, 7]]
 
 
 @given(st.text(), st.integers(1, 8))
 def test_spellings_fit_tokens(text: str, most: int) -> None:
-    tokenizer = trained(Word, ["Some known words: don't, 12.5"], characters=most, lowercase=True)
+    tokenizer = trained(Word, ["Some known words: don't, 12.5"], max_characters=most, lowercase=True)
     spelled, ids = tokenizer.spell(text), tokenizer.encode(text)
     assert spelled is not None and len(spelled) == len(ids)
-    assert all(1 <= len(word) <= most and max(word) < tokenizer.letters for word in spelled)
+    assert all(1 <= len(word) <= most and max(word) < tokenizer.character_vocab for word in spelled)
     for word, number in zip(spelled, ids, strict=True):
         name = tokenizer.names[number]
         if number != Special.unk and len(name) <= most:
@@ -236,13 +238,13 @@ def test_spellings_fit_tokens(text: str, most: int) -> None:
 def test_a_vocabulary_without_letters_cannot_spell(tmp_path: Path) -> None:
     trained(Word, ["the dogs a"]).save(tmp_path / "t.json")
     with pytest.raises(ValueError, match=r"t\.json: .*trained without characters"):
-        Word(characters=4).load(tmp_path / "t.json")
-    assert Word(characters=4).letters > len(Special.NAMES)  # an upper bound, before there is a vocabulary
-    tokenizer = trained(Word, ["the dogs a"], characters=4)
+        Word(max_characters=4).load(tmp_path / "t.json")
+    assert Word(max_characters=4).character_vocab > len(Special.NAMES)  # an upper bound, before there is a vocabulary
+    tokenizer = trained(Word, ["the dogs a"], max_characters=4)
     with pytest.raises(ValueError, match="lone surrogate"):
         tokenizer.spell("\udc00")
 
 
 def test_lower_case_is_the_librarys() -> None:
-    tokenizer = trained(Word, ["İSTANBUL ẞ"], lowercase=True, characters=9)
+    tokenizer = trained(Word, ["İSTANBUL ẞ"], lowercase=True, max_characters=9)
     assert tokenizer.names[-1] == normalizers.Lowercase().normalize_str("İSTANBUL")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from weft.core.contracts import Tokenizer
 from weft.core.fields import Special
-from weft.data import BPE, Byte, ByteBPE, Character, Unigram, Word, WordPiece, survives
+from weft.data import BPE, Byte, ByteBPE, Character, Unigram, Word, WordPiece, is_lossless
 from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer
 
 KINDS = [Character, Word, BPE, ByteBPE, WordPiece, Unigram]
@@ -37,8 +37,12 @@ def trained(kind: type[VocabularyTokenizer], texts: list[str] = TEXTS, **options
     return tokenizer
 
 
-CHARACTERS, PIECES, WORDS = trained(Character), trained(BPE, size=120), trained(Word)
-BYTE_PIECES, WORD_PIECES, UNIGRAMS = trained(ByteBPE, size=300), trained(WordPiece, size=150), trained(Unigram, size=120)
+CHARACTERS, PIECES, WORDS = trained(Character), trained(BPE, vocab_size=120), trained(Word)
+BYTE_PIECES, WORD_PIECES, UNIGRAMS = (
+    trained(ByteBPE, vocab_size=300),
+    trained(WordPiece, vocab_size=150),
+    trained(Unigram, vocab_size=120),
+)
 ALL: list[Tokenizer] = [CHARACTERS, PIECES, WORDS, BYTE_PIECES, WORD_PIECES, UNIGRAMS, Byte()]
 AWKWARD = st.text() | st.text(st.sampled_from([*KNOWN, *"漢字éÉéΩ🙂👩‍👧\0\x07\u200b\u00a0\ufeff\r"]))
 
@@ -113,13 +117,13 @@ def test_frequent_symbols_come_first_and_size_is_a_bound(kind: type[VocabularyTo
         pytest.skip("its least size is 263: tested with the bytes")
     texts = ["a a a b b c c d"]
     tokenizer = trained(kind, texts, size=10)
-    assert tokenizer.vocab == tokenizer.bound() == 10
+    assert tokenizer.vocab == tokenizer.max_vocab() == 10
     if kind is not Character:
         texts = ["a b c d e f g h i j k l m n o p q r s t u v w x y z " * 3]
         assert trained(kind, texts, size=12).vocab == 12
-    assert trained(Word, ["a a a b b c c d"], size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
-    assert trained(Character, ["aaabbccd"], size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
-    assert kind().bound() == {Character: 1000, Word: 30_000}.get(kind, 8000)
+    assert trained(Word, ["a a a b b c c d"], vocab_size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
+    assert trained(Character, ["aaabbccd"], vocab_size=10).tokens([7, 8, 9]) == ["a", "b", "c"]
+    assert kind().max_vocab() == {Character: 1000, Word: 30_000}.get(kind, 8000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -314,21 +318,21 @@ def test_half_characters_are_refused(tokenizer: Tokenizer) -> None:
 
 
 def test_what_does_not_survive() -> None:
-    assert all(survives(tokenizer, "low lower") for tokenizer in ALL)
+    assert all(is_lossless(tokenizer, "low lower") for tokenizer in ALL)
     lost = {"low  lower": 2, "low 漢": 5, "lower▁": 3}  # words and word pieces; all but the bytes; and ▁ as a space
     for text, number in lost.items():
-        assert [survives(t, text) for t in ALL].count(False) == number, text
-    assert not survives(trained(ByteBPE, size=300, lowercase=True), "Low") and survives(BYTE_PIECES, "Low")
+        assert [is_lossless(t, text) for t in ALL].count(False) == number, text
+    assert not is_lossless(trained(ByteBPE, vocab_size=300, lowercase=True), "Low") and is_lossless(BYTE_PIECES, "Low")
 
 
 def test_only_words_spell() -> None:
     for tokenizer in ALL:
-        assert tokenizer.spell("low") is None and tokenizer.letters == 0
+        assert tokenizer.spell("low") is None and tokenizer.character_vocab == 0
         assert tokenizer.special == Special()
 
 
 def test_names_of_special_ids_are_words_like_others_where_only_spaces_cut() -> None:
-    words = Word(at="spaces", characters=8)
+    words = Word(split="whitespace", max_characters=8)
     words.train(["a <unk> b <eos> U.S. a-b <eosx>", "<eos>"])
     ids = words.encode("a <eos> U.S.")
     assert min(ids) >= len(Special.NAMES)

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.contracts import Tokenizer
 from weft.data import BPE, Byte, ByteBPE, Character, Unigram, Word, WordPiece
-from weft.data.ragged_array import Lists
-from weft.data.tokenizers import word_cache as recall
-from weft.data.tokenizers.word_cache import Recall
+from weft.data.ragged_array import RaggedArray
+from weft.data.tokenizers import word_cache
+from weft.data.tokenizers.word_cache import WordCache
 
 TRAINING = [
     "low lower  lowest\tnew",
@@ -19,13 +20,13 @@ TRAINING = [
     "<e os> \u0001 a\u00a0b \u2581x",
 ] * 3
 KINDS = {
-    "bpe": partial(BPE, size=60),
-    "lower": partial(BPE, size=60, lowercase=True),
-    "byte-bpe": partial(ByteBPE, size=280),
-    "wordpiece": partial(WordPiece, size=90, lowercase=True, accents=False),
+    "bpe": partial(BPE, vocab_size=60),
+    "lower": partial(BPE, vocab_size=60, lowercase=True),
+    "byte-bpe": partial(ByteBPE, vocab_size=280),
+    "wordpiece": partial(WordPiece, vocab_size=90, lowercase=True, strip_accents=True),
     "word": Word,
-    "spaces": partial(Word, at="spaces"),
-    "unigram": partial(Unigram, size=60),
+    "spaces": partial(Word, split="whitespace"),
+    "unigram": partial(Unigram, vocab_size=60),
     "character": Character,
     "byte": Byte,
 }
@@ -46,7 +47,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 @pytest.mark.parametrize("name", KINDS)
 def test_recalled_ids_are_the_tokenizers_own(name: str, tokenizers: dict[str, Tokenizer]) -> None:
     tokenizer = tokenizers[name]
-    quick = Recall(tokenizer)
+    quick = WordCache(tokenizer)
 
     @given(st.lists(texts, max_size=6))
     @settings(max_examples=300, deadline=None)
@@ -67,26 +68,24 @@ def test_each_word_is_encoded_once_and_memory_is_bounded(
             asked.extend(texts)
             return super().encode_batch(texts)
 
-    spy = Spy(size=60)
+    spy = Spy(vocab_size=60)
     spy.train(TRAINING)
-    monkeypatch.setitem(recall._BEFORE, Spy, " ")
-    quick = Recall(spy)
+    monkeypatch.setitem(word_cache._WORD_PREFIX, Spy, " ")
+    quick = WordCache(spy)
     quick(["low lower low", "low new lower"])
     quick(["low lower low", "low new lower", "new low"])
     assert sorted(asked) == sorted(["low", " lower", " low", " new", "new"])
-    monkeypatch.setattr(recall, "_MOST_WORDS", 5)
+    monkeypatch.setattr(word_cache, "_MAX_WORDS", 5)
     expected = [spy.encode(text) for text in ["low lower low low x", "a b c d e"]]
-    assert quick(["low lower low low x"]).flat.tolist() == expected[0] and len(quick.numbers) == 5
-    assert quick(["a b c d e"]).flat.tolist() == expected[1] and not quick.numbers
+    assert quick(["low lower low low x"]).flat.tolist() == expected[0] and len(quick.indices) == 5
+    assert quick(["a b c d e"]).flat.tolist() == expected[1] and not quick.indices
 
 
-def test_lists() -> None:
+def test_ragged_array_operations_equal_those_of_lists() -> None:
     rows = [[1, 2], [], [3], [4, 5, 6]]
-    lists = Lists.of(rows)
+    lists = RaggedArray.of(rows)
     assert [row.tolist() for row in lists.rows()] == rows
-    assert [row.tolist() for row in Lists.join(lists.rows()).rows()] == rows
-    import numpy as np
-
-    assert [row.tolist() for row in lists.pick(np.array([3, 0, 1, 3])).rows()] == [[4, 5, 6], [1, 2], [], [4, 5, 6]]
-    assert [row.tolist() for row in lists.grow([[7], []]).rows()] == [*rows, [7], []]
-    assert Lists.of([]).rows() == [] and Lists.of([]).pick(np.array([], int)).rows() == []
+    assert [row.tolist() for row in RaggedArray.concatenate(lists.rows()).rows()] == rows
+    assert [row.tolist() for row in lists.take(np.array([3, 0, 1, 3])).rows()] == [[4, 5, 6], [1, 2], [], [4, 5, 6]]
+    assert [row.tolist() for row in lists.append([[7], []]).rows()] == [*rows, [7], []]
+    assert RaggedArray.of([]).rows() == [] and RaggedArray.of([]).take(np.array([], int)).rows() == []

@@ -31,14 +31,14 @@ from weft.pretrained.weights import begin
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import ARAE, CARA, Contests, Follow, Fool, Judge, Listen, Listens, Reconstruct
 from weft.training.dry_run import check
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 
 VOCAB, K = 14, 3
 LABELS = ("bad", "fair", "good")
 
 
 def info_of(labels: tuple[str, ...] = LABELS) -> Info:
-    label = Field("label", max(2, len(labels)), kind="label", length=1, space="label", labels=labels)
+    label = Field("label", max(2, len(labels)), kind="label", max_length=1, space="label", labels=labels)
     return Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB), "label": label}, target="target")
 
 
@@ -382,8 +382,8 @@ def test_what_the_structures_provide_and_without_a_listener():
     for model in (cara(listener=None), arae()):
         assert Contests in model.provides() and Listens not in model.provides()
         assert model.labelled and model.samples_by_label
-    assert set(cara().inner()) == {"encoder", "decoder", "listener"}
-    assert len(arae().inner()["decoder"]) == K
+    assert set(cara().substructures()) == {"encoder", "decoder", "listener"}
+    assert len(arae().substructures()["decoder"]) == K
 
 
 def test_arae_writes_a_row_by_the_writer_of_its_class():
@@ -539,7 +539,7 @@ def test_weights_that_do_not_fit_are_refused():
 
 def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
-    folder = save(structure(Info({"text": Field("text", 10, length=24)})), structure, tmp_path / "bert")
+    folder = save(structure(Info({"text": Field("text", 10, max_length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
     with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
         begin(build(INFO), build)
@@ -549,11 +549,11 @@ def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
 
 def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
     structure = gpt2(dim=8, layers=1, heads=2, length=24)
-    folder = save(structure(Info({"text": Field("text", VOCAB, length=24)})), structure, tmp_path / "gpt2")
+    folder = save(structure(Info({"text": Field("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
     build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
     begin(model, build)
-    first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.inner()["decoder"])
+    first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.substructures()["decoder"])
     assert others and all(torch.equal(p, other[n]) for other in others for n, p in first.items())
 
 
@@ -594,7 +594,7 @@ def test_a_metric_without_its_field_says_how_to_have_it():
 def test_a_class_without_examples_is_refused_before_training(tmp_path):
     (tmp_path / "good.txt").write_text("".join(f"the {word} was fine .\n" for word in ["soup", "salad", "bread", "pasta"]))
     (tmp_path / "bad.txt").write_text("")
-    run = read_run("cara", [f"data.train={{good: {tmp_path}/good.txt, bad: {tmp_path}/bad.txt}}", "data.hold_out=0.0"])
+    run = read_run("cara", [f"data.train={{good: {tmp_path}/good.txt, bad: {tmp_path}/bad.txt}}", "data.validation_fraction=0.0"])
     with pytest.raises(ValueError, match=r"train has no example of the class 'bad'"):
         run.train(tmp_path / "run", quiet=True)
 

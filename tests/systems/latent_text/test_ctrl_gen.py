@@ -23,7 +23,7 @@ from weft.objectives.elbo import noise_of
 from weft.systems.latent_text.cara import Follow, Listen, Listens
 from weft.systems.latent_text.ctrl_gen import Attribute, CtrlGen, Discriminate
 
-LABEL = Field("label", 3, kind="label", length=1, space="label", labels=("bad", "fair", "good"))
+LABEL = Field("label", 3, kind="label", max_length=1, space="label", labels=("bad", "fair", "good"))
 INFO = Info({"source": Field("source", 14), "target": Field("target", 14), "label": LABEL}, target="target")
 SMALL: dict[str, Any] = {
     "latent": 4,
@@ -62,7 +62,7 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
-    assert model.labelled and model.samples_by_label and set(model.inner()) == {"encoder", "decoder", "listener"}
+    assert model.labelled and model.samples_by_label and set(model.substructures()) == {"encoder", "decoder", "listener"}
 
 
 def test_a_text_vae_may_be_told_the_class():

@@ -17,6 +17,7 @@ from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
 from weft.evaluate import Distinct, Evaluation
 from weft.generate import Greedy
+from weft.inference.load import load
 from weft.learning import load_checkpoint, read_weights
 from weft.models import LanguageModel, Seq2Seq, TextEncoder, TextVAE
 from weft.objectives.gradient_penalty import gradient_penalty
@@ -24,7 +25,7 @@ from weft.recipe import RecipeError
 from weft.systems.latent_text.optimus import LatentCritic, LatentGAN, LatentGenerator
 from weft.systems.latent_text.optimus.latent_gan import Standard
 from weft.training.dry_run import check
-from weft.training.run import load, read_run
+from weft.training.recipes import read_run
 
 LABEL = Field("label", 2, kind="label", space="label", labels=("bad", "good"))
 INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target", 17, space="t"), "label": LABEL}, target="target")
@@ -200,7 +201,7 @@ def test_what_is_standardised_by_is_of_texts_from_the_first_to_the_last():
             return {"source": np.array([7 + row // 2]), "target": np.array([7]), "label": row // 5}
 
     model, objective = gan(), LatentCritic(INFO, 8, rows=5, noise="none")
-    objective.begin(model, Rows())
+    objective.setup(model, Rows())
     read = collate([objective.prepare(Rows()[row], np.random.default_rng(0), None) for row in range(0, 10, 2)])
     with torch.no_grad():
         torch.testing.assert_close(model.standard.mean, model.eval().posterior(read["source"]).mean_BP.mean(0))
@@ -248,13 +249,14 @@ def test_refused():
         with pytest.raises(ValueError, match="needs a field 'label'"):
             build(nameless)
     with pytest.raises(ValueError, match=r"answers none: .* put an objective elbo first"):
-        LatentGenerator(INFO, 8).ask({"source": np.array([7])})
+        LatentGenerator(INFO, 8).prepare_request({"source": np.array([7])})
 
 
 # ------------------------------------------------------------------------------------------------------- as a stage
 
 RECIPE = """
-data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3, tokenizer: {type: word, size: 40}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, validation_fraction: 0.3,
+  tokenizer: {type: word, vocab_size: 40}}
 structure:
   type: text-vae
   latent: 3
@@ -300,8 +302,7 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(recipe):
     run = read_run(recipe)
-    run.train(recipe.parent / "whole", quiet=True)
-    return run
+    return run.train(recipe.parent / "whole", quiet=True)
 
 
 def checkpoint(folder, update):
@@ -347,12 +348,12 @@ def test_resumed_inside_the_stage_it_is_the_same(recipe, whole, tmp_path):
 
 def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     """As texts, whatever the batches and the state of the generators; a loaded run writes the same."""
-    dataset = whole.rows("valid")[1]
+    dataset = whole.dataset("valid")[1]
 
     def judged(run, batch):
-        evaluation = Evaluation(metrics=[Distinct], batch=batch, search=partial(Greedy, length=6))
+        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(Greedy, length=6))
         objective = next(iter(run.objectives.values()))
-        return evaluation.judge(run.model, objective, dataset, run.codec, torch.device("cpu"))
+        return evaluation.evaluate(run.model, objective, dataset, run.codec, torch.device("cpu"))
 
     one = judged(whole, 1000)
     torch.manual_seed(77)
@@ -362,7 +363,7 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     critic = whole.objectives["critic"].eval()
     evaluation = Evaluation()
     first, again = (
-        evaluation.judge(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
+        evaluation.evaluate(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
     )
     assert first == again and first["penalty"] == 0 and first["distance"] == -first["critic"]
 

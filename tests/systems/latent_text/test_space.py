@@ -17,7 +17,7 @@ import torch
 from tests.commands import weft
 
 from weft.core.contracts import Decodes, Encodes
-from weft.data.text_files import read_sorted, read_texts
+from weft.data.text_files import read_labeled_texts, read_texts
 from weft.evaluate import KneserNey, perplexity
 from weft.generate import Beam, Sample
 from weft.learning import read_weights, write_weights
@@ -25,7 +25,7 @@ from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.evaluate import Oracle
 from weft.systems.latent_text.space import LatentSpace, between, open_latent, read_terms
 from weft.systems.latent_text.transfer import judge_run, open_fluency, open_oracle
-from weft.training.run import read_run
+from weft.training.recipes import read_run
 from weft.training.trainer import Training
 
 PARTS = """\
@@ -36,7 +36,7 @@ evaluate: {{search: {{type: greedy, length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu
-data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, length: 12, hold_out: 0.2}}
+data: {{type: autoencoding-text, train: texts.txt, tokenizer: word, max_length: 12, validation_fraction: 0.2}}
 objective: elbo
 structure:
   type: text-vae
@@ -48,10 +48,11 @@ data:
   type: autoencoding-text
   train: texts.tsv
   label: label
-  tokenizer: {{type: bpe, size: 40}}
-  by_word: true
-  words: [1, 13]
-  hold_out: 0.2
+  tokenizer: {{type: bpe, vocab_size: 40}}
+  word_ids: true
+  min_words: 1
+  max_words: 13
+  validation_fraction: 0.2
 objective: elbo
 structure:
   type: text-vae
@@ -369,10 +370,10 @@ def test_texts_of_more_words_than_those_of_training_are_cut_after_the_last(label
 def test_what_python_says_of_a_run_that_writes_texts(labelled, space):
     for run in (labelled.run, space.run):
         with pytest.raises(
-            ValueError, match=r"does not say the class of a text, it writes texts: weft.systems.latent_text.space.open_latent"
+            ValueError, match=r"generates text and does not classify: use weft.systems.latent_text.space.open_latent"
         ):
             run.predict([A])
-    with pytest.raises(ValueError, match=r"writes texts of a class: .*transfer.texts, CLASS. rewrites"):
+    with pytest.raises(ValueError, match=r"generates class-conditionally; .*transfer.texts, CLASS. rewrites"):
         labelled.run.generate([A])
     assert len(space.run.generate([A])) == 1
 
@@ -384,7 +385,7 @@ def test_both_settings_are_judged(labelled):
     oracle = Oracle.train(*map(list, zip(*ROWS, strict=True)))
     heard: list[str] = []
     found = judge_run(labelled.run, oracle, known=TEXTS, split="valid", seed=2, tell=lambda text, *_: heard.append(text))
-    real = [labelled.run.rows("valid")[1].raw(row) for row in range(len(labelled.run.rows("valid")[1]))]
+    real = [labelled.run.dataset("valid")[1].raw(row) for row in range(len(labelled.run.dataset("valid")[1]))]
     wanted, drawn = zip(*found.drawn, strict=True)
     assert list(wanted) == [("bad", "good")[row % 2] for row in range(len(real))]
     assert list(drawn) == labelled.sample(len(real), seed=2)
@@ -400,7 +401,7 @@ def test_both_settings_are_judged(labelled):
     assert {"generation_bleu_4", "generation_self_bleu", "transfer_bleu_4", "transfer_g_score"} <= set(metric_values)
     assert metric_values["transfer_source_accuracy"] == 0.0 and found.shared == len(real)
     assert any(f"trained with {len(real)} of the real texts" in warning for warning in found.warnings())
-    there = len(labelled.run.rows("train")[1])
+    there = len(labelled.run.dataset("train")[1])
     assert any(f"trained with {there} of the texts that the run was trained with" in said for said in found.warnings())
     assert f"drawing texts: {len(real)} of {len(real)}" in heard and f"rewriting texts: 1 of {len(real)}" in heard
     fewer = judge_run(labelled.run, ROWS, split="valid", most=2)
@@ -437,11 +438,11 @@ def test_what_cannot_be_judged(labelled, home):
 def test_oracles_and_texts_from_files(home, tmp_path):
     rows = read_texts(home / "texts.tsv")
     assert rows == ROWS and [row.text for row in read_texts(home / "texts.txt")] == TEXTS
-    sorted_ = read_sorted([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
+    sorted_ = read_labeled_texts([f"good={home / 'good.txt'}", f"bad={home / 'bad.txt'}"])
     assert sorted(sorted_) == sorted(ROWS)
     (tmp_path / "x=y.txt").write_text("a b\n")
     (tmp_path / "y.txt").write_text("c d\n")
-    assert read_sorted([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
+    assert read_labeled_texts([f" a=b ={tmp_path}/y.txt", f"good={tmp_path}/x=y.txt"]) == [("c d", "a=b"), ("a b", "good")]
     oracle, known = open_oracle([str(home / "texts.tsv")])
     assert known == TEXTS and oracle.labels == ("bad", "good")
     oracle.save(tmp_path / "oracle.json")
@@ -470,7 +471,7 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=said):
-        read_sorted([str(tmp_path / name)])
+        read_labeled_texts([str(tmp_path / name)])
 
 
 # ------------------------------------------------------------------------------------------------------------------ commands
@@ -478,7 +479,7 @@ def test_files_that_have_no_sorted_texts(tmp_path, name, content, said):
 
 def test_help_of_every_latent_command_imports_nothing_heavy():
     code = (
-        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.latent import latent\n"
+        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.commands.latent import latent\n"
         "names = [c.name or c.callback.__name__ for c in latent.registered_commands]\n"
         "for words in [['latent', '--help'], *(['latent', 'r', name, '-h'] for name in names)]:\n"
         "    try: main(words)\n"
@@ -499,17 +500,17 @@ def test_lines_are_read_and_written(home, space):
     assert answer.code == 0 and answer.err == ""
     assert answer.out.split("\n") == [*space.reconstruct(lines), ""]
     assert weft("latent", home / "vae", "reconstruct", home / "texts.txt").out.split("\n")[:-1] == space.reconstruct(TEXTS)
-    as_json = weft("latent", home / "vae", "reconstruct", "--beam", "3", "--length", "7", "--json", given=given([A]))
+    as_json = weft("latent", home / "vae", "reconstruct", "--beams", "3", "--max-length", "7", "--json", given=given([A]))
     assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
-    assert long.err == "of 1 text longer than 12 tokens, the rest was left out\n"
+    assert long.err == "truncated 1 text to 12 tokens\n"
     many = weft("transfer", home / "cls", "--to", "good", given=given([A, "the food " * 9]))
-    assert many.err == "of 1 text longer than 13 words or 256 tokens, the rest was left out\n"
+    assert many.err == "truncated 1 text to 13 words or 256 tokens\n"
 
 
 def test_unknown_words_are_said(home):
     lines = given(["the zorgon was fine", A, "the fööd was qwertz", ""])
-    told = "words that the run does not know: they are read as unknown, which is written as \ufffd or as another word\n"
+    told = "words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word\n"
     assert weft("latent", home / "vae", "reconstruct", given=lines).err == f"2 of 3 texts have {told}"
     assert weft("transfer", home / "cls", "--to", "good", given=lines).err == f"2 of 3 texts have {told}"
     assert weft("latent", home / "vae", "analogy", A, B, "zorgon").err == f"1 of 3 texts has {told}"
@@ -517,23 +518,25 @@ def test_unknown_words_are_said(home):
 
 def test_what_comes_before_a_line_that_cannot_be_read_is_answered(home, space):
     answer = weft("latent", home / "vae", "reconstruct", given=f"{A}\n".encode() + b"\xff\n")
-    assert answer.code == 2 and answer.out == space.reconstruct([A])[0] + "\n" and "standard input:2: is not UTF-8" in answer.err
+    assert (
+        answer.code == 2 and answer.out == space.reconstruct([A])[0] + "\n" and "standard input:2: not valid UTF-8" in answer.err
+    )
 
 
 def test_texts_are_drawn(home, space, labelled):
-    answer = weft("latent", home / "vae", "sample", "--number", "4", "--seed", "5")
+    answer = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5")
     assert answer.out.split("\n")[:-1] == space.sample(4, seed=5)
-    hot = weft("latent", home / "vae", "sample", "--number", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
+    hot = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
     assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sample, temperature=2, top_p=0.9, seed=5))
-    found = weft("latent", home / "cls", "sample", "--number", "2", "--json")
+    found = weft("latent", home / "cls", "sample", "--samples", "2", "--json")
     texts = labelled.sample(2)
     assert [json.loads(line) for line in found.out.splitlines()] == [
         {"label": "bad", "text": texts[0]},
         {"label": "good", "text": texts[1]},
     ]
-    plain = weft("latent", home / "cls", "sample", "--number", "2")
+    plain = weft("latent", home / "cls", "sample", "--samples", "2")
     assert plain.out == f"bad\t{texts[0]}\ngood\t{texts[1]}\n"
-    asked = weft("latent", home / "cls", "sample", "--number", "1", "--label", "good")
+    asked = weft("latent", home / "cls", "sample", "--samples", "1", "--label", "good")
     assert asked.out == f"{labelled.sample(1, 'good')[0]}\n"
 
 
@@ -556,9 +559,9 @@ def test_analogy_arithmetic_and_guide(home, space):
     assert found == {"terms": [list(term) for term in terms], "text": space.arithmetic(terms)}
     for words in (["-0.5", A, "+", B], ["-", "0.5", A, "+", B], ["--seed", "1", "-0.5", A, "+", B], ["-0.5", A, "--", "+1", B]):
         assert weft(*run, "arithmetic", *words).out == space.arithmetic([(-0.5, A), (1.0, B)]) + "\n", words
-    groups = ("--towards", home / "good.txt", "--away", home / "bad.txt")
+    groups = ("--target", home / "good.txt", "--source", home / "bad.txt")
     good, bad = ([row.text for row in read_texts(home / f"{kind}.txt")] for kind in ("good", "bad"))
-    assert weft(*run, "guide", *groups, "--scale", "3", given=given(TEXTS[:4])).out.split("\n")[:-1] == space.guide(
+    assert weft(*run, "steer", *groups, "--scale", "3", given=given(TEXTS[:4])).out.split("\n")[:-1] == space.guide(
         TEXTS[:4], good, bad, 3
     )
 
@@ -572,12 +575,12 @@ def test_other_files_of_each_class(home):
 
 def test_map(home, space, tmp_path):
     out = tmp_path / "map.png"
-    answer = weft("latent", home / "vae", "map", home / "texts.tsv", "--out", out, "--most", "20")
-    assert answer.code == 0 and answer.out.startswith(f"wrote {out}: 20 texts, ") and "reading 20 texts" in answer.err
+    answer = weft("latent", home / "vae", "plot", home / "texts.tsv", "--out", out, "--max-texts", "20")
+    assert answer.code == 0 and answer.out.startswith(f"wrote {out}: 20 texts, ") and "encoding 20 texts" in answer.err
     assert out.read_bytes()[:4] == b"\x89PNG"
-    found = json.loads(weft("latent", home / "cls", "map", "valid", "--out", out, "--json").out)
+    found = json.loads(weft("latent", home / "cls", "plot", "valid", "--out", out, "--json").out)
     assert found["file"] == str(out) and 0 < sum(found["variance"]) <= 1 and found["texts"] > 3
-    by_class = ["map", f"good={home}/good.txt", f"bad={home}/bad.txt", "--out", out, "--json"]
+    by_class = ["plot", f"good={home}/good.txt", f"bad={home}/bad.txt", "--out", out, "--json"]
     assert json.loads(weft("latent", home / "cls", *by_class).out)["texts"] == len(ROWS)
 
 
@@ -586,9 +589,9 @@ def test_transfer_and_texts_of_a_class(home, labelled):
     assert answer.code == 0 and answer.out.split("\n") == [*labelled.transfer([*TEXTS, ""], "good"), ""]
     as_json = weft("transfer", home / "cls", "--to", "bad", "--json", home / "texts.txt").out.splitlines()
     assert json.loads(as_json[0]) == {"input": TEXTS[0], "label": "bad", "text": labelled.transfer(TEXTS[:1], "bad")[0]}
-    drawn = weft("generate", home / "cls", "--label", "good", "--number", "3", "--seed", "2")
+    drawn = weft("generate", home / "cls", "--label", "good", "--samples", "3", "--seed", "2")
     assert drawn.out.split("\n")[:-1] == labelled.sample(3, "good", seed=2)
-    best = weft("generate", home / "cls", "--label", "good", "--beam", "3", "--n-best", "2", "--json")
+    best = weft("generate", home / "cls", "--label", "good", "--beams", "3", "--n-best", "2", "--json")
     rows = [json.loads(line) for line in best.out.splitlines()]
     assert len(rows) == 10 and rows[0]["label"] == "good" and len(rows[0]["answers"]) == 2
 
@@ -629,61 +632,64 @@ def test_evaluate_says_how_usual_texts_of_a_class_are(home):
     assert f"warning: the language model was trained with {real} of the real texts: give it others" in metric_values["remarks"]
     assert "generation_perplexity" not in json.loads(weft(*words).out)
     assert found.shared == real and found.model_shared == 0, "its texts were not given"
-    assert "which have none" in " ".join(weft("evaluate", "--help").out.split())
+    assert "except those of generated texts" in " ".join(weft("evaluate", "--help").out.split())
 
 
 def test_predict_names_what_a_run_with_a_latent_space_can_do(home):
     for name, can in (
-        ("vae", "weft generate, weft embed and weft latent"),
-        ("cls", "weft transfer --to CLASS, weft generate --label CLASS, weft embed and weft latent"),
+        ("vae", "weft generate, weft embed, weft latent"),
+        ("cls", "weft transfer --to CLASS, weft generate --label CLASS, weft embed, weft latent"),
     ):
         answer = weft("predict", home / name, given=b"a\n")
-        assert answer.code == 2 and answer.err.endswith(f"does not say the class of a text: there is {can} for it\n")
+        assert answer.code == 2 and answer.err.endswith(f"has no classifier, tagger or other predictor; it supports {can}\n")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["latent", "{vae}", "map", "nothing"], "there is no file nothing, and splits are called train, valid, test"),
-        (["latent", "{vae}", "map", "test"], "there is no split 'test' in the data (there is: train, valid)"),
-        (["latent", "{vae}", "map", "valid", "--out", "x.pdf"], "x.pdf: the picture is written as .png"),
-        (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: the page is written as .html"),
+        (["latent", "{vae}", "plot", "nothing"], "there is no file nothing, and splits are called train, valid, test"),
+        (["latent", "{vae}", "plot", "test"], "there is no split 'test' in the data (splits: train, valid)"),
+        (["latent", "{vae}", "plot", "valid", "--out", "x.pdf"], "x.pdf: unknown format .pdf; use .png"),
+        (["latent", "{vae}", "interpolate", "a", "b", "--out", "x.txt"], "x.txt: unknown format .txt; use .html"),
         (["latent", "{vae}", "interpolate", "a", "b", "--steps", "1"], "Input should be greater than or equal to 2"),
         (["latent", "{vae}", "arithmetic", "a", "b"], "between 'a' and 'b' there is no sign"),
-        (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "there is no option --lable; did you mean '--label'?"),
-        (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "there is no option --lable=x; did you mean '--label'?"),
-        (["latent", "{vae}", "arithmetic", "a", "-b"], "there is no option -b; a sign is a word of its own"),
+        (["latent", "{vae}", "arithmetic", "a", "+", "b", "--lable", "x"], "unknown option --lable; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "--lable=x", "a"], "unknown option --lable=x; did you mean '--label'?"),
+        (["latent", "{vae}", "arithmetic", "a", "-b"], "unknown option -b; put a space after a sign"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "inf"], "the scale is inf, but it must be a number between"),
         (["latent", "{vae}", "analogy", "a", "b", "c", "--scale", "1e39"], "between -1,000,000 and 1,000,000"),
-        (["latent", "{vae}", "map", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
-        (["latent", "{vae}", "map", "good={home}/good.txt", "valid"], "valid is a split of the run's data, which stands alone"),
-        (["latent", "{vae}", "sample", "--beam", "2", "--top-k", "3"], "choose one of --beam and --temperature"),
+        (["latent", "{vae}", "plot", "{home}/good.txt", "{home}/bad.txt"], "good.txt has texts without a class"),
+        (["latent", "{vae}", "plot", "good={home}/good.txt", "valid"], "valid is a split of the run's data, which stands alone"),
+        (["latent", "{vae}", "sample", "--beams", "2", "--top-k", "3"], "--beams cannot be combined with sampling"),
         (["latent", "{vae}", "sample", "--label", "good"], "draws texts of no class"),
-        (["latent", "{vae}", "guide", "--towards", "gone.txt", "--away", "gone.txt"], "there is no file gone.txt"),
+        (["latent", "{vae}", "steer", "--target", "gone.txt", "--source", "gone.txt"], "there is no file gone.txt"),
         (["latent", "gone", "sample"], "there is no folder gone"),
         (["latent", "{vae}"], "Missing command"),
         (["transfer", "{vae}", "--to", "good"], "cannot rewrite a text to be of a class"),
         (["transfer", "{cls}", "--to", "goood"], "has no class 'goood'; did you mean 'good'? (it has: bad, good)"),
         (["generate", "{vae}", "--label", "good"], "draws texts of no class"),
         (["generate", "{cls}", "--label", "goood"], "did you mean 'good'?"),
-        (["generate", "{vae}", "--number", "3"], "--number 3 says how many texts of a class are drawn: add --label CLASS"),
-        (["generate", "{cls}", "file.txt", "--label", "good"], "file.txt is not read"),
-        (["generate", "{cls}"], "writes texts of a class (bad, good): draw some with weft generate"),
+        (["generate", "{vae}", "--samples", "3"], "--samples 3 is the number of class-conditional samples; add --label CLASS"),
+        (["generate", "{cls}", "file.txt", "--label", "good"], "does not read file.txt"),
+        (["generate", "{cls}"], "is class-conditional (bad, good); sample texts with weft generate"),
         (["latent", "{cls}", "reconstruct"], "of a class, and none was given: 'bad' or 'good' (--label bad,"),
         (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "draws texts of no class"),
         (["evaluate", "{cls}", "--oracle", "gone.json"], "there is no file gone.json"),
-        (["evaluate", "{cls}", "data.words=[1, 3]"], "data.words=[1, 3] says how other files are read, and none is given"),
+        (
+            ["evaluate", "{cls}", "data.max_words=3"],
+            "data.max_words=3 changes how data files are read, but no file is given",
+        ),
         (
             ["evaluate", "{cls}", "data.valid={home}/texts.tsv"],
             "keeps its data; other files are named by themselves",
         ),
-        (["evaluate", "{cls}", "good={home}/good.txt", "{home}/texts.tsv"], "is given without a class, and others with one"),
+        (["evaluate", "{cls}", "good={home}/good.txt", "{home}/texts.tsv"], "has no class but other files have one"),
         (["evaluate", "{cls}", "good={home}/good.txt"], "test has one class (good)"),
         (["evaluate", "{cls}", "good={home}/good.txt", "fine={home}/bad.txt"], "fine"),
         (["evaluate", "{cls}", "--split", "valid", "--oracle", "{home}/texts.txt"], "has texts without a class"),
         (
             ["evaluate", "{cls}", "--split", "valid", "--fluency", "{home}/texts.txt"],
-            "are drawn and rewritten: add --oracle FILE",
+            "--fluency evaluates generated texts; add --oracle FILE",
         ),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"], "there is no file gone.txt"),
         (["evaluate", "{cls}", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"], "blank.txt has no texts"),

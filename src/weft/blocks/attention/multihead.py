@@ -67,7 +67,7 @@ class MultiHead(Attention):
             key_BHSK = position.rotate(key_BHSK, at_BS)
         return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, at_BS)
 
-    def remember(self, x_BSD: Tensor) -> KV:
+    def as_kv(self, x_BSD: Tensor) -> KV:
         x_BHSK = self._split(x_BSD)
         return KV(x_BHSK, x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
 

@@ -82,7 +82,7 @@ class Learned(Embedder):
     def __init__(self, dim: int, field: Field, *, length: Count | None = None, offset: Natural = 0):
         super().__init__(dim, field)
         room = len(Special.NAMES) if field.kind == "text" else 0
-        self.length = field.length + room if length is None else length
+        self.length = field.max_length + room if length is None else length
         self.offset = offset
         # Variance 1, as the tokens' vectors have: smaller positions are drowned by them and learned late.
         self.weight = nn.Parameter(torch.empty(self.length + offset, dim))

@@ -57,16 +57,16 @@ class CharCNN(Embedder):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
-        if not field.letters:
+        if not field.characters:
             raise ValueError(
-                f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, characters: 20}} in the data, "
+                f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, max_characters: 20}} in the data, "
                 "or take the embedder token"
             )
         if width % 2 == 0:
             raise ValueError(f"width {width} is even, but a pattern has its letter in the middle: take {width + 1}")
         self.word = word(dim, field)
         self.unk, self.unknown, self.width = field.special.unk, unknown, width
-        self.letter = nn.Parameter(torch.empty(field.letters, letter_dim))
+        self.letter = nn.Parameter(torch.empty(field.characters, letter_dim))
         nn.init.normal_(self.letter)
         self.find = Linear(width * letter_dim, filters)
         self.out = Linear(filters, dim, bias=False)

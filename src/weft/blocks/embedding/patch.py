@@ -46,11 +46,11 @@ class Patch(Embedder):
         if field.kind != "image":
             raise ValueError(f"patches are cut out of images, but the field {field.name!r} is a {field.kind}")
         self.number = patches_in(field, size)
-        self.size, self.shape = size, (field.vocab, field.length, field.length)
+        self.size, self.shape = size, (field.vocab, field.max_length, field.max_length)
         self.weight = nn.Parameter(torch.empty(dim, field.vocab, size, size))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.first = nn.Parameter(torch.empty(dim)) if first else None
-        patches = Field(field.name, dim, kind="vector", length=self.number + first, space=field.space)
+        patches = Field(field.name, dim, kind="vector", max_length=self.number + first, space=field.space)
         self.position = None if position is None else position(dim, patches)
         nn.init.normal_(self.weight, std=(field.vocab * size * size) ** -0.5)
         if self.first is not None:
@@ -70,12 +70,12 @@ class Patch(Embedder):
 
 def patches_in(field: Field, size: int) -> int:
     """How many patches of this side an image has."""
-    if field.length % size:
+    if field.max_length % size:
         raise ValueError(
-            f"images of {field.length} x {field.length} pixels cannot be cut into patches of {size} x {size}: "
-            f"give a size that divides {field.length}"
+            f"images of {field.max_length} x {field.max_length} pixels cannot be cut into patches of {size} x {size}: "
+            f"give a size that divides {field.max_length}"
         )
-    return (field.length // size) ** 2
+    return (field.max_length // size) ** 2
 
 
 def patchify(image_BCHW: Tensor, size: int) -> Tensor:

@@ -60,8 +60,8 @@ class TransformerLayer(Layer):
             raise ValueError(f"{type(self).__name__} needs something to look at, but the memory has no source")
         return reduce(KV.join, [self.context.project(source) for source in memory.sources])
 
-    def remember(self, x_BSD: Tensor) -> KV:
-        return self.mixer.remember(x_BSD)
+    def as_kv(self, x_BSD: Tensor) -> KV:
+        return self.mixer.as_kv(x_BSD)
 
     def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
         kv = past

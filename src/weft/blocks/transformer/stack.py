@@ -220,16 +220,14 @@ class TransformerDecoder(Decoder):
         norm: Build[Norm] | None = LayerNorm,
     ):
         super().__init__(dim, memory)
-        self.looks, self.slots = memory is not None, layers
+        self.looks, self.memory_slots = memory is not None, layers
         self.stack = Stack(dim, memory, layers, layer, position, norm)
 
-    def remember(self, x_BLD: Tensor) -> tuple[KV, ...]:
+    def as_kv(self, x_BLD: Tensor) -> tuple[KV, ...]:
         # A slot of zeros would still draw attention away from the tokens, so nothing looks at it.
         there_BL = (x_BLD != 0).any(-1)
         vectors = zip(self.stack.layers, x_BLD.unbind(1), there_BL.unbind(1), strict=True)
-        return tuple(
-            replace(cast(Layer, layer).remember(x_BD[:, None]), mask=there_B[:, None]) for layer, x_BD, there_B in vectors
-        )
+        return tuple(replace(cast(Layer, layer).as_kv(x_BD[:, None]), mask=there_B[:, None]) for layer, x_BD, there_B in vectors)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
         return Decoded(self.stack(x, mask, self._past(memory), self._context(memory)).states[-1])

@@ -29,7 +29,7 @@ from weft.core.contracts.model import (
     Variational,
     protocol,
 )
-from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head
+from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head, Injection
 from weft.core.contracts.objective import (
     Annealing,
     Corrupted,
@@ -47,7 +47,6 @@ from weft.core.contracts.parts import (
     BatchNormalization,
     Discriminator,
     FeedForward,
-    Injection,
     Layer,
     LayerMix,
     LayerOutput,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from weft.core.registry import choices, identity, name_of, slot
 
 
 class Dataset(Protocol):
-    """Examples by number. Opening it again gives the same."""
+    """Examples by index. Opening the same data again gives the same examples."""
 
     lengths: Mapping[str, np.ndarray]
 
@@ -25,69 +26,71 @@ class Dataset(Protocol):
     def __getitem__(self, row: int) -> Example: ...
 
     def raw(self, row: int) -> dict[str, str]:
-        """The row as a person wrote it: texts, label, and what it may be grouped by."""
+        """The example as it stands in the file: texts, label, and columns that metrics group by."""
         ...
 
 
 @slot
-class Tokenizer:
-    """Text <-> ids. Ids 0 to 6 are the special ones of ``Special``, except in published vocabularies: see ``special``."""
+class Tokenizer(ABC):
+    """Text <-> ids. Ids 0 to 6 are the special tokens of ``Special``, except in published vocabularies: see ``special``."""
 
     def __init__(self):
         pass
 
-    def bound(self) -> int:
-        """The vocabulary can have at most this many ids: known before any text is read."""
-        raise TypeError(f"{type(self).__name__} has no bound")
+    @abstractmethod
+    def max_vocab(self) -> int:
+        """Upper bound of the vocabulary size, known before any text is read."""
 
     def train(self, texts: Iterable[str]) -> None:
-        """Learn the vocabulary. Some tokenizers go through the texts twice: give a list, or an object whose ``__iter__`` reads
-        them anew, and no text is held longer than needed. An iterator works too, but may be kept as a list."""
+        """Learn the vocabulary. Some tokenizers iterate over the texts twice: pass a list, or an object whose ``__iter__`` reads
+        them again, and memory stays flat. An iterator works too, but may be stored as a list."""
 
     @property
+    @abstractmethod
     def vocab(self) -> int:
-        raise TypeError(f"{type(self).__name__} has no vocab")
+        """Number of ids."""
 
     @property
     def special(self) -> Special:
-        """Ids with a meaning of their own: what the fields of these texts carry. -1 where a published vocabulary has none."""
+        """Ids of the special tokens, which fields of these texts carry; -1 where a published vocabulary lacks one."""
         return Special()
 
     @property
     def frame(self) -> Frame:
-        """The ids that stand around a text, or a pair of texts, where it is read."""
+        """Special tokens around a text, or a pair of texts, that is encoded."""
         return Frame()
 
     @property
-    def start(self) -> int:
-        """What a decoder with an encoder before it is given first, where a published model says so; -1 = the begin mark."""
+    def decoder_start(self) -> int:
+        """First input id of a decoder with an encoder, where a published model declares one; -1 = BOS."""
         return -1
 
+    @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of the text and no others: what stands around it is the objectives' affair."""
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """The ids of the text without special tokens; objectives add those."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """``encode`` of each text; tokenizers that are faster with many at once do it so."""
+        """``encode`` of each text; override where a batch is faster."""
         return [self.encode(text) for text in texts]
 
+    @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        raise TypeError(f"{type(self).__name__} has no decode")
+        """The text of the ids."""
 
+    @abstractmethod
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a readable string (for pictures)."""
-        raise TypeError(f"{type(self).__name__} has no tokens")
+        """Each id as a readable string, for figures."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of ``encode(text)`` stands: its characters are text[a:b]. Tokens that share one both have it."""
-        raise TypeError(f"{type(self).__name__} has no offsets")
+        """Character offsets of each token of ``encode(text)``: text[a:b]. Tokens that share a character both include it."""
+        raise TypeError(f"{type(self).__name__} has no character offsets; use another tokenizer")
 
     def spell(self, text: str) -> list[list[int]] | None:
-        """The ids of the characters of each token of the text; None for tokenizers that spell nothing."""
+        """Character ids of each token of the text; None for tokenizers without character ids."""
         return None
 
     def continues(self) -> list[bool]:
-        """For each id, whether it goes on with the word before it; empty where that is not known."""
+        """For each id, whether it continues the previous word; empty where that is unknown."""
         return []
 
     def sentence_ends(self) -> list[int]:
@@ -96,26 +99,28 @@ class Tokenizer:
 
     @property
     def sentinel_count(self) -> int:
-        """So many ids at the end of the vocabulary stand in no text."""
+        """Number of sentinel ids at the end of the vocabulary, which occur in no text."""
         return 0
 
     @property
-    def letters(self) -> int:
-        """Spellings have ids below this number, special ones included; 0 for tokenizers that spell nothing."""
+    def character_vocab(self) -> int:
+        """Number of character ids, special tokens included; 0 for tokenizers without character ids."""
         return 0
 
-    def described(self) -> Any:
-        """Name and options, as JSON can say them: equal for tokenizers that learn the same from the same text."""
+    def spec(self) -> Any:
+        """Name and options as JSON: equal for tokenizers that learn the same vocabulary from the same text."""
         return [name_of(type(self)), {name: identity(getattr(self, name)) for name in choices(type(self))}]
 
-    def save(self, file: Path) -> None: ...
+    def save(self, file: Path) -> None:
+        """Write the trained vocabulary to a file."""
 
-    def load(self, file: Path) -> None: ...
+    def load(self, file: Path) -> None:
+        """Read a vocabulary that ``save`` has written."""
 
 
 @dataclass
 class Codec:
-    """Between text and ids, for every field: the measured ``info`` and the tokenizer of each id space."""
+    """Text <-> ids for every field: the measured ``info`` and the tokenizer of each id space."""
 
     info: Info
     tokenizers: dict[str, Tokenizer]
@@ -124,45 +129,46 @@ class Codec:
         return np.array(self.tokenizers[self.info[field].space].encode(text), np.int64)
 
     def decode(self, field: str, ids: Sequence[int]) -> str:
-        """The text of these ids; spare ids have none."""
+        """The text of these ids, without sentinels."""
         end = self.info[field].vocab - self.info[field].sentinel_count
         return self.tokenizers[self.info[field].space].decode([i for i in ids if i < end])
 
-    def excerpt(self, passage: SpanPrediction, text: str) -> str:
-        """The passage as it was written in the text, without the space around it."""
-        if passage.first < 0:
+    def excerpt(self, span: SpanPrediction, text: str) -> str:
+        """The predicted span of the text, stripped; empty where no answer was predicted."""
+        if span.first < 0:
             return ""
-        places = self.tokenizers[self.info[passage.of].space].offsets(text)
-        return text[places[passage.first][0] : places[passage.last][1]].strip()
+        offsets = self.tokenizers[self.info[span.of].space].offsets(text)
+        return text[offsets[span.first][0] : offsets[span.last][1]].strip()
 
 
 @dataclass
 class Corpus:
-    """Opened data: the codec, the datasets by split (``train``, ``valid``, ``test``), and what was counted while reading."""
+    """Opened data: the codec, the datasets by split (``train``, ``valid``, ``test``), and the ledger of what was counted."""
 
     codec: Codec
-    splits: dict[str, Any]
+    splits: dict[str, Any]  # Dataset by name; sources may return richer datasets
     ledger: dict[str, Any]
 
 
 ProgressCallback = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much there is (0 = not known): ``tell("reading", 3, 10)``."""
+"""Called with the current step, the amount done and the total (0 = unknown): ``progress("reading", 3, 10)``."""
 
 
 @slot
-class Data:
-    """What there is. ``declare`` opens no corpus; ``open`` reads it."""
+class Data(ABC):
+    """A data source. ``declare`` opens no file; ``open`` reads the data."""
 
     hints: ClassVar[Mapping[str, str]] = {}
-    """Of fields that it gives only where it is asked to: how to ask (see ``Info``)."""
+    """For optional fields: which option adds them (see ``Info``)."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def declare(self) -> Info:
         """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
-        raise TypeError(f"{type(self).__name__} has no declare")
 
+    @abstractmethod
     def open(
         self,
         codec: Codec | None = None,
@@ -171,11 +177,10 @@ class Data:
         only: Sequence[str] = (),
         tell: ProgressCallback | None = None,
     ) -> Corpus:
-        """Args: codec: vocabularies and classes that a run has; None = find them in the training split.
-        known: where there is no codec, trained tokenizers by id space, so that ids mean what they meant before.
-        only: the splits that are wanted; none = all. tell: hears of what takes long."""
-        raise TypeError(f"{type(self).__name__} has no open")
+        """Args: codec: vocabularies and classes of an existing run; None = learn them from the training split.
+        known: without a codec, trained tokenizers by id space to reuse, so that ids keep their meaning.
+        only: the splits to open; none = all. tell: called with progress."""
 
+    @abstractmethod
     def tokenizers(self) -> dict[str, Tokenizer]:
-        """Untrained tokenizers by id space, to be loaded from a run's folder."""
-        raise TypeError(f"{type(self).__name__} has no tokenizers")
+        """Untrained tokenizers by id space, to be loaded from a run folder."""

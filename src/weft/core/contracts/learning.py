@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from weft.core.registry import slot
 
 @slot
 class Optimizer:
-    """How gradients become steps: ``inner`` is a torch optimiser over ``groups`` of parameters."""
+    """Gradient-based optimizer: ``inner`` is a ``torch.optim.Optimizer`` over ``groups`` of parameters."""
 
     inner: torch.optim.Optimizer
 
@@ -25,68 +26,71 @@ class Optimizer:
 
 
 @slot
-class Schedule:
-    """The learning rate over time, as a factor of the optimiser's ``lr``."""
+class Schedule(ABC):
+    """Learning-rate schedule, as a factor of the optimizer's ``lr``."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def factor(self, update: int, updates: int) -> float:
         """For update 0, 1, ... of ``updates``."""
-        raise TypeError(f"{type(self).__name__} has no factor")
 
 
 @slot
-class Constraint:
-    """Applied to the trained parameters after each step: WGAN clipping, lottery masks."""
+class Constraint(ABC):
+    """Applied to the trained parameters after each optimizer step: WGAN weight clipping, lottery-ticket masks."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def apply(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        raise TypeError(f"{type(self).__name__} has no apply")
+        """Change the parameters in place."""
 
 
 @slot
-class Sync:
-    """How gradients are exchanged between processes; there is one for each phase. After ``finish``, ``.grad`` is the sum over
-    processes, and None where no process has one."""
+class Sync(ABC):
+    """Gradient synchronization between processes, one object per phase.
+
+    After ``finish``, ``.grad`` is the sum over processes, and None where no process has a gradient.
+    """
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
-        """Called once, before the optimiser is made, with what the phase trains; gives what is called in place of ``step``.
-        It may replace the parameters in the modules by others of the same names."""
-        raise TypeError(f"{type(self).__name__} has no attach")
+        """Return the callable to use in place of ``step``. Called once, before the optimizer is built, with the parameters that
+        the phase trains; may replace parameters of the modules by others of the same names."""
 
     def hold(self) -> AbstractContextManager[Any]:
-        """A context in which backward does not exchange yet (all but the last micro-batch)."""
+        """A context in which backward does not synchronize (all micro-batches but the last)."""
         return nullcontext()
 
     def finish(self) -> None:
-        """Called after the last backward of an update."""
+        """Called after the last backward pass of an update."""
 
     def whole(self) -> AbstractContextManager[Any]:
-        """A context in which a process can use the modules by itself; all of them must enter it."""
+        """A context in which each process holds the full, unsharded parameters; all processes must enter it."""
         return nullcontext()
 
 
 class Feed(Protocol):
-    """Batches of one dataset for one objective: a pure function of the number of the draw."""
+    """Batches of one dataset for one objective: a pure function of the draw index."""
 
     def __len__(self) -> int:
         """Batches per epoch."""
         ...
 
     def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
-        """The batch of that draw, prepared and collated; None when no row of it is left."""
+        """The batch of that draw, prepared and collated; None when no example of it is left."""
         ...
 
 
 @slot
 class Learning:
-    """How the weights move."""
+    """Optimization of the parameters: phases, optimizer, schedule, checkpoints."""
 
     def __init__(self):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -21,33 +22,34 @@ T = TypeVar("T")
 
 
 PROTOCOLS: list[type] = []
-"""What a structure can do, and an objective can need; research systems bring their own."""
+"""Capabilities that a structure provides and an objective needs; research systems add their own."""
 
 
 def protocol(cls: type[T]) -> type[T]:
-    """Declare something that structures can do: those that inherit from it provide it."""
+    """Declare a capability of structures: those that inherit from the class provide it."""
     PROTOCOLS.append(cls)
     return cls
 
 
 @protocol
-class Encodes:
-    """Can turn a sequence of ids into hidden states."""
+class Encodes(ABC):
+    """Encodes a sequence of ids into hidden states."""
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
 class Embeds:
-    """Has one embedder of the tokens that it encodes, which others may read and be tied to."""
+    """Has one token embedder for its input, which objectives may read and tie heads to."""
 
     embedder: Embedder
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """State of a structure that decodes: the decoder's, and how many real tokens each row has seen."""
+    """Decoding state of a structure: the state of the decoder, and the number of real tokens seen in each row."""
 
     inner: Any
     seen_B: Tensor
@@ -57,10 +59,11 @@ class Decoding:
 
 
 @protocol
-class Decodes:
-    """Can predict the next token of ``target``, with or without something to look at.
+class Decodes(ABC):
+    """Predicts the next token of ``target``, with or without a memory to attend to.
 
-    A structure gives ``target`` (the field that is generated), ``decoder``, ``head``, ``embed`` and ``memory``; the rest is here.
+    A structure provides ``target`` (the field that is generated), ``decoder``, ``head``, ``embed`` and ``memory``; the rest is
+    implemented here.
     """
 
     target: Field
@@ -68,11 +71,11 @@ class Decodes:
     head: Head
 
     def memory(self, batch: Batch) -> Memory | None:
-        """What the decoder looks at, from the batch's other fields."""
+        """What the decoder attends to, computed from the other fields of the batch; None without a memory."""
         return None
 
     def embed(self, x: Seq) -> Seq:
-        """Vectors of the target's ids."""
+        """Embeddings of the target's ids. Structures that override ``decode``, ``start`` and ``step`` need none."""
         raise TypeError(f"{type(self).__name__} has no embed")
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
@@ -90,139 +93,144 @@ class Decodes:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Where in a latent space texts lie: q(z|x) = N(mean, exp(logvar)), or the mean alone where a text is one point. P wide."""
+    """Approximate posterior q(z|x) = N(mean, exp(logvar)) over a latent space of P dimensions; without logvar, a point."""
 
     mean_BP: Tensor
     logvar_BP: Tensor | None = None
 
 
 @protocol
-class Latent:
-    """Has a space of vectors between what it reads (field ``source``) and what it writes (field ``target``), as ``Decodes`` does.
+class Latent(ABC):
+    """Has a latent space between its input (field ``source``) and the text it decodes (field ``target``).
 
-    Reading, ``posterior``, gives a place in it; ``memory_from`` makes of a place, and of the class that the text is to have, what
-    the decoder is given; ``prior`` draws places as nobody has read them.
+    ``posterior`` encodes a text to a latent code z; ``memory_from`` turns z, and optionally a class, into what the decoder is
+    conditioned on; ``prior`` samples latent codes.
     """
 
     latent: int
-    """P, its width."""
+    """P, the number of latent dimensions."""
     labelled: bool = False
-    """Whether ``memory_from`` heeds the class: then a text can be rewritten to be of another one."""
+    """Whether ``memory_from`` conditions on the class, so that style transfer to another class is possible."""
     samples_by_label: bool = False
-    """Whether ``prior`` or ``memory_from`` heeds the class: then texts of a class can be drawn."""
+    """Whether ``prior`` or ``memory_from`` conditions on the class, so that texts of a class can be sampled."""
 
+    @abstractmethod
     def posterior(self, x: Seq) -> Posterior:
-        raise TypeError(f"{type(self).__name__} has no posterior")
+        """q(z|x) of each row."""
 
+    @abstractmethod
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        raise TypeError(f"{type(self).__name__} has no write_from")
+        """What the decoder is conditioned on, given latent codes and classes."""
 
+    @abstractmethod
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
-        """rows x P, from the global generator."""
-        raise TypeError(f"{type(self).__name__} has no prior")
+        """rows x P latent codes, sampled with the global generator."""
 
 
 @protocol
 class Variational:
-    """Reads a text to a distribution over its latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
+    """Encodes a text to a distribution over the latent space: ``posterior`` has variances, and ``prior`` is N(0, 1)."""
 
 
 @protocol
 class ModelsLanguage:
-    """Decodes from the beginning of a text alone: there is nothing else to look at."""
+    """Decodes from the prefix of a text alone, without a memory."""
 
 
 @protocol
 class Reconstructs:
-    """Reads a sequence (``source`` of a batch) and writes another of the same ids, as ``Decodes`` does."""
+    """Encodes a sequence (``source`` of a batch) and decodes another over the same ids, as ``Decodes`` does."""
 
 
 @protocol
-class Classifies:
-    """Can say the class of a sequence: ``classifier(features(x))`` are the logits."""
+class Classifies(ABC):
+    """Classifies a sequence: ``classifier(features(x))`` are the logits."""
 
     classifier: Head
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """B x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 @protocol
-class Tags:
-    """Can say a class for each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
+class Tags(ABC):
+    """Classifies each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
 
-    With a ``chain``, they are scores of which it makes the probability of all tags together.
+    With a ``chain``, they are the emission scores of a linear-chain model over the whole tag sequence.
     """
 
     tag_head: Head
     chain: LinearChain | None
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class ExtractsSpans:
-    """Can say where in a text an answer stands: ``span_head`` of hidden states from ``encode`` are two logits, begin and end."""
+class ExtractsSpans(ABC):
+    """Extracts an answer span from a text: ``span_head`` of hidden states from ``encode`` are two logits, start and end."""
 
     span_head: Head
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class PredictsMasked:
-    """Can say which token stands at a place of a text: ``head`` of hidden states gathered from ``encode`` are the logits."""
+class PredictsMasked(ABC):
+    """Predicts the tokens at masked positions: ``head`` of hidden states gathered from ``encode`` are the logits."""
 
     head: Head | None
 
+    @abstractmethod
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no encode")
+        """B x T x D hidden states."""
 
 
 @protocol
-class ClassifiesPairs:
-    """Can say how the two segments of a text belong together: ``segment_head(features(x))`` are the logits."""
+class ClassifiesPairs(ABC):
+    """Classifies the relation of two segments (next sentence, sentence order): ``segment_head(features(x))`` are the logits."""
 
     segment_head: Head | None
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """B x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 @protocol
 class DetectsReplaced:
-    """Can say of each token whether it was put in another's place: ``discriminator(encode(x))`` is one logit for each token."""
+    """Detects replaced tokens (ELECTRA): ``discriminator(encode(x))`` is one logit per token."""
 
     discriminator: Head | None
 
 
 REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
-"""What the head of a structure that judges says."""
+"""The field that a replaced-token discriminator predicts."""
 
 
 @protocol
-class ScoresChoices:
-    """Can say which of several sequences is right: ``choice_head(features(x))`` is one logit for each sequence."""
+class ScoresChoices(ABC):
+    """Scores the choices of a question: ``choice_head(features(x))`` is one logit per sequence."""
 
     choice_head: Head
 
+    @abstractmethod
     def features(self, x: Seq) -> Tensor:
         """N x D."""
-        raise TypeError(f"{type(self).__name__} has no features")
 
 
 CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
-"""What the head of a structure that chooses says."""
+"""The field that a multiple-choice head predicts."""
 
 
 @protocol
 class EncodesImages:
-    """Can look at some patches of an image and not at the others: ``embedder`` makes a vector of each patch, in rows from the top
-    left and after at most one vector of the whole, and ``encoder`` takes those that it is given."""
+    """Encodes any subset of the patches of an image: ``embedder`` returns a vector per patch, in row-major order after an
+    optional class token, and ``encoder`` takes the vectors that it is passed."""
 
     embedder: Embedder
     encoder: Encoder
@@ -230,9 +238,9 @@ class EncodesImages:
 
 @slot
 class Structure(nn.Module):
-    """How it is computed: a plain module built from what the data tells (``info``). ``dim`` is its width.
+    """A whole network: a plain module built from the declaration of the data (``info``). ``dim`` is its hidden size.
 
-    ``weights`` is the folder of a published model or of a run that it begins with; who builds it takes them from there.
+    ``weights`` is the folder of a published model or of a run to initialize from; the caller that builds it loads them.
     """
 
     dim: int
@@ -241,10 +249,10 @@ class Structure(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        """Structures that are parts of this one, by the choice that each is built of; several may be built of one choice."""
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
+        """Structures inside this one, by the option that builds each; one option may build several."""
         return {}
 
     def provides(self) -> tuple[type, ...]:
-        """The protocols of this structure."""
+        """The protocols that this structure provides."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -13,35 +14,36 @@ from weft.core.seq import KV, Decoded, Memory, Seq, State
 
 
 @slot
-class Embedder(nn.Module):
-    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` says how many symbols there are.
+class Embedder(nn.Module, ABC):
+    """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` declares the vocabulary.
 
-    Embedders of ``images`` take B x C x H x W and give a vector for each patch.
+    Embedders with ``images = True`` take B x C x H x W and return a vector per patch.
     """
 
     images: ClassVar[bool] = False
-    """Whether it takes images."""
+    """Whether the input is an image."""
 
     def __init__(self, dim: int, field: Field):
         super().__init__()
         self.space = field.space
         if field.kind == "image" and not self.images:
-            raise ValueError(f"{type(self).__name__} has no vectors for the image {field.name!r}: take the embedder patch")
+            raise ValueError(f"{type(self).__name__} cannot embed the image field {field.name!r}; use the embedder patch")
 
+    @abstractmethod
     def forward(self, x: Seq) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """B x T x D."""
 
     def share(self, other: Embedder) -> None:
-        """Where this one has said that it borrows its tokens' vectors: they are those of ``other``."""
+        """Use the token vectors of ``other``, in embedders that declare shared weights."""
 
     def table(self) -> Tensor:
-        """V x D: the vectors of all symbols, for heads that are tied to them."""
-        raise ValueError(f"{type(self).__name__} has no table of token vectors to tie a head to")
+        """V x D: the embedding matrix, for tied heads."""
+        raise ValueError(f"{type(self).__name__} has no embedding matrix to tie a head to; use an embedder with token vectors")
 
 
 @slot
-class Encoder(nn.Module):
-    """n -> n: B x T x D to B x T x D. ``supported_masks`` lists the masks that it respects."""
+class Encoder(nn.Module, ABC):
+    """n -> n: B x T x D to B x T x D. ``supported_masks`` lists the attention masks that it honors."""
 
     supported_masks: ClassVar[tuple[type[Mask], ...]] = (Full,)
 
@@ -51,58 +53,79 @@ class Encoder(nn.Module):
     def forward(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.states(x, mask)[-1]
 
+    @abstractmethod
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
-        """The input and the output of every layer; the last is what is given on."""
-        raise TypeError(f"{type(self).__name__} has no states")
+        """Hidden states: the input, then the output of every layer; the last one is the output of the encoder."""
 
     def check_mask(self, mask: Mask) -> None:
+        """Raise ValueError for a mask that the encoder would ignore."""
         if not isinstance(mask, self.supported_masks):
             known = ", ".join(m.__name__ for m in self.supported_masks)
-            raise ValueError(f"{type(self).__name__} cannot respect the mask {type(mask).__name__} (it honours: {known})")
+            raise ValueError(f"{type(self).__name__} does not support the mask {type(mask).__name__}; supported: {known}")
 
 
 @slot
-class Decoder(nn.Module):
-    """0 -> n, or n -> m with a memory of width ``memory``. Never shifts: a batch has input and target.
+class Decoder(nn.Module, ABC):
+    """0 -> n, or n -> m with a memory of vectors of size ``memory``. Never shifts: a batch has input and target.
 
-    Stepping equals the full pass.
+    Incremental decoding with ``step`` equals the full forward pass.
     """
 
     uses_vector: ClassVar[bool] = False
     """Whether ``Memory.vector`` is used."""
-    slots: int = 0
-    """How many layers can be given something to remember (``Memory.past``)."""
+    memory_slots: int = 0
+    """Number of layers that accept vectors as past keys and values (``Memory.past``)."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
 
-    def remember(self, x_BLD: Tensor) -> tuple[KV, ...]:
-        """One vector for each layer, as ``Memory.past``; rows of zeros are remembered by no position."""
-        raise ValueError(f"{type(self).__name__} has no layers that could remember a vector; let it be added to the tokens")
+    def as_kv(self, x_BLD: Tensor) -> tuple[KV, ...]:
+        """One vector per layer as ``Memory.past``; no position attends to rows of zeros."""
+        raise ValueError(
+            f"{type(self).__name__} has no attention layers that accept past keys and values; use an injection that adds to the "
+            "token embeddings, such as latent-embedding"
+        )
 
+    @abstractmethod
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """Hidden states of the whole sequence."""
 
+    @abstractmethod
     def start(self, memory: Memory | None, rows: int) -> State:
         """The state before the first token, for ``rows`` rows (those of the memory, if there is one)."""
-        raise TypeError(f"{type(self).__name__} has no start")
 
+    @abstractmethod
     def step(self, x: Seq, state: Any) -> Decoded:
-        """Go on by B x S vectors (S > 1: prefill; a mask says which are real). The old state is dead afterwards."""
-        raise TypeError(f"{type(self).__name__} has no step")
+        """Advance by B x S vectors (S > 1: prefill; the mask marks real tokens). The old state must not be used afterwards."""
 
 
 @slot
-class Head(nn.Module):
-    """Makes logits over ``field``'s ids from hidden states. ``embedder`` is there for heads tied to it; it may be None."""
+class Injection(nn.Module, ABC):
+    """How a latent vector of size ``latent`` conditions a ``decoder`` of hidden size ``dim``. The default has no effect."""
+
+    def __init__(self, dim: int, latent: int, decoder: Decoder):
+        super().__init__()
+
+    def past_vectors(self, z_BP: Tensor) -> Tensor | None:
+        """B x L x D, a vector per decoder layer used as past key and value; None for none."""
+        return None
+
+    def embedding_offsets(self, z_BP: Tensor) -> Tensor | None:
+        """B x L x D, added to the embeddings of the first L tokens (L = 1: of all tokens); None for none."""
+        return None
+
+
+@slot
+class Head(nn.Module, ABC):
+    """Logits over ``field``'s ids from hidden states. ``embedder`` is passed for tied heads; it may be None."""
 
     def __init__(self, dim: int, field: Field, embedder: Embedder | None):
         super().__init__()
 
+    @abstractmethod
     def forward(self, x_ND: Tensor) -> Tensor:
         """N x V logits."""
-        raise TypeError(f"{type(self).__name__} has no forward")
 
+    @abstractmethod
     def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        """N losses. Logits of a large vocabulary are made in chunks and never kept whole."""
-        raise TypeError(f"{type(self).__name__} has no nll")
+        """N losses. Logits over a large vocabulary are computed in chunks and never stored in full."""

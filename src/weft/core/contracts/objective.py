@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,30 +22,30 @@ if TYPE_CHECKING:
 
 
 @slot
-class MaskingStrategy:
-    """Which places of a text are hidden."""
+class MaskingStrategy(ABC):
+    """Selects the tokens of a text to mask."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Groups of places, no place twice and at most ``budget`` in all. ``begins_T``: where a word begins."""
-        raise TypeError(f"{type(self).__name__} has no choose")
+        """Groups of positions, disjoint, at most ``budget`` in total. ``begins_T``: True at the first token of a word."""
 
 
 @dataclass(frozen=True)
 class Corrupted:
-    """What is read and what is to be written, made of a text."""
+    """A corrupted text: input of the encoder and target of the decoder."""
 
     source: np.ndarray
     target: np.ndarray
 
 
 @slot
-class Noise:
-    """What is done to a text of two tokens or more. ``restores``: the target is the text itself.
+class Noise(ABC):
+    """A noising function for texts of two tokens or more. ``restores``: the target is the original text.
 
-    Reserved ids of the field that stand in the text are not chosen.
+    Reserved ids of the field that occur in the text are never corrupted.
     """
 
     restores: ClassVar[bool] = False
@@ -53,15 +54,16 @@ class Noise:
         pass
 
     def check(self, field: Field) -> None:
-        """Raise ValueError where the vocabulary has not the ids that the field's longest text may need."""
+        """Raise ValueError where the vocabulary lacks ids (masks, sentinels) that the longest text may need."""
 
+    @abstractmethod
     def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
-        raise TypeError(f"{type(self).__name__} has no corrupt")
+        """The corrupted input and its target."""
 
 
 @dataclass(frozen=True)
 class SegmentPair:
-    """Two segments, and whether they belong together."""
+    """Two segments, and whether they are in their original relation."""
 
     first: np.ndarray
     second: np.ndarray
@@ -69,107 +71,110 @@ class SegmentPair:
 
 
 @slot
-class Pairing:
-    """How two segments are made of a text."""
+class Pairing(ABC):
+    """Builds a pair of segments from a text: next-sentence prediction, sentence-order prediction."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
-        """Segments of the text ``ids``; ``pool`` has other texts, in the field ``name``. None = the text is too short."""
-        raise TypeError(f"{type(self).__name__} has no pair")
+        """Segments of the text ``ids``; negatives come from the field ``name`` of ``pool``. None = the text is too short."""
 
 
 @slot
-class Annealing:
-    """A weight that changes while training goes on."""
+class Annealing(ABC):
+    """A weight that changes during training."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def weight(self, share: float) -> float:
-        """At a ``share`` of all updates, from 0 (none is done) to 1 (all are)."""
-        raise TypeError(f"{type(self).__name__} has no weight")
+        """The weight at a fraction of training, from 0 (start) to 1 (end)."""
 
     def check(self, updates: int) -> None:
-        """Raise ValueError where so many updates are too few for it."""
+        """Raise ValueError where the number of updates is too small."""
 
 
 @slot
-class FreeBits:
-    """What of the divergence of a posterior from the prior is paid for."""
+class FreeBits(ABC):
+    """Free-bits threshold on the KL divergence of the posterior from the prior."""
 
     def __init__(self):
         pass
 
+    @abstractmethod
     def kept(self, kl_BP: Tensor) -> Tensor:
-        """B: from the divergence of each row and dimension, what is added to a row's loss."""
-        raise TypeError(f"{type(self).__name__} has no kept")
+        """B: the KL term of each row, from the divergence of each row and dimension."""
 
 
 @slot
-class Objective(nn.Module):
-    """What is to be predicted. Owns the heads that only its loss needs; they are trained and saved with the model.
+class Objective(nn.Module, ABC):
+    """A training objective. Owns the heads that only its loss needs; they are trained and saved with the model.
 
-    Most objectives write ``prepare``, ``counts`` and ``forward``.
+    Most objectives implement ``prepare``, ``counts`` and ``forward``.
     """
 
     needs: tuple[type, ...] = ()
-    """Protocols that the structure must have: Encodes, Decodes, Classifies, Tags, ..."""
+    """Protocols that the structure must provide: Encodes, Decodes, Classifies, Tags, ..."""
     fills: bool = False
-    """True where masks may stand in a text that is asked about, to be filled."""
+    """True where a request may contain mask tokens to be predicted."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
+    higher_is_better: Mapping[str, bool | None] = {}
+    """The direction of every value of ``metric_values``, by name; None: neither is better. (A loss term has its own.)"""
 
     def __init__(self, info: Info, dim: int):
         super().__init__()
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Tokens that each example will take in a batch: what rows are sorted and budgeted by."""
+        """Tokens that each example takes in a batch: examples are bucketed and budgeted by it."""
         return np.sum([np.asarray(v, np.int64) for v in lengths.values()], axis=0)
 
+    @abstractmethod
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        """Clean example -> training instance; None = nothing to learn here, counted. ``pool`` is the whole dataset."""
-        raise TypeError(f"{type(self).__name__} has no prepare")
+        """Example -> training instance; None = nothing to learn from it (counted). ``pool`` is the whole dataset."""
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """What each term of the loss will be divided by; depends on the batch alone. Equal to the counts in ``forward``."""
+        """Denominator of each loss term; depends on the batch alone and equals the counts in ``forward``."""
         return {"loss": len(batch)}
 
+    @abstractmethod
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """The loss of a batch. ``model`` provides the protocols in ``needs``."""
 
-    def begin(self, model: Any, dataset: Any) -> None:
-        """Once per stage, before the first update."""
+    def setup(self, model: Any, dataset: Any) -> None:
+        """Called once per stage, before the first update."""
 
     def collect(self, model: Any, batch: Batch) -> Batch:
-        """Without gradient, before the update: rollouts, predicted templates."""
+        """Called without gradient before the update: rollouts, predicted templates."""
         return batch
 
     def observe(self, means: Mapping[str, float]) -> None:
-        """After each update, the mean of every term: baselines, adaptive weights."""
+        """Called after each update with the mean of every term: baselines, adaptive weights."""
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
-        """What else an evaluation should say of the mean of every term, e.g. a perplexity."""
+        """Further metrics computed from the mean of every term, e.g. perplexity."""
         return {}
 
-    def ask(self, example: Example) -> Instance | None:
-        """What is asked of a row without its answer, for ``predict``; None = nothing can be."""
+    def prepare_request(self, example: Example) -> Instance | None:
+        """The instance for ``predict``, from an example without its target; None where there is nothing to predict."""
         return self.prepare(example, np.random.default_rng(0), None)
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """An answer per row: ids of a text (``list[Hypothesis]``), the number of a class, a ``SpanPrediction`` of a text,
-        the tokens at its masks (``MaskPrediction``)."""
-        raise ValueError(f"{type(self).__name__} predicts nothing that could be compared with the data")
+        """A prediction per row: generated sequences (``list[Hypothesis]``), a class index, a ``SpanPrediction``, or the tokens at
+        masked positions (``MaskPrediction``)."""
+        raise ValueError(f"{type(self).__name__} has no predictions to compare with references; evaluate its loss only")
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
-        """B x C: how probable each class is, where an answer is a class; else None."""
+        """B x C class probabilities, where the prediction is a class; else None."""
         return None
 
 
 def require(objective: Objective, model: Any) -> None:
-    """Refuse a structure that lacks what the objective needs, where it would otherwise compute something else in silence."""
+    """Raise ValueError for a structure that lacks a protocol the objective needs."""
     provided = model.provides() if isinstance(model, Structure) else [need for need in objective.needs if isinstance(model, need)]
     if missing := [need.__name__ for need in objective.needs if need not in provided]:
         what, name = " and ".join(missing), type(model).__name__
-        raise ValueError(f"{type(objective).__name__} needs a structure that {what}, and {name} does not")
+        raise ValueError(f"{type(objective).__name__} needs a structure that {what}, but {name} does not")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from weft.core.contracts.networks import Decoder
 from weft.core.fields import Field
 from weft.core.masks import Mask
 from weft.core.registry import slot
@@ -15,91 +15,115 @@ from weft.core.seq import KV, Memory, Seq
 
 
 @slot
-class Activation(nn.Module):
-    """A function of each number."""
+class Activation(nn.Module, ABC):
+    """An element-wise activation function."""
 
     def __init__(self):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """A tensor of the shape of ``x``."""
+
 
 @slot
-class Norm(nn.Module):
-    """Normalises vectors of width ``dim``."""
+class Norm(nn.Module, ABC):
+    """Normalization over the last dimension, of size ``dim``; each vector is normalized on its own."""
 
     def __init__(self, dim: int):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x_D: Tensor) -> Tensor:
+        """A tensor of the shape of ``x_D``."""
+
 
 @slot
-class BatchNormalization(nn.Module):
-    """Makes the numbers of vectors of width ``dim`` comparable, one vector a row, by what the rows of a batch have of them.
+class BatchNormalization(nn.Module, ABC):
+    """Normalization of each feature by statistics of the batch, for vectors of size ``dim``, one per row.
 
-    Rows see each other in training, so that it has no place in networks over positions: there is ``Norm``.
+    In training, the output of a row depends on the other rows; networks over token positions use ``Norm`` instead.
     """
 
     def __init__(self, dim: int):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x_D: Tensor) -> Tensor:
+        """A tensor of the shape of ``x_D``."""
+
 
 @slot
-class FeedForward(nn.Module):
-    """A map of each position by itself: B x T x D to B x T x D."""
+class FeedForward(nn.Module, ABC):
+    """Position-wise feed-forward network: B x T x D to B x T x D."""
 
     def __init__(self, dim: int):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """B x T x D."""
+
 
 @slot
-class Transform(nn.Module):
-    """A map of each vector by itself, from width ``dim`` to width ``out``."""
+class Transform(nn.Module, ABC):
+    """A map from vectors of size ``dim`` to vectors of size ``out``, applied to the last dimension."""
 
     def __init__(self, dim: int, out: int):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x`` with the last dimension replaced by ``out``."""
+
 
 @slot
-class Discriminator(nn.Module):
-    """How real a vector of width ``dim`` looks, as one of a class, of which there are ``classes``."""
+class Discriminator(nn.Module, ABC):
+    """Class-conditional discriminator of vectors of size ``dim``, for ``classes`` classes."""
 
     def __init__(self, dim: int, classes: int):
         super().__init__()
 
+    @abstractmethod
     def forward(self, x_BP: Tensor, label_B: Tensor) -> Tensor:
-        """B scores; each row is looked at by itself."""
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """B scores, high for real vectors; rows do not interact."""
 
 
 @slot
-class Residual(nn.Module):
-    """How a sub-layer's result is added: ``forward(x_BTD, f)`` with ``f`` the sub-layer."""
+class Residual(nn.Module, ABC):
+    """Residual connection around a sub-layer."""
 
     def __init__(self, dim: int):
         super().__init__()
 
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """B x T x D: ``x_BTD`` combined with the output of the sub-layer ``f``."""
+
 
 @slot
-class Position(nn.Module):
-    """How positions enter attention; one per stack, handed to its layers."""
+class Position(nn.Module, ABC):
+    """Position information inside attention; one per stack, passed to its layers. The default adds nothing."""
 
     def __init__(self, dim: int):
         super().__init__()
 
     def rotate(self, x_BHTK: Tensor, position_BT: Tensor) -> Tensor:
-        """Applied to queries and keys."""
+        """Queries or keys, rotated by their positions."""
         return x_BHTK
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
-        """Added to the scores: B x H x T x S (B may be 1), or None."""
+        """B x H x T x S, added to the attention scores (B may be 1); None for no bias."""
         return None
 
     def at(self, position_BT: Tensor, past: KV | None) -> Position:
-        """The same for a pass at these positions, after ``past``: what all layers of a stack share can be computed once."""
+        """The same encoding prepared for these positions after ``past``: computes once what the layers of a stack share."""
         return self
 
 
 @slot
-class Score(nn.Module):
-    """How well a query fits a key, for vectors of width ``dim`` (query) and ``memory`` (key).
+class Score(nn.Module, ABC):
+    """Alignment score between queries of size ``dim`` and keys of size ``memory``.
 
     ``scale`` is set where the score is scale * (q . k) of prepared keys, so that fused kernels can compute it.
     """
@@ -110,108 +134,97 @@ class Score(nn.Module):
         super().__init__()
 
     def prepare(self, key_BHSK: Tensor) -> Tensor:
-        """What can be computed of the keys once per memory."""
+        """Keys transformed once per memory, before any query is known."""
         return key_BHSK
 
+    @abstractmethod
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
         """B x H x T x S scores of prepared keys."""
-        raise TypeError(f"{type(self).__name__} has no forward")
 
 
 @slot
-class Attention(nn.Module):
-    """Looks from ``dim``-wide queries at a ``memory``-wide sequence."""
+class Attention(nn.Module, ABC):
+    """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``."""
 
     def __init__(self, dim: int, memory: int):
         super().__init__()
 
+    @abstractmethod
     def project(self, memory: Seq, position: Position | None = None) -> KV:
         """Keys and values of a memory: computed once, used by many queries."""
-        raise TypeError(f"{type(self).__name__} has no project")
 
-    def remember(self, x_BSD: Tensor) -> KV:
-        """Vectors as keys and values as they are, without projections: something to look at that no token stands for."""
-        raise ValueError(f"{type(self).__name__} takes no vectors as keys and values: use the mixer multihead")
+    def as_kv(self, x_BSD: Tensor) -> KV:
+        """Vectors used directly as keys and values, without projections, at positions without a token."""
+        raise ValueError(f"{type(self).__name__} cannot use vectors as keys and values; use the mixer multihead")
 
+    @abstractmethod
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """The attention output for each query."""
 
 
 @dataclass(frozen=True)
 class LayerOutput:
+    """Hidden states of a layer, and the keys and values of its own sequence, past included."""
+
     hidden: Seq
     kv: KV
-    """Keys and values of the layer's own sequence, past included."""
 
 
 @slot
-class Layer(nn.Module):
-    """One layer of a stack. ``memory`` is the width of the sequences it looks at besides its own, or None."""
+class Layer(nn.Module, ABC):
+    """One layer of a stack. ``memory`` is the vector size of the memory it attends to, or None without cross-attention."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
 
     def project(self, memory: Memory) -> KV:
-        """Keys and values of what the layer looks at besides its own sequence."""
-        raise TypeError(f"{type(self).__name__} looks at no memory")
+        """Keys and values of the memory, for cross-attention."""
+        raise TypeError(f"{type(self).__name__} has no cross-attention")
 
-    def remember(self, x_BSD: Tensor) -> KV:
-        """Vectors as keys and values of its own sequence that stand before the first token."""
-        raise ValueError(f"{type(self).__name__} cannot be given something to remember")
+    def as_kv(self, x_BSD: Tensor) -> KV:
+        """Vectors as keys and values of the layer's own sequence, before its first token."""
+        raise ValueError(f"{type(self).__name__} cannot attend to vectors before the first token")
 
+    @abstractmethod
     def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """Args: past: keys and values of earlier tokens. context: projected memory for cross-attention."""
 
 
 @slot
-class LayerMix(nn.Module):
-    """Makes one sequence of the ``states`` of a stack: the embedder's output and that of every layer, B x T x D each."""
+class LayerMix(nn.Module, ABC):
+    """Combines the ``states`` of a stack (the embedder's output and that of every layer, B x T x D each) into one sequence."""
 
     def __init__(self, dim: int, states: int):
         super().__init__()
 
+    @abstractmethod
     def forward(self, states: Sequence[Seq]) -> Seq:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """One sequence of B x T x D."""
 
 
 @slot
-class Injection(nn.Module):
-    """How a vector of width ``latent`` enters what a ``decoder`` of width ``dim`` writes. The default changes nothing."""
-
-    def __init__(self, dim: int, latent: int, decoder: Decoder):
-        super().__init__()
-
-    def remembered(self, z_BP: Tensor) -> Tensor | None:
-        """B x L x D, what each layer of the decoder remembers, or None."""
-        return None
-
-    def added(self, z_BP: Tensor) -> Tensor | None:
-        """B x L x D, added to the vectors of the first L tokens (L = 1: to those of all), or None."""
-        return None
-
-
-@slot
-class Pooler(nn.Module):
+class Pooler(nn.Module, ABC):
     """n -> 1: B x T x D to B x D."""
 
     def __init__(self, dim: int):
         super().__init__()
 
+    @abstractmethod
     def forward(self, x: Seq) -> Tensor:
-        raise TypeError(f"{type(self).__name__} has no forward")
+        """B x D."""
 
 
 @slot
-class LinearChain(nn.Module):
-    """How the tags of neighbouring words depend on each other, given a score of each of ``field``'s tags for each word."""
+class LinearChain(nn.Module, ABC):
+    """Linear-chain model of the tags of neighboring words, over scores of ``field``'s tags at each word."""
 
     def __init__(self, field: Field):
         super().__init__()
 
+    @abstractmethod
     def nll(self, score_BTC: Tensor, tag_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """B losses: -log p(all tags of the row). Padding is on the right; a row without words has the loss 0."""
-        raise TypeError(f"{type(self).__name__} has no nll")
+        """B losses: -log p(tag sequence). Padding is on the right; the loss of a row without words is 0."""
 
+    @abstractmethod
     def best(self, score_BTC: Tensor, mask_BT: Tensor) -> Tensor:
-        """B x T: the most probable tags of each row together; 0 at padding."""
-        raise TypeError(f"{type(self).__name__} has no best")
+        """B x T: the most probable tag sequence of each row; 0 at padding."""

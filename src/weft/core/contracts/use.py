@@ -37,16 +37,16 @@ class Search:
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What a metric is given that looks at the model itself.
+    """The input of a metric that is computed from the model itself (``Metric.inputs == "model"``).
 
     Args:
-        model: In evaluation mode, without gradients.
-        objective: The one that evaluates.
-        dataset: The rows that are judged.
-        codec: Of the data.
-        device: Where the model is.
-        batch: Tokens per batch.
-        last: Whether training is over: a figure that costs much may be rougher before.
+        model: The network, in evaluation mode and without gradients.
+        objective: The objective of the evaluation.
+        dataset: The examples.
+        codec: Tokenizers and fields of the data.
+        device: The device of the model.
+        batch_tokens: Tokens per batch.
+        last: Whether training is over; before, an expensive estimate may use fewer samples.
     """
 
     model: Any
@@ -54,42 +54,53 @@ class EvaluationContext:
     dataset: Dataset
     codec: Codec
     device: torch.device
-    batch: int
+    batch_tokens: int
     last: bool = True
 
 
 @slot
 class Metric:
-    """A figure from predictions and references. ``wants`` is text, label, loss (then ``predictions`` is one dict: the sum of
-    every term of the loss), or model (then ``measure`` is asked, not ``compute``)."""
+    """A metric: one value or several by name, from predictions and references, from the loss, or from the model.
 
-    wants: ClassVar[str] = "text"
+    A subclass sets ``inputs`` and ``higher_is_better`` and implements ``compute``, or ``measure`` if ``inputs`` is "model".
+    """
+
+    inputs: ClassVar[str] = "text"
+    """What it is computed from: "text" or "label" (predictions), "loss" (then ``predictions`` is a list with one dict, the sum of
+    every loss term), or "model" (then ``measure`` is called instead of ``compute``)."""
     needs: ClassVar[tuple[type, ...]] = ()
-    """Protocols that the structure must have."""
+    """Protocols that the structure must implement."""
     per_example: ClassVar[bool] = True
-    """Whether it is about each row by itself, so that rows can be drawn again for an interval. False where it is about the set:
-    how much its texts differ."""
-    least: ClassVar[int] = 1
-    """The fewest rows that it can say something of."""
+    """Whether it compares each prediction with its own reference, so that examples can be resampled for a confidence interval.
+    False for metrics of a set of texts, such as Self-BLEU."""
+    min_examples: ClassVar[int] = 1
+    """The smallest number of examples for which it is defined."""
+    higher_is_better: Mapping[str, bool | None] = {}
+    """The direction of every value that the metric returns, by name; None: neither is better (a count). A value of a group,
+    ``name/group``, has the direction of ``name``. Early stopping, the best checkpoint, ``compare`` and ``sweep`` use it."""
 
     def __init__(self):
         pass
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        """By name, from the predicted strings and the raw rows."""
-        raise TypeError(f"{type(self).__name__} has no compute")
+        """Return the values by name, from the predictions as text and the raw examples."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement compute")
 
-    def measure(self, subject: EvaluationContext) -> dict[str, float]:
-        """By name, from the model itself. Equal whenever it is asked, and whatever rows are in a batch together."""
-        raise TypeError(f"{type(self).__name__} has no measure")
+    def measure(self, context: EvaluationContext) -> dict[str, float]:
+        """Return the values by name, from the model itself. Deterministic, and independent of how examples are batched."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement measure")
+
+    def direction(self, name: str) -> bool | None:
+        """Whether a higher value of ``name`` is better; None where neither is better, or where it is not declared."""
+        return self.higher_is_better.get(name, self.higher_is_better.get(name.partition("/")[0]))
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
-        """What a person should know who reads these figures: sentences for the log and the screen."""
+        """Return warnings about the values, as sentences for the log and the console."""
         return []
 
     def check(self, info: Info) -> None:
-        """Raise ValueError where it can say nothing of such data. Classes may not be known yet."""
+        """Raise ValueError if the metric is not defined for such data. The classes may not be known yet."""
 
     def signature(self) -> str:
-        """How it was computed, where there is more than one way and others must know; else nothing."""
+        """How the values were computed, where there is more than one way (as in sacrebleu); else an empty string."""
         return ""

@@ -1,8 +1,7 @@
-"""Mirrored text: each text twice, as it is read and as it is written, for autoencoders."""
+"""Autoencoding text: each text as encoder input and as decoder target."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,281 +12,265 @@ from weft.core.io import list_files
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
 from weft.data.encoding import Values, encode, longest, rows_of
-from weft.data.holdout import share_for_all
+from weft.data.holdout import fraction_for_all_classes
 from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
-from weft.data.prepared import Prepared
+from weft.data.prepared import PreparedDataset
+from weft.data.sources.class_files import classes_of
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL, TEXT
-from weft.data.sources.parsing import Cursor, Row, Wanted, is_json_lines, table
-from weft.data.sources.text_source import Answer, BadRows, Written, hash_of, sort_labels
+from weft.data.sources.parallel_text import source_and_target_spaces, source_and_target_tokenizers
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.text_source import BadRows, TextSource
+from weft.data.sources.training_scan import TargetSpec, flatten, hash_text, validation_threshold
 from weft.data.tokenizers.bpe import BPE
 
 Files = File | list[File]
-Sorted = Files | dict[str, Files]
-"""Files; or those of each class, by its name."""
+ClassFiles = Files | dict[str, Files]
+"""Files; or the files of each class, by class name."""
 _WORD = re.compile(r"\S+")
 
 
 @block("autoencoding-text")
-class AutoencodingText(Written):
-    """Each text twice, as it is read (``source``) and as it is written (``target``), by tokenizers that may differ.
+class AutoencodingText(TextSource):
+    """Texts for autoencoders: each text is encoder input (``source``) and decoder target (``target``), with optional classes.
 
-    From files with a text a line, or tables (TSV, CSV or JSONL, by the file's ending). Blanks around a text are taken off. The
-    classes, if there are any, are the names that the files are given by (``{positive: good.txt, negative: bad.txt}``), or a
-    column of the tables. What is cut is cut after the same word on both sides. Fields ``source``, ``target`` and, where there are
-    classes, ``label``.
+    From files with one text per line, or tables (TSV, CSV or JSON Lines, by file suffix). White space around a text is removed.
+    Classes are the keys by which files are given (``{positive: good.txt, negative: bad.txt}``), or a column of the tables.
+    Truncation removes the same words on both sides. Fields: ``source``, ``target`` and, with classes, ``label``.
 
-    Two tokenizers: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
+    Separate encoder and decoder tokenizers: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
 
     Args:
-        train: UTF-8 files; or the files of each class, by its name.
-        valid: The same for validation, with all classes; without it, training texts are held out.
-        test: The same for the final evaluation.
-        text: The column of texts in a table; None = the first that is called text, sentence, review, content, document or body.
-        label: The column of classes in tables; None = there are none, unless files are given by class (then tables among the
-            others have it under its usual name: label, class, category, ...).
-        tokenizer: How text is read; trained on the training texts.
-        target_tokenizer: How it is written; None = the same, with one vocabulary for both sides.
-        words: Fewest and most words of a text, with blanks between them. Texts with fewer are left out (counted).
-        by_word: Whether what is read is encoded word by word, and each token says which word it is of (the mark ``word``), so
-            that both sides have places in common though a word may be several tokens.
-        length: Most tokens of a text, on either side, without begin and end.
-        on_overflow: What happens to texts of more words or tokens: leave-out (counted), truncate (counted), or error.
-        repeats: What happens to a text that came before in the same class (as it is after ``words``): keep, or drop (counted).
-        on_bad_row: What happens to a row that cannot be read, or whose class training does not know: error, or skip (counted).
-        hold_out: Share of the training texts that is held out where ``valid`` is not given; 0 = none.
+        train: UTF-8 files; or the files of each class, by class name.
+        valid: Validation files, with all classes; None = hold out a fraction of the training texts.
+        test: Test files.
+        text: Column of texts in a table; None = the first of text, sentence, review, content, document, body.
+        label: Column of labels in tables; None = no labels, unless files are given by class (tables of other splits then have
+            them under a usual name: label, class, category, ...).
+        tokenizer: Tokenizer of the encoder, trained on the training texts.
+        target_tokenizer: Tokenizer of the decoder; None = the same, with one vocabulary.
+        min_words: Minimum number of words, separated by white space. Shorter texts are dropped (counted).
+        max_words: Maximum number of words; see ``on_overflow``.
+        word_ids: Whether the source is tokenized word by word and each token carries the index of its word (the feature
+            ``word``), so that source and target share positions even if a word has several tokens.
+        max_length: Maximum number of tokens on either side, without BOS and EOS.
+        on_overflow: What happens to texts of more words or tokens: ``drop`` (counted), ``truncate`` (counted) or ``error``.
+        duplicates: What happens to a text that occurred before in the same class (after truncation to ``max_words``): ``keep``,
+            or ``drop`` (counted).
+        on_bad_row: What happens to a malformed row, or one with a class unknown in training: ``error``, or ``skip`` (counted).
+        validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
 
     Example:
-        >>> data = MirroredText(train={"positive": "good.txt", "negative": "bad.txt"}, target_tokenizer=BPE)
+        >>> data = AutoencodingText(train={"positive": "good.txt", "negative": "bad.txt"}, target_tokenizer=BPE)
         >>> {field.name: field.space for field in data.declare().fields.values()}
         {'source': 'source', 'target': 'target', 'label': 'label'}
         >>> data.declare()["label"].labels
         ('negative', 'positive')
     """
 
-    by, generated, later = "source", "target", ("length",)
+    key_field, generated_field, encoding_options = "source", "target", ("max_length",)
     hints: ClassVar[Mapping[str, str]] = {
-        "label": "name the column of classes in the tables (data.label=label), or give the files of each class by its name "
+        "label": "name the column of labels in the tables (data.label=label), or give the files of each class "
         "(data.train={positive: good.txt, negative: bad.txt})"
     }
 
     def __init__(
         self,
         *,
-        train: Sorted,
-        valid: Sorted | None = None,
-        test: Sorted | None = None,
+        train: ClassFiles,
+        valid: ClassFiles | None = None,
+        test: ClassFiles | None = None,
         text: str | None = None,
         label: str | None = None,
         tokenizer: Build[Tokenizer] = BPE,
         target_tokenizer: Build[Tokenizer] | None = None,
-        words: tuple[Count, Count] = (1, 40),
-        by_word: bool = False,
-        length: Count = 256,
-        on_overflow: Literal["leave-out", "truncate", "error"] = "leave-out",
-        repeats: Literal["keep", "drop"] = "drop",
+        min_words: Count = 1,
+        max_words: Count = 40,
+        word_ids: bool = False,
+        max_length: Count = 256,
+        on_overflow: Literal["drop", "truncate", "error"] = "drop",
+        duplicates: Literal["keep", "drop"] = "drop",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        validation_fraction: Share = 0.05,
     ):
-        if words[0] > words[1]:
-            raise ValueError(f"words is the fewest and the most, but {words[0]} is more than {words[1]}: turn them round")
-        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        if min_words > max_words:
+            raise ValueError(f"min_words is {min_words}, more than max_words {max_words}; lower min_words or raise max_words")
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
-        self.words, self.by_word, self.repeats = (words[0], words[1]), by_word, repeats
-        self.in_words, self.max_words = ("source",) if by_word else (), words[1]
-        self.classes = self._classes()
+        self.min_words, self.max_words, self.word_ids, self.duplicates = min_words, max_words, word_ids, duplicates
+        self.pretokenized = ("source",) if word_ids else ()
+        self.classes = classes_of(self.paths, label)
 
-    def _classes(self) -> tuple[str, ...]:
-        """The classes by which files are given, the same in every split; none = no files are given so."""
-        found = {name: place for name, place in self.places.items() if isinstance(place, dict)}
-        for name, place in found.items():
-            if len(place) < 2:
-                one = f"one class ({', '.join(place)})" if place else "no class"
-                raise ValueError(f"{name} has {one}: give the files of two or more, or without any class {name}: [file, ...]")
-            for label, files in place.items():
-                if not isinstance(label, str) or not label.strip():
-                    raise ValueError(f"{name} has a class {label!r}: the name of a class is a text that is not blank")
-                if label != label.strip():
-                    raise ValueError(f"{name} has a class {label!r}: take the blanks around its name off")
-                if not files:
-                    raise ValueError(f"{name} has no files for the class {label!r}")
-                if label == "type":  # what an override of one class makes of a file that stood there alone
-                    raise ValueError(f"{name} has a class 'type': give all classes at once, {name}: {{one: file, another: file}}")
-            there = {label: {str(Path(file).resolve()) for file in list_files(files)} for label, files in place.items()}
-            for one, other in itertools.combinations(place, 2):
-                if both := there[one] & there[other]:
-                    raise ValueError(f"{name} has {min(both)} for the class {one!r} and for {other!r}: a file is of one class")
-        first = next(iter(found), "")
-        for name in found:
-            if (own := set(found[name])) != (wanted := set(found[first])):
-                here, there = (", ".join(sort_labels(classes)) for classes in (own, wanted))
-                raise ValueError(f"{name} has files for the classes {here}, but {first} for {there}: they must be the same")
-        if found and "train" not in found and self.label is None:
-            raise ValueError(f"{first} has files by class, but train has no classes: give its files by class too, or name the "
-                             "column of classes in its tables with label")  # fmt: skip
-        return tuple(sort_labels(found[first])) if found else ()
+    # ------------------------------------------------------------------------------------------------------------- parsing
 
-    # ------------------------------------------------------------------------------------------------ what a source says
+    def text_fields(self) -> dict[str, str]:
+        return source_and_target_spaces(self.target_tokenizer)
 
-    def texts(self) -> dict[str, str]:
-        return {side: "text" if self.target_tokenizer is None else side for side in ("source", "target")}
-
-    def answers(self) -> dict[str, Answer]:
-        known = self.classes if isinstance(self.places["train"], dict) else None
-        return {"label": Answer("label", known)} if known or self.label is not None else {}
+    def target_fields(self) -> dict[str, TargetSpec]:
+        known = self.classes if isinstance(self.paths["train"], dict) else None
+        return {"label": TargetSpec("label", known)} if known or self.label is not None else {}
 
     def tokenizers(self) -> dict[str, Tokenizer]:
-        if self.target_tokenizer is None:
-            return {"text": self.tokenizer()}
-        return {"source": self.tokenizer(), "target": self.target_tokenizer()}
+        return source_and_target_tokenizers(self.tokenizer, self.target_tokenizer)
 
-    def files(self, place: Any) -> list[list[str]]:
-        return [list_files(place[label]) for label in self.classes] if isinstance(place, dict) else [list_files(place)]
+    def files(self, paths: Any) -> list[list[str]]:
+        return [list_files(paths[label]) for label in self.classes] if isinstance(paths, dict) else [list_files(paths)]
 
-    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+    def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         labels: list[str | None] = [*self.classes] if len(cursors) > 1 else [None]
         for label, cursor in zip(labels, cursors, strict=True):
             for file in cursor.each_file():
                 for row in self._table(cursor, label) if _is_table(file) else self._lines(cursor, label):
-                    yield row._replace(cells=self._mirrored(row.cells, label))
+                    yield row._replace(cells=self._cells(row.cells, label))
 
-    def _mirrored(self, cells: Mapping[str, str], label: str | None) -> dict[str, str]:
-        """The cells of a row that was read; of an empty one, none."""
+    def _cells(self, cells: Mapping[str, str], label: str | None) -> dict[str, str]:
         if not cells:
             return {}
         text, label = cells["text"].strip(), cells.get("label", "").strip() if label is None else label
-        return self._twice(text) | ({"label": label} if label else {})
+        return self._both_sides(text) | ({"label": label} if label else {})
 
-    def _twice(self, text: str) -> dict[str, str]:
-        return {"source": " ".join(text.split()) if self.by_word else text, "target": text}
+    def _both_sides(self, text: str) -> dict[str, str]:
+        return {"source": " ".join(text.split()) if self.word_ids else text, "target": text}
 
-    def _lines(self, cursor: Cursor, label: str | None) -> Iterator[Row]:
-        if label is None and self.answers():
+    def _lines(self, cursor: Cursor, label: str | None) -> Iterator[ParsedRow]:
+        if label is None and self.target_fields():
             raise ValueError(
-                f"{cursor.file}: its lines have no class: give a table (.tsv, .csv, .jsonl) with a column of classes, or the "
-                "files of each class by its name, as in {positive: good.txt, negative: bad.txt}"
+                f"{cursor.file}: the lines have no label; give a table (.tsv, .csv, .jsonl) with a column of labels, or the "
+                "files of each class, as in {positive: good.txt, negative: bad.txt}"
             )
         for line, problem in cursor.lines():
-            yield Row(cursor.file, cursor.line, {"text": line}, problem)
+            yield ParsedRow(cursor.file, cursor.line, {"text": line}, problem)
 
-    def _table(self, cursor: Cursor, label: str | None) -> Iterator[Row]:
-        column = {"label": Wanted(self.label, LABEL)} if label is None and self.answers() else {}
-        return table(cursor, {"text": Wanted(self.text, TEXT)} | column)
+    def _table(self, cursor: Cursor, label: str | None) -> Iterator[ParsedRow]:
+        labels = {"label": ColumnSpec(self.label, LABEL)} if label is None and self.target_fields() else {}
+        return table(cursor, {"text": ColumnSpec(self.text, TEXT)} | labels)
 
     def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
         return [*super()._identity(without), *self.classes]
 
-    # ------------------------------------------------------------------------------------------------ which rows are used
+    # ----------------------------------------------------------------------------------------------------- filtering by text
 
-    def usable(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[Row]:
-        places = [(cursor.number, cursor.line) for cursor in cursors]
+    def usable_rows(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[ParsedRow]:
+        positions = [(cursor.number, cursor.line) for cursor in cursors]
         seen: dict[bytes, tuple[str, ...]] = {}
-        if any(map(any, places)) and self.repeats == "drop":  # what a preparation that was killed had seen is read again
+        if any(map(any, positions)) and self.duplicates == "drop":  # resumed: read again what was seen before
             again = [Cursor(cursor.files) for cursor in cursors]
-            for _ in self._sifted(again, Ledger(ledger.files), seen):
-                if [(cursor.number, cursor.line) for cursor in again] == places:
+            for _ in self._filtered(again, Ledger(ledger.files), seen):
+                if [(cursor.number, cursor.line) for cursor in again] == positions:
                     break
-        return self._sifted(cursors, ledger, seen)
+        return self._filtered(cursors, ledger, seen)
 
-    def _sifted(self, cursors: list[Cursor], ledger: Ledger, seen: dict[bytes, tuple[str, ...]]) -> Iterator[Row]:
-        """Rows of the right number of words, each text once in a class; ``seen`` are the classes in which each text stood."""
-        least, most = self.words
-        for row in super().usable(cursors, ledger):
-            text, label = row.cells["target"], row.cells.get("label", "")
-            words = len(text.split())
-            if words < least:
+    def _filtered(self, cursors: list[Cursor], ledger: Ledger, seen: dict[bytes, tuple[str, ...]]) -> Iterator[ParsedRow]:
+        """Rows with an allowed number of words, each text once per class; ``seen`` has the classes of each text so far."""
+        for row in super().usable_rows(cursors, ledger):
+            words = len(row.cells["target"].split())
+            if words < self.min_words:
                 ledger.counts[SHORT] += 1
                 continue
-            if words > most:
+            if words > self.max_words:
                 if self.on_overflow == "error":
                     raise ValueError(
-                        f"{row.where}: the text has {words} words, but words allows {most}: raise it, shorten the row, or set "
-                        "on_overflow to leave-out or truncate"
+                        f"{row.where}: the text has {words} words, more than max_words {self.max_words}; raise max_words, "
+                        "shorten the row, or set on_overflow to drop or truncate"
                     )
-                if self.on_overflow == "leave-out":
+                if self.on_overflow == "drop":
                     ledger.counts[LONG] += 1
                     continue
-                text = text[: _ends(text)[most - 1]]
-                row = row._replace(cells={**row.cells, **self._twice(text), WORDS_LOST: str(words - most)})
-            if self.repeats == "drop":
-                known = hash_of(text)
-                before = seen.get(known, ())
-                if label in before:
-                    ledger.counts[REPEATED] += 1
-                    continue
-                if len(before) == 1:
-                    ledger.counts[SEVERAL] += 1
-                seen[known] = (*before, label)
-            yield row
+                text = row.cells["target"]
+                kept = self._both_sides(text[: _word_ends(text)[self.max_words - 1]])
+                row = row._replace(cells={**row.cells, **kept, WORDS_LOST: str(words - self.max_words)})
+            if self.duplicates == "keep" or self._is_new(row, ledger, seen):
+                yield row
 
-    def _fit(self, codec: Codec, row: Row, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
-        """The row, whole or cut after a word, if at least so many words as are needed fit; else nothing."""
+    def _is_new(self, row: ParsedRow, ledger: Ledger, seen: dict[bytes, tuple[str, ...]]) -> bool:
+        """Whether the text is new in its class."""
+        text_hash, label = hash_text(row.cells["target"]), row.cells.get("label", "")
+        before = seen.get(text_hash, ())
+        if label in before:
+            ledger.counts[REPEATED] += 1
+            return False
+        if len(before) == 1:
+            ledger.counts[SEVERAL] += 1
+        seen[text_hash] = (*before, label)
+        return True
+
+    def fit(self, codec: Codec, row: ParsedRow, values: Values, ledger: Ledger) -> list[tuple[Values, dict[str, str]]]:
+        """Return the row, complete or truncated after a word, if at least ``min_words`` fit; else nothing."""
         if self.on_overflow == "error" or _fits(codec, values):
-            return super()._fit(codec, row, values, ledger)
+            return super().fit(codec, row, values, ledger)
         text = row.cells["target"]
-        ends = _ends(text)
-        fits = self._fitting(codec, text, ends) if self.on_overflow == "truncate" else 0
-        if fits < self.words[0]:
+        ends = _word_ends(text)
+        fitting = self._fitting_words(codec, text, ends) if self.on_overflow == "truncate" else 0
+        if fitting < self.min_words:
             ledger.counts[LONG] += 1
             return []
-        lost = int(row.cells.get(WORDS_LOST, 0)) + len(ends) - fits
-        cells = {**row.cells, **self._twice(text[: ends[fits - 1]]), WORDS_LOST: str(lost)}
+        lost = int(row.cells.get(WORDS_LOST, 0)) + len(ends) - fitting
+        cells = {**row.cells, **self._both_sides(text[: ends[fitting - 1]]), WORDS_LOST: str(lost)}
         return list(zip(rows_of(encode(codec, [cells])), [cells], strict=True))
 
-    def _fitting(self, codec: Codec, text: str, ends: list[int]) -> int:
-        """How many of the first words fit on both sides, when one more does not; all of them do not."""
+    def _fitting_words(self, codec: Codec, text: str, ends: list[int]) -> int:
+        """The largest number of leading words that fit on both sides, by bisection; all of them do not."""
         fits, too_many = 0, len(ends)
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            (short,) = rows_of(encode(codec, [self._twice(text[: ends[middle - 1]])]))
+            (short,) = rows_of(encode(codec, [self._both_sides(text[: ends[middle - 1]])]))
             fits, too_many = (middle, too_many) if _fits(codec, short) else (fits, middle)
         return fits
 
-    def accept(self, name: str, rows: Prepared) -> None:
-        """Every class needs examples; only other files that a run is judged by may lack some."""
-        place, labels = self.places[name], rows.info["label"].labels if self.answers() else ()
-        if name == "test" and not isinstance(place, dict):
-            return
-        there = set(rows.numbers("label").tolist()) if labels else set()
-        for number, label in enumerate(labels):
-            if number not in there:
-                raise ValueError(f"{name} has no example of the class {label!r}: {self._why(name, label, rows)}")
+    # ------------------------------------------------------------------------------------------------- classes of a split
 
-    def _why(self, name: str, label: str, rows: Prepared) -> str:
-        held = self._holds_out(name)
-        place = self.places["train" if held else name]
-        own = list_files(place[label]) if isinstance(place, dict) else []
-        if own and not any(map(_says_something, own)):
+    def validate_split(self, name: str, rows: PreparedDataset) -> None:
+        """Require examples of every class; only a test split without class files may lack some."""
+        paths, labels = self.paths[name], rows.info["label"].labels if self.target_fields() else ()
+        if name == "test" and not isinstance(paths, dict):
+            return
+        present = set(rows.numbers("label").tolist()) if labels else set()
+        for index, label in enumerate(labels):
+            if index not in present:
+                raise ValueError(f"{name} has no example of the class {label!r}: {self._explain_missing(name, label, rows)}")
+
+    def _explain_missing(self, name: str, label: str, rows: PreparedDataset) -> str:
+        """Why a split has no example of a class, and what to do."""
+        held_out = self.holds_out(name)
+        paths = self.paths["train" if held_out else name]
+        own = list_files(paths[label]) if isinstance(paths, dict) else []
+        if own and not any(map(_has_text, own)):
             blank = "has only blank lines" if any(Path(file).stat().st_size for file in own) else "is empty"
             return f"{', '.join(own[:3])} {blank}"
-        usable = self._sifted(*_from_the_start(self.files(place)), {})
-        found = [(hash_of(self.same(row.cells)), row.cells["label"]) for row in usable]
-        texts = [where for where, one in found if one == label]
-        if not texts:
-            why = self._unused(label, place)
-            return why or f"give it rows of every class ({rows.ledger['counts']['rows']:,} rows are used)"
-        edge = self._threshold([where for where, _ in found], len(found), self.files(place)) if held else 0
-        here = [where for where in texts if not held or (int.from_bytes(where) < edge) == (name == "valid")]
+        usable = self._filtered(*_from_the_start(self.files(paths)), {})
+        found = [(hash_text(self.group_key(row.cells)), row.cells["label"]) for row in usable]
+        hashes = [text_hash for text_hash, other in found if other == label]
+        if not hashes:
+            why = self._explain_filtered(label, paths)
+            return why or f"add rows of every class ({rows.ledger['counts']['rows']:,} rows are used)"
+        threshold = 0
+        if held_out:
+            every = [text_hash for text_hash, _ in found]
+            threshold = validation_threshold(every, len(found), self.validation_fraction, self.files(paths))
+        here = [h for h in hashes if not held_out or (int.from_bytes(h) < threshold) == (name == "valid")]
         if here:
             cut = "" if self.on_overflow == "truncate" else ", or set on_overflow: truncate"
-            return f"all of its texts ({len(here):,}) are longer than {self.length} tokens: raise length{cut}"
-        other = share_for_all(found, self.hold_out)
-        hint = "give valid" if other is None else f"give valid, or another hold_out (data.hold_out={other:g} would do)"
-        return f"{'none' if name == 'valid' else 'all'} of its texts ({len(texts):,}) are held out: {hint}"
+            return f"all of its texts ({len(here):,}) have more than {self.max_length} tokens; raise max_length{cut}"
+        other = fraction_for_all_classes(found, self.validation_fraction)
+        hint = "set valid" if other is None else f"set valid, or another fraction (data.validation_fraction={other:g} works)"
+        return f"{'none' if name == 'valid' else 'all'} of its texts ({len(hashes):,}) are held out; {hint}"
 
-    def _unused(self, label: str, place: Any) -> str:
-        """Why no text of a class has the right number of words; nothing where there is no text of it."""
-        least, most = self.words
-        good = super().usable(*_from_the_start(self.files(place)))
-        sizes = [len(row.cells["target"].split()) for row in good if row.cells["label"] == label]
-        counts = {f"{least} words or more": sum(n < least for n in sizes), f"{most} words or fewer": sum(n > most for n in sizes)}
-        left = " and ".join(f"{count:,} have not {what}" for what, count in counts.items() if count)
-        cut = ", or set on_overflow: truncate" if max(sizes, default=0) > most else ""
-        return f"all of its texts are left out ({left}): change words{cut}" if left else ""
+    def _explain_filtered(self, label: str, paths: Any) -> str:
+        """Why no text of a class has an allowed number of words; empty if the class has no text at all."""
+        well_formed = super().usable_rows(*_from_the_start(self.files(paths)))
+        sizes = [len(row.cells["target"].split()) for row in well_formed if row.cells["label"] == label]
+        counts = {
+            f"fewer than {self.min_words} words": sum(n < self.min_words for n in sizes),
+            f"more than {self.max_words} words": sum(n > self.max_words for n in sizes),
+        }
+        dropped = " and ".join(f"{count:,} have {what}" for what, count in counts.items() if count)
+        cut = ", or set on_overflow: truncate" if max(sizes, default=0) > self.max_words else ""
+        return f"all of its texts are dropped ({dropped}); change min_words or max_words{cut}" if dropped else ""
 
 
 def _from_the_start(files: list[list[str]]) -> tuple[list[Cursor], Ledger]:
-    """To read files again, with a ledger that nobody looks at."""
-    return [Cursor(some) for some in files], Ledger(list(itertools.chain.from_iterable(files)))
+    """New cursors, with a ledger that is discarded."""
+    return [Cursor(group) for group in files], Ledger(flatten(files))
 
 
 def _is_table(file: str) -> bool:
@@ -295,14 +278,14 @@ def _is_table(file: str) -> bool:
 
 
 def _fits(codec: Codec, values: Values) -> bool:
-    return all(longest(values, field) <= field.length for field in codec.info.texts())
+    return all(longest(values, field) <= field.max_length for field in codec.info.texts())
 
 
-def _ends(text: str) -> list[int]:
-    """Where its words end."""
+def _word_ends(text: str) -> list[int]:
+    """Character offset of the end of each word."""
     return [word.end() for word in _WORD.finditer(text)]
 
 
-def _says_something(file: str) -> bool:
+def _has_text(file: str) -> bool:
     with Path(file).open(encoding="utf-8", errors="replace") as lines:
         return any(line.strip() for line in lines)

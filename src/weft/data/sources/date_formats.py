@@ -1,8 +1,7 @@
-"""How people write dates: formats in several languages, for the task ``dates``.
+"""Date formats in several languages, for the source ``dates``.
 
-Digits alone are ambiguous, so the separator decides, always in the same way: ``/`` with the year last is American (month
-first), ``.`` and ``-`` with the year last are European (day first), and with the year first the month is in the middle.
-Years have four digits.
+Numeric dates are ambiguous, so the separator decides: ``/`` with the year last is American (month first), ``.`` and ``-`` with
+the year last are European (day first), and with the year first the month is in the middle. Years have four digits.
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ WEEKDAYS = _words(
 
 
 @dataclass(frozen=True)
-class Format:
-    """One way to write a date.
+class DateFormat:
+    """A date format.
 
     Args:
-        name: Its name, beginning with the language if it has one.
-        language: The language; None = digits alone.
-        template: With d, m, y (numbers), dd, mm (two digits), nth (an ordinal), month, mon (short), weekday.
+        name: Its name, prefixed with the language if it has one.
+        language: The language; None = numeric.
+        template: A format string with d, m, y (numbers), dd, mm (two digits), nth (an ordinal), month, mon (short), weekday.
     """
 
     name: str
@@ -70,7 +69,7 @@ class Format:
     template: str
 
     def write(self, year: int, month: int, day: int, weekday: int) -> str:
-        """The date in this format; ``weekday`` 0 is Monday."""
+        """Return the date in this format; ``weekday`` 0 is Monday."""
         if self.language is None:
             return self.template.format(d=day, m=month, y=year, dd=f"{day:02}", mm=f"{month:02}")
         return self.template.format(
@@ -82,8 +81,8 @@ class Format:
             weekday=WEEKDAYS[self.language][weekday],
         )
 
-    def longest(self) -> int:
-        """The most characters that a date has in this format."""
+    def max_length(self) -> int:
+        """Return the maximum number of characters of a date in this format."""
         if self.language is None:
             return len(self.write(1000, 12, 31, 0))
         month = max(range(12), key=lambda m: len(MONTHS[self.language or "en"][m])) + 1
@@ -136,20 +135,20 @@ _TEMPLATES = {
     "sv-weekday": "{weekday} den {d} {month} {y}",
 }
 FORMATS = tuple(
-    Format(name, next((language for language in LANGUAGES if name.startswith(f"{language}-")), None), template)
+    DateFormat(name, next((language for language in LANGUAGES if name.startswith(f"{language}-")), None), template)
     for name, template in _TEMPLATES.items()
 )
 
 
-def formats_of(languages: Iterable[Language]) -> tuple[Format, ...]:
-    """The formats of these languages, and those of digits alone."""
+def formats_of(languages: Iterable[Language]) -> tuple[DateFormat, ...]:
+    """Return the formats of these languages and the numeric ones."""
     wanted = set(languages)
     return tuple(f for f in FORMATS if f.language is None or f.language in wanted)
 
 
 @functools.cache
 def alphabet() -> str:
-    """Every character that any format can produce, as written or lower-cased, sorted: the whole vocabulary of the task."""
+    """Return every character that a format can produce, in either case, sorted: the vocabulary of the task."""
     days = [datetime.date(2000, month, day) for month in range(1, 13) for day in range(1, 29)]
     texts = [f.write(d.year, d.month, d.day, d.weekday()) for f in FORMATS for d in days]
     seen = set("0123456789").union(*texts)

@@ -1,4 +1,4 @@
-"""The embedded task: dates as people write them, to ISO."""
+"""Synthetic task without files: dates in natural language to ISO 8601."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from weft.data.order import mix
 from weft.data.sources.date_formats import LANGUAGES, Language, alphabet, formats_of
 from weft.data.tokenizers.character import Character
 
-_PARTS = 20  # of which one is for validation and one for the test
-_LOWER = 5  # one date in five is written in lower case
+_PARTS = 20  # one for validation and one for test
+_LOWER = 5  # one date in five is in lower case
 
 
 @block("dates")
 class Dates(Data):
-    """Dates in many formats and eight languages, to be rewritten as YYYY-MM-DD; made by rule, so that every answer is known.
+    """Synthetic dates in many formats and eight languages, to be normalized to YYYY-MM-DD.
 
     "Mittwoch, den 3. März 1999" -> "1999-03-03". Row r of a split is a pure function of (seed, split, r). The separator
-    tells American from European dates: 3/4/1999 is March 4, 3.4.1999 and 3-4-1999 are April 3. One date in five is written
-    in lower case.
+    distinguishes American from European dates: 3/4/1999 is March 4, 3.4.1999 and 3-4-1999 are April 3. One date in five is in
+    lower case.
 
-    The split is by calendar day: a hash of the day, whatever the seed, puts 90 % of all days into train, 5 % into valid and 5 %
-    into test, so no day of the test occurs in training in any format. Fields ``source`` and ``target``, of characters; raw rows
-    also have the name of the ``format``.
+    The split is by calendar day: a hash of the day, independent of the seed, puts 90 % of all days into train, 5 % into valid
+    and 5 % into test, so no test day occurs in training in any format. Fields: ``source`` and ``target``, tokenized into
+    characters; raw rows also have the name of the ``format``.
 
     Args:
-        train: Rows to train on.
-        valid: Rows for validation.
-        test: Rows for the final evaluation.
-        seed: Which rows are drawn.
-        languages: Languages to write in; formats of digits alone are always among them.
-        first_year: The first year, at least 1000.
-        last_year: The last year, at most 9999.
+        train: Number of training examples.
+        valid: Number of validation examples.
+        test: Number of test examples.
+        seed: Seed of the examples.
+        languages: Languages of the dates; numeric formats are always included.
+        first_year: First year, at least 1000.
+        last_year: Last year, at most 9999.
 
     Example:
         >>> data = Dates(train=3, seed=1)
@@ -69,13 +69,13 @@ class Dates(Data):
         self.formats = formats_of(languages)
 
     def declare(self) -> Info:
-        """Exact: the alphabet and the longest date are known without making any."""
+        """Exact: alphabet and maximum length follow from the formats."""
         vocab = len(Special.NAMES) + len(alphabet())
-        source = Field("source", vocab, length=max(f.longest() for f in self.formats), space="characters")
-        return Info({"source": source, "target": Field("target", vocab, length=10, space="characters")}, "target", "dates")
+        source = Field("source", vocab, max_length=max(f.max_length() for f in self.formats), space="characters")
+        return Info({"source": source, "target": Field("target", vocab, max_length=10, space="characters")}, "target", "dates")
 
     def tokenizers(self) -> dict[str, Tokenizer]:
-        return {"characters": Character(size=len(Special.NAMES) + len(alphabet()))}
+        return {"characters": Character(vocab_size=len(Special.NAMES) + len(alphabet()))}
 
     def open(
         self,
@@ -108,23 +108,23 @@ class Dates(Data):
     def _dataset(self, split: str, days: np.ndarray, tokenizer: Tokenizer) -> TokenDataset:
         rows = np.arange(self.rows[split])
 
-        def draw(what: str, n: int) -> np.ndarray:
+        def sample(what: str, n: int) -> np.ndarray:
             return (mix(rows, key("dates", self.seed, split, what)) % np.uint64(n)).astype(np.int64)
 
-        written: list[tuple[str, str, str]] = []
-        for day, number, lower in zip(
-            days[draw("day", len(days))].tolist(),
-            draw("format", len(self.formats)).tolist(),
-            (draw("case", _LOWER) == 0).tolist(),
+        examples: list[tuple[str, str, str]] = []
+        for day, index, lower in zip(
+            days[sample("day", len(days))].tolist(),
+            sample("format", len(self.formats)).tolist(),
+            (sample("case", _LOWER) == 0).tolist(),
             strict=True,
         ):
-            date, form = datetime.date.fromordinal(day), self.formats[number]
-            text = form.write(date.year, date.month, date.day, date.weekday())
-            written.append((text.lower() if lower else text, date.isoformat(), form.name))
+            date, date_format = datetime.date.fromordinal(day), self.formats[index]
+            text = date_format.write(date.year, date.month, date.day, date.weekday())
+            examples.append((text.lower() if lower else text, date.isoformat(), date_format.name))
 
         def raw(row: int) -> dict[str, str]:
-            return dict(zip(("source", "target", "format"), written[row], strict=True))
+            return dict(zip(("source", "target", "format"), examples[row], strict=True))
 
-        source = Column.of(tokenizer.encode(text) for text, _, _ in written)
-        target = Column.of(tokenizer.encode(iso) for _, iso, _ in written)
+        source = Column.of(tokenizer.encode(text) for text, _, _ in examples)
+        target = Column.of(tokenizer.encode(iso) for _, iso, _ in examples)
         return TokenDataset({"source": source, "target": target}, raw)

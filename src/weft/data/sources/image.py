@@ -1,4 +1,4 @@
-"""An image's file as numbers. C channels, H height, W width."""
+"""Image files as arrays. C channels, H height, W width."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from weft.core.fields import Field
 
 
 def read_image(path: str | Path, field: Field) -> np.ndarray:
-    """C x H x W numbers from -1 to 1 of an image's file, brought to the size of the field."""
+    """Return an image file as a float array C x H x W in [-1, 1], resized to the field's size."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise ValueError("images are read by the package Pillow, which is not installed: pip install 'weft[images]'") from None
+        raise ValueError("reading images needs the package Pillow, which is not installed: pip install 'weft[images]'") from None
     try:
         with Image.open(path) as opened:
-            whole = opened.convert("L" if field.vocab == 1 else "RGB")
-            square = whole.resize((field.length, field.length), Image.Resampling.BILINEAR)
+            converted = opened.convert("L" if field.vocab == 1 else "RGB")
+            resized = converted.resize((field.max_length, field.max_length), Image.Resampling.BILINEAR)
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path}: cannot be read as an image: {error}") from None
-    pixels_HWC = np.asarray(square, np.float32).reshape(field.length, field.length, field.vocab)
+    pixels_HWC = np.asarray(resized, np.float32).reshape(field.max_length, field.max_length, field.vocab)
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0

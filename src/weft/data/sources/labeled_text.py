@@ -1,4 +1,4 @@
-"""Labelled text: a table with a column of texts and a column of classes."""
+"""Labeled text: a table with a column of texts and a column of labels."""
 
 from __future__ import annotations
 
@@ -8,43 +8,48 @@ from typing import Literal
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
-from weft.data.sources.parsing import Cursor, Row, Wanted, tables
-from weft.data.sources.text_source import Answer, BadRows, Written
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.text_source import BadRows, TextSource
+from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
 
 TEXT = ("text", "sentence", "review", "content", "document", "body")
 LABEL = ("label", "labels", "class", "category", "target", "score", "rating")
+"""Usual column names."""
+FIELD_KINDS = {"single": "label", "multiple": "labels", "number": "number"}
+"""The field kind of each ``label_type``."""
 Files = File | list[File]
 
 
 @block("labeled-text")
-class LabeledText(Written):
-    """Texts with a class each, from tables: TSV, CSV or JSONL, by the file's ending.
+class LabeledText(TextSource):
+    """Texts with labels for classification or regression, from tables: TSV, CSV or JSON Lines, by file suffix.
 
-    The first line names the columns. Tab-separated lines are split at tabs and nowhere else: quotation marks are characters like
-    any other. Rows without text are dropped, rows of more than ``length`` tokens cut; both are counted. Fields ``text`` and
+    The first line names the columns. Tab-separated lines are split at tabs only: quotation marks have no special meaning. Rows
+    without text are dropped, texts of more than ``max_length`` tokens are truncated; both are counted. Fields: ``text`` and
     ``label``.
 
     Args:
         train: UTF-8 tables.
-        valid: The same for validation; without it, training rows are held out.
-        test: The same for the final evaluation.
-        header: The names of the columns, for files whose first line is already a row; None = the first line has them.
-        text: The column of texts; None = the first that is called text, sentence, review, content, document or body.
-        label: The column of classes; None = the first that is called label, labels, class, category, target, score or rating.
-        labels: The classes, in the order of their numbers; None = those of the training file, sorted. Before the file is
-            read, two are assumed.
-        answer: What a row has: one class; several (any number of classes, with ``separator`` between them, or a list in JSONL);
-            or a number.
-        separator: Between the classes of a row, for answer: several.
-        tokenizer: How text becomes ids; trained on the training rows.
-        length: Most tokens of a row.
-        on_overflow: What happens to longer rows: truncate (counted), split into rows of the same class, or error.
-        on_bad_row: What happens to a row that cannot be read, or whose class training does not know: error, or skip (counted).
-        hold_out: Share of the training rows that is held out where ``valid`` is not given; 0 = none.
+        valid: Validation tables; None = hold out a fraction of the training rows.
+        test: Test tables.
+        column_names: Column names, for files without a header; None = the first line is the header.
+        text: Column of texts; None = the first of text, sentence, review, content, document, body.
+        label: Column of labels; None = the first of label, labels, class, category, target, score, rating.
+        labels: Class names in the order of their ids; None = those of the training file, sorted. Before the file is read, two
+            classes are assumed.
+        label_type: ``single`` class per row; ``multiple`` classes (multi-label: any number, separated by ``separator``, or a
+            list in JSON Lines); or a ``number`` (regression).
+        separator: Separator of the classes of a row, for label_type: multiple.
+        tokenizer: Tokenizer, trained on the training rows.
+        max_length: Maximum number of tokens per text.
+        on_overflow: What happens to longer texts: ``truncate`` (counted), ``split`` into rows with the same label, or ``error``.
+        on_bad_row: What happens to a malformed row, or one with a class unknown in training: ``error``, or ``skip`` (counted).
+        validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
 
     Example:
-        >>> data = LabelledText(train="reviews.tsv", labels=("bad", "good", "mixed"))
+        >>> data = LabeledText(train="reviews.tsv", labels=("bad", "good", "mixed"))
         >>> data.declare()["label"].vocab
         3
     """
@@ -55,38 +60,43 @@ class LabeledText(Written):
         train: Files,
         valid: Files | None = None,
         test: Files | None = None,
-        header: tuple[str, ...] | None = None,
+        column_names: tuple[str, ...] | None = None,
         text: str | None = None,
         label: str | None = None,
         labels: tuple[str, ...] | None = None,
-        answer: Literal["one", "several", "number"] = "one",
+        label_type: Literal["single", "multiple", "number"] = "single",
         separator: str = "|",
         tokenizer: Build[Tokenizer] = BPE,
-        length: Count = 256,
+        max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        validation_fraction: Share = 0.05,
     ):
-        if labels is not None and (len(labels) < 2 or len(set(labels)) < len(labels)):
-            raise ValueError(f"labels must be at least two different names, not {list(labels)}")
-        if labels is not None and answer == "number":
-            raise ValueError("labels names classes, but answer is number: leave one of them out")
+        check_labels(labels)
+        if labels is not None and label_type == "number":
+            raise ValueError("labels names classes, but label_type is number; remove labels, or set label_type: single")
         if not separator:
-            raise ValueError("separator must not be empty: it stands between the classes of a row")
-        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
-        self.header = None if header is None else tuple(header)
+            raise ValueError("separator must not be empty: it separates the classes of a row")
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        self.column_names = None if column_names is None else tuple(column_names)
         self.text, self.label, self.labels = text, label, None if labels is None else tuple(labels)
-        self.answer, self.separator = answer, separator
+        self.label_type, self.separator = label_type, separator
 
-    def answers(self) -> dict[str, Answer]:
-        return {"label": Answer({"one": "label", "several": "labels", "number": "number"}[self.answer], self.labels)}
+    def target_fields(self) -> dict[str, TargetSpec]:
+        return {"label": TargetSpec(FIELD_KINDS[self.label_type], self.labels)}
 
-    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
-        wanted = {"text": Wanted(self.text, TEXT), "label": Wanted(self.label, LABEL)}
-        for row in tables(cursors[0], wanted, self.header):
+    def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        columns = {"text": ColumnSpec(self.text, TEXT), "label": ColumnSpec(self.label, LABEL)}
+        for row in tables(cursors[0], columns, self.column_names):
             if row.cells:
                 label = row.cells["label"].strip()
-                if self.answer == "several":
+                if self.label_type == "multiple":
                     label = "\t".join(part.strip() for part in label.replace(self.separator, "\t").split("\t") if part.strip())
                 row = row._replace(cells={"text": row.cells["text"], "label": label})
             yield row
+
+
+def check_labels(labels: tuple[str, ...] | None) -> None:
+    """Raise ValueError unless ``labels`` is None or has at least two distinct names."""
+    if labels is not None and (len(labels) < 2 or len(set(labels)) < len(labels)):
+        raise ValueError(f"labels must be at least two distinct class names, not {list(labels)}")

@@ -1,4 +1,4 @@
-"""Parallel text: sources with the targets that are to be made from them."""
+"""Parallel text: source and target texts for sequence-to-sequence models."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from pathlib import Path
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
-from weft.data.sources.parsing import Cursor, Row, Wanted, tables
-from weft.data.sources.text_source import BadRows, Overflow, Written
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.tokenizers.bpe import BPE
 
-Pair = tuple[File, File] | File
+FilePair = tuple[File, File] | File
 
 
 @block("parallel-text")
-class ParallelText(Written):
-    """Pairs of texts: a source, and the target that is to be made from it.
+class ParallelText(TextSource):
+    """Pairs of a source text and a target text: translation, summarization, and other sequence-to-sequence tasks.
 
-    From two files, line n of one belonging to line n of the other; or from one table (TSV, CSV or JSONL, by its ending) with a
-    column each. Pairs with an empty side are dropped, rows of more than ``length`` tokens cut; both are counted. Fields
-    ``source`` and ``target``.
+    From two files aligned by line, or from one table (TSV, CSV or JSON Lines, by file suffix) with a column for each. Pairs with
+    an empty side are dropped, texts of more than ``max_length`` tokens are truncated; both are counted. Fields: ``source`` and
+    ``target``.
 
     Args:
-        train: Two UTF-8 files of equally many lines, source and target; or one table.
-        valid: The same for validation; without it, training rows are held out.
-        test: The same for the final evaluation.
-        header: The names of a table's columns, where its first line is already a row; None = the first line has them.
-        source: The column of sources in a table.
-        target: The column of targets in a table.
-        tokenizer: How text becomes ids; trained on the training rows.
-        target_tokenizer: A tokenizer of its own for the target; None = one vocabulary for both sides.
-        length: Most tokens of a row, on either side.
-        on_overflow: What happens to longer rows: truncate (counted) or error.
-        on_bad_row: What happens to a row that cannot be read: error, or skip (counted).
-        hold_out: Share of the training rows that is held out where ``valid`` is not given; 0 = none.
+        train: Two UTF-8 files with the same number of lines, source and target; or one table.
+        valid: Validation files; None = hold out a fraction of the training pairs.
+        test: Test files.
+        column_names: Column names of a table without a header; None = the first line is the header.
+        source: Column of source texts in a table.
+        target: Column of target texts in a table.
+        tokenizer: Tokenizer, trained on the training pairs.
+        target_tokenizer: Separate tokenizer of the target; None = one vocabulary for both sides.
+        max_length: Maximum number of tokens of each text.
+        on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
+        on_bad_row: What happens to a malformed row: ``error``, or ``skip`` (counted).
+        validation_fraction: Fraction of the training pairs held out where ``valid`` is None; 0 = no validation.
 
     Example:
         >>> data = ParallelText(train=("train.de", "train.en"))
@@ -43,69 +44,79 @@ class ParallelText(Written):
         ('text', 'target')
     """
 
-    by, generated = "source", "target"
+    key_field, generated_field = "source", "target"
 
     def __init__(
         self,
         *,
-        train: Pair,
-        valid: Pair | None = None,
-        test: Pair | None = None,
-        header: tuple[str, ...] | None = None,
+        train: FilePair,
+        valid: FilePair | None = None,
+        test: FilePair | None = None,
+        column_names: tuple[str, ...] | None = None,
         source: str = "source",
         target: str = "target",
         tokenizer: Build[Tokenizer] = BPE,
         target_tokenizer: Build[Tokenizer] | None = None,
-        length: Count = 256,
+        max_length: Count = 256,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        validation_fraction: Share = 0.05,
     ):
-        for name, place in (("train", train), ("valid", valid), ("test", test)):
-            if not (place is None or isinstance(place, str) or len(place) == 2):
-                raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(place)} files")
-        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        for name, files in (("train", train), ("valid", valid), ("test", test)):
+            if not (files is None or isinstance(files, str) or len(files) == 2):
+                raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(files)} files")
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.target_tokenizer = target_tokenizer
-        self.header = None if header is None else tuple(header)
+        self.column_names = None if column_names is None else tuple(column_names)
         self.source, self.target = source, target
 
-    def texts(self) -> dict[str, str]:
-        return {side: "text" if self.target_tokenizer is None else side for side in ("source", "target")}
+    def text_fields(self) -> dict[str, str]:
+        return source_and_target_spaces(self.target_tokenizer)
 
     def tokenizers(self) -> dict[str, Tokenizer]:
-        if self.target_tokenizer is None:
-            return {"text": self.tokenizer()}
-        return {"source": self.tokenizer(), "target": self.target_tokenizer()}
+        return source_and_target_tokenizers(self.tokenizer, self.target_tokenizer)
 
-    def files(self, place: Pair) -> list[list[str]]:
-        return [[place]] if isinstance(place, str) else [[file] for file in place]
+    def files(self, paths: FilePair) -> list[list[str]]:
+        return [[paths]] if isinstance(paths, str) else [[file] for file in paths]
 
-    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+    def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         if len(cursors) == 1:
-            return tables(cursors[0], {"source": Wanted(self.source), "target": Wanted(self.target)}, self.header)
-        return self._side_by_side(*cursors)
+            return tables(cursors[0], {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}, self.column_names)
+        return self._aligned_lines(*cursors)
 
-    def _side_by_side(self, source: Cursor, target: Cursor) -> Iterator[Row]:
+    def _aligned_lines(self, source: Cursor, target: Cursor) -> Iterator[ParsedRow]:
         for _ in source.each_file():
             for _ in target.each_file():
-                others = target.lines()
-                for text, wrong in source.lines():
-                    other, also = next(others, (None, ""))
+                target_lines = target.lines()
+                for text, problem in source.lines():
+                    other, other_problem = next(target_lines, (None, ""))
                     if other is None:
-                        raise ValueError(_uneven(source.file, target.file))
-                    at = target if also and not wrong else source
-                    yield Row(at.file, at.line, {"source": text, "target": other}, wrong or also)
-                if next(others, None) is not None:
-                    raise ValueError(_uneven(source.file, target.file))
+                        raise ValueError(_different_line_counts(source.file, target.file))
+                    at = target if other_problem and not problem else source
+                    yield ParsedRow(at.file, at.line, {"source": text, "target": other}, problem or other_problem)
+                if next(target_lines, None) is not None:
+                    raise ValueError(_different_line_counts(source.file, target.file))
 
 
-def _uneven(one: str, two: str) -> str:
-    counts = f"{one} has {_count_lines(one)} lines, but {two} has {_count_lines(two)}"
-    return f"{counts}: line n of one must belong to line n of the other"
+def source_and_target_spaces(target_tokenizer: Build[Tokenizer] | None) -> dict[str, str]:
+    """Return the id spaces of the fields ``source`` and ``target``: one, or two if the target has its own tokenizer."""
+    return {side: "text" if target_tokenizer is None else side for side in ("source", "target")}
+
+
+def source_and_target_tokenizers(tokenizer: Build[Tokenizer], target_tokenizer: Build[Tokenizer] | None) -> dict[str, Tokenizer]:
+    """Return untrained tokenizers by id space; see ``source_and_target_spaces``."""
+    if target_tokenizer is None:
+        return {"text": tokenizer()}
+    return {"source": tokenizer(), "target": target_tokenizer()}
+
+
+def _different_line_counts(source: str, target: str) -> str:
+    counts = f"{source} has {_count_lines(source)} lines, but {target} has {_count_lines(target)}"
+    return f"{counts}; line n of the source must correspond to line n of the target"
 
 
 def _count_lines(file: str) -> int:
-    """Also the last one, if it has no end."""
+    """Number of lines, including a last one without a line feed."""
     lines, last = 0, b"\n"
     with Path(file).open("rb") as stream:
         while chunk := stream.read(2**20):

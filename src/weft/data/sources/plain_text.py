@@ -1,4 +1,4 @@
-"""Plain text: lines, paragraphs or whole files."""
+"""Plain text: lines, paragraphs or files."""
 
 from __future__ import annotations
 
@@ -8,78 +8,80 @@ from typing import Literal
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, Place, Share
 from weft.core.registry import Build, block
-from weft.data.sources.parsing import Cursor, Row, Wanted, is_json_lines, table
-from weft.data.sources.text_source import BadRows, Written
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
-Places = Place | list[Place]
+Paths = Place | list[Place]
 
 
 @block("plain-text")
-class PlainText(Written):
-    """Texts and nothing else, for language models and all who learn from text alone.
+class PlainText(TextSource):
+    """Unlabeled text for language modeling and other self-supervised objectives.
 
-    Of JSON lines (``.jsonl``), the column ``text`` of each is one text, whatever ``unit`` is. A text of more than ``length``
-    tokens becomes several rows: tokens 0 .. length-1, length .. 2 length-1, and so on. Empty ones are dropped. Both are counted.
-    One field, ``text``.
+    In JSON Lines files (``.jsonl``) an example is the column ``text`` of an object, whatever ``unit`` is. A text of more than
+    ``max_length`` tokens becomes several examples: tokens 0 .. max_length-1, max_length .. 2 max_length-1, and so on. Empty
+    texts are dropped. Both are counted in the ledger. Field: ``text``.
 
     Args:
-        train: UTF-8 files or folders of them.
-        valid: The same for validation; without it, training texts are held out.
-        test: The same for the final evaluation.
-        unit: What a text is: a line, a paragraph (up to an empty line), or a whole file.
-        tokenizer: How text becomes ids; trained on the training texts.
-        length: Most tokens of a row.
-        on_overflow: What happens to longer texts: split into rows, truncate (counted), or error.
-        on_bad_row: What happens to a text that is not UTF-8: error, or skip (counted).
-        hold_out: Share of the training texts that is held out where ``valid`` is not given; 0 = none.
+        train: UTF-8 files or folders.
+        valid: Validation files; None = hold out a fraction of the training texts.
+        test: Test files.
+        unit: What one example is: a line, a paragraph (up to an empty line), or a file.
+        tokenizer: Tokenizer, trained on the training texts.
+        max_length: Maximum number of tokens per example.
+        on_overflow: What happens to longer texts: ``split`` into examples, ``truncate`` (counted) or ``error``.
+        on_bad_row: What happens to a text that is not UTF-8: ``error``, or ``skip`` (counted).
+        validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
 
     Example:
-        >>> data = PlainText(train="plays.txt", length=128)
-        >>> data.declare()["text"].length
+        >>> data = PlainText(train="plays.txt", max_length=128)
+        >>> data.declare()["text"].max_length
         128
     """
 
     def __init__(
         self,
         *,
-        train: Places,
-        valid: Places | None = None,
-        test: Places | None = None,
+        train: Paths,
+        valid: Paths | None = None,
+        test: Paths | None = None,
         unit: Literal["line", "paragraph", "file"] = "line",
         tokenizer: Build[Tokenizer] = BPE,
-        length: Count = 256,
+        max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        validation_fraction: Share = 0.05,
     ):
-        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.unit = unit
 
-    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+    def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         (cursor,) = cursors
         for file in cursor.each_file():
             if is_json_lines(file):
-                yield from table(cursor, {"text": Wanted("text", option=False)})
+                yield from table(cursor, {"text": ColumnSpec("text", option=False)})
             else:
-                yield from self._lines(cursor) if self.unit == "line" else self._gathered(cursor)
+                yield from self._lines(cursor) if self.unit == "line" else self._paragraphs(cursor)
 
-    def _lines(self, cursor: Cursor) -> Iterator[Row]:
+    def _lines(self, cursor: Cursor) -> Iterator[ParsedRow]:
         for line, problem in cursor.lines():
-            yield Row(cursor.file, cursor.line, {"text": line}, problem)
+            yield ParsedRow(cursor.file, cursor.line, {"text": line}, problem)
 
-    def _gathered(self, cursor: Cursor) -> Iterator[Row]:
+    def _paragraphs(self, cursor: Cursor) -> Iterator[ParsedRow]:
+        """Paragraphs, or the file as one text."""
         lines: list[str] = []
-        wrong = ""
+        first_problem = ""
         for line, problem in cursor.lines():
-            wrong = wrong or (f"line {cursor.line}: {problem}" if problem else "")
+            first_problem = first_problem or (f"line {cursor.line}: {problem}" if problem else "")
             if line.strip() or self.unit == "file":
                 lines.append(line)
             elif lines:
-                yield self._text(cursor, lines, cursor.line - len(lines), wrong)
-                lines, wrong = [], ""
+                yield self._joined(cursor, lines, cursor.line - len(lines), first_problem)
+                lines, first_problem = [], ""
         if lines:
-            yield self._text(cursor, lines, cursor.line - len(lines) + 1, wrong)
+            yield self._joined(cursor, lines, cursor.line - len(lines) + 1, first_problem)
 
-    def _text(self, cursor: Cursor, lines: list[str], first: int, wrong: str) -> Row:
-        return Row(cursor.file, first, {"text": "\n".join(lines).strip()}, wrong)
+    def _joined(self, cursor: Cursor, lines: list[str], first: int, problem: str) -> ParsedRow:
+        return ParsedRow(cursor.file, first, {"text": "\n".join(lines).strip()}, problem)

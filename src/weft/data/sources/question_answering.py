@@ -1,4 +1,4 @@
-"""Questions about texts that hold the answers: SQuAD's files, or tables."""
+"""Extractive question answering: SQuAD files, or tables."""
 
 from __future__ import annotations
 
@@ -11,51 +11,55 @@ from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Share
 from weft.core.registry import Build, block
 from weft.data.encoding import START
-from weft.data.sources.parsing import Cursor, Row, Wanted, half_character, table
-from weft.data.sources.text_source import Answer, BadRows, Overflow, Written
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, lone_surrogate, table
+from weft.data.sources.text_source import BadRows, Overflow, TextSource
+from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
 
 QUESTION = ("question", "query")
 CONTEXT = ("context", "passage", "paragraph", "document", "text")
 ANSWER = ("answer", "answers", "answer_text")
 STARTS = (START, "answer_start")
+"""Usual column names."""
 Files = File | list[File]
 
 
 @block("question-answering")
-class QuestionAnswering(Written):
-    """Questions with a context each, and where in it the answer stands: SQuAD's JSON (1.1 and 2.0), or tables.
+class QuestionAnswering(TextSource):
+    """Questions whose answers are spans of a context: SQuAD JSON (1.1 and 2.0), or tables.
 
-    A table (TSV, CSV or JSONL, by the file's ending) has the columns question, context, answer and start, the number of
-    characters before the answer; both are empty where the context has no answer. In JSONL both may be lists: the first answer
-    is learned from, all count as right. An answer becomes all tokens that it touches. An answer that is not at its place is a
-    bad row; rows without question or context are dropped; texts of more than ``length`` tokens are cut, and answers beyond
-    are none. All of it is counted. Fields ``question``, ``context`` and ``answer``.
+    A table (TSV, CSV or JSON Lines, by file suffix) has the columns question, context, answer and start, the character offset
+    of the answer; both are empty if the context has no answer. In JSON Lines both may be lists: the first answer is the
+    training target, all of them are references. An answer is the span of tokens that overlap it. An answer that does not occur
+    at its offset is a malformed row; rows without question or context are dropped; texts of more than ``max_length`` tokens are
+    truncated, and answers beyond that become unanswerable. All of this is counted. Fields: ``question``, ``context``,
+    ``answer``.
 
     Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250; Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822
 
     Args:
-        train: UTF-8 files: ``.json`` as SQuAD has it, or tables.
-        valid: The same for validation; without it, training rows are held out, all questions about a context together.
-        test: The same for the final evaluation.
-        header: The names of a table's columns, where its first line is already a row; None = the first line has them.
-        question: The column of questions; None = question or query.
-        context: The column of contexts; None = the first of context, passage, paragraph, document, text.
-        answer: The column of answers; None = the first of answer, answers, answer_text.
-        start: The column of their places; None = start or answer_start.
-        tokenizer: How text becomes ids; trained on the training rows.
-        length: Most tokens of each text.
-        on_overflow: What happens to longer ones: truncate (counted) or error.
-        on_bad_row: What happens to a row that cannot be read, or whose answer is not at its place: error, or skip (counted).
-        hold_out: Share of the training rows that is held out where ``valid`` is not given; 0 = none.
+        train: UTF-8 files: ``.json`` in SQuAD format, or tables.
+        valid: Validation files; None = hold out training rows, keeping all questions about a context together.
+        test: Test files.
+        column_names: Column names of a table without a header; None = the first line is the header.
+        question: Column of questions; None = question or query.
+        context: Column of contexts; None = the first of context, passage, paragraph, document, text.
+        answer: Column of answers; None = the first of answer, answers, answer_text.
+        start: Column of character offsets; None = start or answer_start.
+        tokenizer: Tokenizer, trained on the training rows.
+        max_length: Maximum number of tokens of each text.
+        on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
+        on_bad_row: What happens to a malformed row, or an answer that is not at its offset: ``error``, or ``skip`` (counted).
+        validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
 
     Example:
-        >>> info = Questions(train="train-v2.0.json").declare()
+        >>> info = QuestionAnswering(train="train-v2.0.json").declare()
         >>> list(info.fields), info["answer"].kind, info["answer"].space
         (['question', 'context', 'answer'], 'span', 'context')
     """
 
-    by, generated, beside = "context", "context", (START, "id")
+    key_field, generated_field, extra_cells = "context", "context", (START, "id")
 
     def __init__(
         self,
@@ -63,91 +67,91 @@ class QuestionAnswering(Written):
         train: Files,
         valid: Files | None = None,
         test: Files | None = None,
-        header: tuple[str, ...] | None = None,
+        column_names: tuple[str, ...] | None = None,
         question: str | None = None,
         context: str | None = None,
         answer: str | None = None,
         start: str | None = None,
         tokenizer: Build[Tokenizer] = BPE,
-        length: Count = 400,
+        max_length: Count = 400,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        hold_out: Share = 0.05,
+        validation_fraction: Share = 0.05,
     ):
-        super().__init__(train, valid, test, tokenizer, length, hold_out, on_bad_row, on_overflow)
-        self.header = None if header is None else tuple(header)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        self.column_names = None if column_names is None else tuple(column_names)
         self.question, self.context, self.answer, self.start = question, context, answer, start
 
-    def texts(self) -> dict[str, str]:
+    def text_fields(self) -> dict[str, str]:
         return {"question": "text", "context": "text"}
 
-    def answers(self) -> dict[str, Answer]:
-        return {"answer": Answer("span", over="context")}
+    def target_fields(self) -> dict[str, TargetSpec]:
+        return {"answer": TargetSpec("span", over="context")}
 
-    def rows(self, cursors: list[Cursor]) -> Iterator[Row]:
+    def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         (cursor,) = cursors
-        wanted = {
-            "question": Wanted(self.question, QUESTION),
-            "context": Wanted(self.context, CONTEXT),
-            "answer": Wanted(self.answer, ANSWER),
-            START: Wanted(self.start, STARTS),
+        columns = {
+            "question": ColumnSpec(self.question, QUESTION),
+            "context": ColumnSpec(self.context, CONTEXT),
+            "answer": ColumnSpec(self.answer, ANSWER),
+            START: ColumnSpec(self.start, STARTS),
         }
         for file in cursor.each_file():
-            found = _nested(cursor) if Path(file).suffix.lower() == ".json" else table(cursor, wanted, self.header)
-            for row in found:
-                yield _checked(row)
+            is_squad = Path(file).suffix.lower() == ".json"
+            for row in _squad_rows(cursor) if is_squad else table(cursor, columns, self.column_names):
+                yield _validated(row)
 
 
-def _checked(row: Row) -> Row:
-    """The row with cells as they are kept, and what is wrong with its answers."""
+def _validated(row: ParsedRow) -> ParsedRow:
+    """The row with its final cells, and a problem if an answer is not at its offset."""
     if not row.cells or row.problem:
         return row
     cells = {"id": str(row.line), **row.cells, "question": row.cells["question"].strip()}
-    problem = _misplaced(cells)
+    problem = _answer_problem(cells)
     if problem and "id" in row.cells:
         problem = f"question {cells['id']}: {problem}"
     return row._replace(cells=cells, problem=problem)
 
 
-def _misplaced(cells: Mapping[str, str]) -> str:
+def _answer_problem(cells: Mapping[str, str]) -> str:
     answers, starts = (cells[name].split("\t") if cells[name] else [] for name in ("answer", START))
     if len(answers) != len(starts):
         return f"{len(answers)} answers, but {len(starts)} starts"
     for answer, start in zip(answers, starts, strict=True):
         if not start.strip().isdecimal():
-            return f"the start of an answer must be a number of characters, not {start[:40]!r}"
+            return f"start must be a character offset, not {start[:40]!r}"
         at = int(start)
-        there = cells["context"][at : at + len(answer)].replace("\t", " ")
-        if not answer.strip() or there != answer:
-            return f"the answer {answer[:80]!r} should be at character {at} of the context, but there is {there[:80]!r}"
+        found = cells["context"][at : at + len(answer)].replace("\t", " ")
+        if not answer.strip() or found != answer:
+            return f"the answer {answer[:80]!r} is not at character {at} of the context; found {found[:80]!r}"
     return ""
 
 
-# ------------------------------------------------------------------------------------------------------------- SQuAD's JSON
+# --------------------------------------------------------------------------------------------------------------- SQuAD JSON
 
 
-def _nested(cursor: Cursor) -> Iterator[Row]:
-    """The questions of the current file, each where its id stands."""
-    done, (text, problem) = cursor.line, cursor.whole()
+def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
+    """The questions of the current file, each with the line of its id."""
+    done, (text, problem) = cursor.line, cursor.read_file()
     line, at = 1, 0
     articles: list[Any] = []
     if text and not text.isspace() and not problem:
         try:
-            articles = _listed(json.loads(text), "data", "the file")
+            articles = _list_at(json.loads(text), "data", "the file")
         except json.JSONDecodeError as error:
             line, problem = error.lineno, f"not valid JSON: {error.msg} (column {error.colno})"
         except (ValueError, RecursionError) as error:
             problem = str(error)
     if problem and not done:
         cursor.line += 1
-        yield Row(cursor.file, line, {}, problem)
-    for number, (about, cells, problem) in enumerate(_questions(articles), 1):
-        found = text.find(json.dumps(about, ensure_ascii=False), at) if about else -1
+        yield ParsedRow(cursor.file, line, {}, problem)
+    for number, (question_id, cells, problem) in enumerate(_questions(articles), 1):
+        found = text.find(json.dumps(question_id, ensure_ascii=False), at) if question_id else -1
         if found >= 0:
             line, at = line + text.count("\n", at, found), found
         if number > done:
             cursor.line += 1
-            yield Row(cursor.file, line, cells, f"question {about or number}: {problem}" if problem else "")
+            yield ParsedRow(cursor.file, line, cells, f"question {question_id or number}: {problem}" if problem else "")
     cursor.leave()
 
 
@@ -155,52 +159,52 @@ def _questions(articles: list[Any]) -> Iterator[tuple[str, dict[str, str], str]]
     """The id, the cells and the problem of each question."""
     for article in articles:
         try:
-            paragraphs = _listed(article, "paragraphs", "an article")
+            paragraphs = _list_at(article, "paragraphs", "an article")
         except ValueError as error:
             yield "", {}, str(error)
             continue
         for paragraph in paragraphs:
             try:
-                questions, context = _listed(paragraph, "qas", "a paragraph"), _text(paragraph, "context")
+                questions, context = _list_at(paragraph, "qas", "a paragraph"), _text_at(paragraph, "context")
             except ValueError as error:
                 yield "", {}, str(error)
                 continue
             for question in questions:
-                about = str(question.get("id", "")) if isinstance(question, dict) else ""
-                about = "" if half_character(about) else about
+                question_id = str(question.get("id", "")) if isinstance(question, dict) else ""
+                question_id = "" if lone_surrogate(question_id) else question_id
                 try:
-                    yield about, _cells(question, context, about), ""
+                    yield question_id, _cells(question, context, question_id), ""
                 except ValueError as error:
-                    yield about, {}, str(error)
+                    yield question_id, {}, str(error)
 
 
-def _cells(question: Any, context: str, about: str) -> dict[str, str]:
+def _cells(question: Any, context: str, question_id: str) -> dict[str, str]:
     impossible = isinstance(question, dict) and question.get("is_impossible")
-    answers = [] if impossible else _listed(question, "answers", "a question")
-    texts = [_text(answer, "text").replace("\t", " ") for answer in answers]
+    answers = [] if impossible else _list_at(question, "answers", "a question")
+    texts = [_text_at(answer, "text").replace("\t", " ") for answer in answers]
     starts = [answer.get("answer_start") for answer in answers]
-    if wrong := [start for start in starts if not isinstance(start, int) or start < 0]:
-        raise ValueError(f"answer_start must be a number of characters, not {wrong[0]!r}")
+    if invalid := [start for start in starts if not isinstance(start, int) or start < 0]:
+        raise ValueError(f"answer_start must be a character offset, not {invalid[0]!r}")
     return {
-        "question": _text(question, "question"),
+        "question": _text_at(question, "question"),
         "context": context,
         "answer": "\t".join(texts),
         START: "\t".join(map(str, starts)),
-        "id": about,
+        "id": question_id,
     }
 
 
-def _listed(value: Any, key: str, what: str) -> list[Any]:
+def _list_at(value: Any, key: str, what: str) -> list[Any]:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, list):
-        raise ValueError(f"{what} must be an object with a list {key!r}, as SQuAD has it")
+        raise ValueError(f"{what} must be an object with a list {key!r}, as in SQuAD")
     return found
 
 
-def _text(value: Any, key: str) -> str:
+def _text_at(value: Any, key: str) -> str:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, str):
-        raise ValueError(f"{key} must be a text, not {str(found)[:40]!r}")
-    if half := half_character(found):
-        raise ValueError(f"{key} has {half}")
+        raise ValueError(f"{key} must be a string, not {str(found)[:40]!r}")
+    if problem := lone_surrogate(found):
+        raise ValueError(f"{key} has {problem}")
     return found

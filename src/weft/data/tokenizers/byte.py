@@ -1,4 +1,4 @@
-"""Text as the bytes of its UTF-8."""
+"""Byte tokenizer: the bytes of UTF-8."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from weft.core.fields import Special
 from weft.core.registry import block
-from weft.data.tokenizers.vocabulary import VocabularyTokenizer, surrogate, vocabulary
+from weft.data.tokenizers.vocabulary import VocabularyTokenizer, surrogate_error, vocabulary
 
 
 @cache
 def byte_names() -> tuple[str, ...]:
-    """A visible character for each byte, as GPT-2 writes them: printable ones of Latin-1 are themselves, others U+0100 on."""
+    """Return GPT-2's printable character for each byte: printable Latin-1 as is, the others from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -27,21 +27,21 @@ def _bytes() -> dict[str, int]:
 
 
 def to_bytes(symbol: str) -> bytes:
-    """The bytes that a symbol of a byte-level vocabulary stands for."""
+    """Return the bytes of a symbol of a byte-level vocabulary."""
     known = _bytes()
     return bytes(known[c] for c in symbol) if all(c in known for c in symbol) else symbol.encode()
 
 
 def readable(symbol: bytes) -> str:
-    """For pictures: text as it is, a space as ▁, control characters and halves of characters in hexadecimal."""
+    """Return bytes in printable form: a space as ▁, control characters and incomplete UTF-8 in hexadecimal."""
     text = symbol.decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in text)
 
 
 class ByteLevel(VocabularyTokenizer):
-    """A tokenizer whose symbols are sequences of bytes."""
+    """Base class of tokenizers whose symbols are byte sequences."""
 
-    model, cut = "BPE", "ByteLevel"
+    model, pre_tokenizer = "BPE", "ByteLevel"
 
     def join(self, symbols: list[str]) -> str:
         return b"".join(map(to_bytes, symbols)).decode("utf-8", "replace")
@@ -53,42 +53,42 @@ class ByteLevel(VocabularyTokenizer):
 
 @block("byte")
 class Byte(ByteLevel):
-    """One id for each byte of the text's UTF-8: 256 ids after the 7 special ones, and nothing to train.
+    """Byte tokenizer: one id per byte of UTF-8, 256 ids after the 7 special ones; no training.
 
-    encode(text) = 7 + b for each byte b. No symbol is unknown: every text comes back exactly. Ids that are no valid UTF-8
-    (a network may write such) are decoded with U+FFFD in their place.
+    encode(text) = 7 + b for each byte b. There are no unknown tokens, and decoding is lossless. Generated ids that are not
+    valid UTF-8 are decoded to U+FFFD.
 
     Xue et al. 2022 (ByT5), https://arxiv.org/abs/2105.13626
 
     Example:
-        >>> letters = Byte()
-        >>> letters.encode("né")
+        >>> tokenizer = Byte()
+        >>> tokenizer.encode("né")
         [117, 202, 176]
-        >>> letters.decode([117, 202, 176])
+        >>> tokenizer.decode([117, 202, 176])
         'né'
     """
 
     def __init__(self):
         ids = vocabulary(byte_names())
-        super().__init__(size=len(ids), lowercase=False)
-        cut = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        inner = self.assemble(models.BPE(ids, []), cut)
+        super().__init__(vocab_size=len(ids), lowercase=False)
+        pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        inner = self.assemble(models.BPE(ids, []), pre_tokenizer)
         inner.decoder = decoders.ByteLevel()
         self.adopt(inner)
 
     def train(self, texts: Iterable[str]) -> None:
-        """There is nothing to learn."""
+        """Do nothing: the vocabulary is fixed."""
 
     def adopt(self, inner: tokenizers.Tokenizer) -> None:
         if inner.get_vocab() != vocabulary(byte_names()):
-            raise ValueError("not a vocabulary of a Byte tokenizer: ids 7 to 262 must be the bytes 0 to 255")
+            raise ValueError("not a vocabulary of a Byte tokenizer; ids 7 to 262 must be the bytes 0 to 255")
         super().adopt(inner)
 
     def encode(self, text: str) -> list[int]:
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
-            raise surrogate(text) or error from None
+            raise surrogate_error(text) or error from None
         first = len(Special.NAMES)
         return [first + byte for byte in data]
 

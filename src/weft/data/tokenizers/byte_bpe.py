@@ -1,4 +1,4 @@
-"""Text as pieces of words, built from bytes."""
+"""Byte-level byte-pair encoding."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from weft.core.registry import block
 from weft.data.tokenizers.bpe import learn_merges
 from weft.data.tokenizers.byte import ByteLevel, byte_names
 
-_LEAST = len(Special.NAMES) + 256
+_MIN_VOCAB_SIZE = len(Special.NAMES) + 256
 
 
 @block("byte-bpe")
 class ByteBPE(ByteLevel):
-    """Byte-pair encoding of bytes: no text has an unknown symbol, and every text comes back exactly.
+    """Byte-level byte-pair encoding: no unknown tokens, and lossless decoding (up to lower-casing).
 
-    (a, b) = argmax count(a b); every a b becomes ab, where the first symbols are the 256 bytes of UTF-8. Merges stay inside a
-    word, a number or a run of signs, and the space before it belongs to it; English endings ("'s", "'ll") stand alone. (Texts
-    that are lower-cased come back in lower case.)
+    (a, b) = argmax count(a b); every a b becomes ab, starting from the 256 bytes of UTF-8. Merges stay within a word, a number
+    or a run of symbols, and the space before it belongs to it; English contractions ("'s", "'ll") are separate.
 
     Radford et al. 2019 (GPT-2)
 
     Args:
-        size: Most ids: the 7 special ones, 256 bytes, then merges; at least 263. Fewer when no pair is left that occurs twice.
-        lowercase: Whether texts are lower-cased first.
+        vocab_size: Maximum number of ids: the 7 special ones, 256 bytes, then merges; at least 263. Fewer if no pair occurs
+            twice.
+        lowercase: Whether to lower-case texts.
 
     Example:
-        >>> pieces = ByteBPE(size=270)
+        >>> pieces = ByteBPE(vocab_size=270)
         >>> pieces.train(["low lower lowest", "  low"])
         >>> pieces.tokens(pieces.encode("low  löwe"))
         ['low', '▁', '▁', 'l', '\\\\xc3', '\\\\xb6', 'w', 'e']
     """
 
-    def __init__(self, *, size: Vocab = 8000, lowercase: bool = False):
-        super().__init__(size=size, lowercase=lowercase)
-        if size < _LEAST:
+    def __init__(self, *, vocab_size: Vocab = 8000, lowercase: bool = False):
+        super().__init__(vocab_size=vocab_size, lowercase=lowercase)
+        if vocab_size < _MIN_VOCAB_SIZE:
             raise ValueError(
-                f"size {size} leaves no room for all bytes: {len(Special.NAMES)} special ids and 256 bytes are {_LEAST}"
+                f"vocab_size must be at least {_MIN_VOCAB_SIZE}, not {vocab_size}: {len(Special.NAMES)} special ids and 256 bytes"
             )
 
     def train(self, texts: Iterable[str]) -> None:
-        some = False
+        has_text = False
 
-        def normalised() -> Iterator[str]:
-            nonlocal some
+        def normalized() -> Iterator[str]:
+            nonlocal has_text
             for text in texts:
-                some = some or bool(text)
-                yield self.normalise(text)
+                has_text = has_text or bool(text)
+                yield self.normalize(text)
 
-        cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        model = learn_merges(normalised(), cut, list(byte_names()), self.size)
-        if not some:
-            raise ValueError("there is no text to find pieces of words in")
-        inner = self.assemble(model, cut)
+        pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        model = learn_merges(normalized(), pre_tokenizer, list(byte_names()), self.vocab_size)
+        if not has_text:
+            raise ValueError("cannot train the tokenizer: the texts are empty")
+        inner = self.assemble(model, pre_tokenizer)
         inner.decoder = decoders.ByteLevel()
         self.adopt(inner)
 

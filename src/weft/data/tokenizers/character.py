@@ -1,4 +1,4 @@
-"""Text as single characters."""
+"""Character tokenizer."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tokenizers import decoders, models
 from weft.core.fields import Special
 from weft.core.options import Vocab
 from weft.core.registry import block
-from weft.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent, split, vocabulary
+from weft.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent, split_by, vocabulary
 
 
 @block("character")
 class Character(VocabularyTokenizer):
-    """One id for each Unicode character, spaces included.
+    """Character tokenizer: one id per Unicode character, spaces included.
 
-    encode(c_1 ... c_n) = id(c_1), ..., id(c_n); characters that training did not see, or that did not fit, are ``<unk>``.
-    A text of known characters comes back exactly.
+    encode(c_1 ... c_n) = id(c_1), ..., id(c_n); characters outside the vocabulary are ``<unk>``. Texts of known characters are
+    decoded exactly.
 
     Args:
-        size: Most ids, the 7 special ones included; the most frequent characters get them.
-        lowercase: Whether texts are lower-cased first.
+        vocab_size: Maximum number of ids, including the 7 special ones, for the most frequent characters.
+        lowercase: Whether to lower-case texts.
 
     Example:
         >>> characters = Character()
@@ -32,21 +32,21 @@ class Character(VocabularyTokenizer):
         'to  bet'
     """
 
-    model, cut = "WordLevel", "Split"
+    model, pre_tokenizer = "WordLevel", "Split"
 
-    def __init__(self, *, size: Vocab = 1000, lowercase: bool = False):
-        super().__init__(size=size, lowercase=lowercase)
+    def __init__(self, *, vocab_size: Vocab = 1000, lowercase: bool = False):
+        super().__init__(vocab_size=vocab_size, lowercase=lowercase)
         self._ids: dict[str, int] = {}
 
     def train(self, texts: Iterable[str]) -> None:
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(self.normalise(text))
+            counts.update(self.normalize(text))
         if not counts:
-            raise ValueError("there is no text to find characters in")
-        ids = vocabulary(most_frequent(counts, self.size - len(Special.NAMES)))
+            raise ValueError("cannot train the tokenizer: the texts are empty")
+        ids = vocabulary(most_frequent(counts, self.vocab_size - len(Special.NAMES)))
         model = models.WordLevel(ids, unk_token=Special.NAMES[Special.unk])
-        inner = self.assemble(model, split("(?m:.)"))  # in this dialect, m lets the dot match a line end
+        inner = self.assemble(model, split_by("(?m:.)"))  # in this dialect, m lets the dot match a line feed
         inner.decoder = decoders.Fuse()
         self.adopt(inner)
 
@@ -57,9 +57,9 @@ class Character(VocabularyTokenizer):
     def encode(self, text: str) -> list[int]:
         if not self._ids:
             return super().encode(text)
-        # a look-up per character is several times faster than the library, which gives the same
+        # a look-up per character gives the same as the library, several times faster
         get, unk = self._ids.get, Special.unk
-        return [get(c, unk) for c in self.normalise(text)]
+        return [get(c, unk) for c in self.normalize(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]

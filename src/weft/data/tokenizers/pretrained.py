@@ -1,4 +1,4 @@
-"""A tokenizer that somebody has published, with its own ids."""
+"""Pretrained tokenizers, with their own ids."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from weft.core.options import Model
 from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
 from weft.data.tokenizers.sentencepiece import from_pieces, read_pieces
-from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read
+from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read_vocabulary
 
-_USUAL = {
+_USUAL_NAMES = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
     "bos": ("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
     "eos": ("</s>", "<eos>", "[EOS]", "<|end_of_text|>", "<|endoftext|>"),
@@ -29,36 +29,36 @@ _USUAL = {
     "sep": ("[SEP]", "<sep>"),
 }
 _BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-_SAID = ("special_tokens_map.json", "tokenizer_config.json")
-"""Files beside a vocabulary that name its special tokens; the last one counts."""
+_CONFIG_FILES = ("special_tokens_map.json", "tokenizer_config.json")
+"""Files beside a vocabulary that name its special tokens; later ones take precedence."""
 _PROBES = 2000
 
 
-def read_said(file: Path) -> dict[str, Any]:
-    """What the files beside a vocabulary say of it: its options, and the names of its special tokens (``mask_token``)."""
-    said: dict[str, Any] = {}
-    for beside in (file.with_name(name) for name in _SAID):
+def read_tokenizer_config(file: Path) -> dict[str, Any]:
+    """Read the options and the names of special tokens (``mask_token``) from the files beside a vocabulary."""
+    config: dict[str, Any] = {}
+    for beside in (file.with_name(name) for name in _CONFIG_FILES):
         found = read_json(beside) if beside.is_file() else {}
         if not isinstance(found, dict):
-            raise ValueError(f"{beside}: is not an object of JSON")
-        said |= {key: value for key, value in found.items() if value is not None or not key.endswith("_token")}
-    return said
+            raise ValueError(f"{beside}: must be a JSON object")
+        config |= {key: value for key, value in found.items() if value is not None or not key.endswith("_token")}
+    return config
 
 
-def start_said(file: Path) -> int:
-    """What the model beside a vocabulary gives its decoder first; -1 where nothing is said."""
+def read_decoder_start(file: Path) -> int:
+    """Return ``decoder_start_token_id`` of the model beside a vocabulary; -1 if it is not set."""
     for name in ("generation_config.json", "config.json"):
         found = read_json(file.with_name(name)) if file.with_name(name).is_file() else {}
-        said = found.get("decoder_start_token_id") if isinstance(found, dict) else None
-        if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
-            return said
+        start = found.get("decoder_start_token_id") if isinstance(found, dict) else None
+        if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+            return start
     return -1
 
 
-def names_said(said: Mapping[str, Any]) -> dict[str, str]:
-    """The names of special tokens: ``{"mask": "<mask>"}``. GPT-2's files call the end mark unknown too; nothing is, in bytes."""
-    told = {key: said.get(f"{key}_token") for key in _USUAL}
-    contents = {key: name.get("content") if isinstance(name, dict) else name for key, name in told.items()}
+def special_names(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of special tokens: ``{"mask": "<mask>"}``. GPT-2 names EOS as <unk> too; byte-level BPE needs none."""
+    named = {key: config.get(f"{key}_token") for key in _USUAL_NAMES}
+    contents = {key: name.get("content") if isinstance(name, dict) else name for key, name in named.items()}
     names = {key: name for key, name in contents.items() if isinstance(name, str)}
     if names.get("unk") in (names.get("bos"), names.get("eos")):
         names.pop("unk", None)
@@ -66,16 +66,16 @@ def names_said(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> Special:
-    """The special ids of a vocabulary by the names that its files say, or by their usual ones; where one is missing, the one that
-    models use in its place, or -1.
+    """Find the special ids of a vocabulary by the names in its files, or by usual names; a missing one is replaced by the token
+    that models use instead, or -1.
 
-    BERT has no begin and end: they are its ``[CLS]`` and ``[SEP]``. RoBERTa's ``<s>`` and ``</s>`` are all four. T5 begins with
-    ``<pad>``. GPT-2 has ``<|endoftext|>`` alone. What pads is never looked at, so any id will do.
+    BERT has no BOS and EOS: they are ``[CLS]`` and ``[SEP]``. RoBERTa's ``<s>`` and ``</s>`` are all four. T5 starts decoding
+    with ``<pad>``. GPT-2 has ``<|endoftext|>`` only. Padding is masked, so any id works.
     """
     added, known = {token.content for token in inner.get_added_tokens_decoder().values()}, inner.get_vocab(True)
     own = {
         key: next((known[n] for n in sorted(names, key=lambda n: n not in added) if n in known), -1)
-        for key, names in _USUAL.items()
+        for key, names in _USUAL_NAMES.items()
     }
     own |= {key: known[name] for key, name in names.items() if name in known}
     if own["unk"] < 0:
@@ -95,24 +95,24 @@ def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> 
     )
 
 
-def from_vocabulary(text: str, lowercase: bool | None, said: Mapping[str, Any] = {}) -> tokenizers.Tokenizer:
-    """BERT's WordPiece with the lines of a vocab.txt as its ids.
+def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any] = {}) -> tokenizers.Tokenizer:
+    """Build BERT's WordPiece from a vocab.txt, one subword per line.
 
     Args:
-        text: The file.
-        lowercase: Whether texts are lower-cased; None = as ``said``, or if no piece has an upper-case letter.
-        said: What the files beside it say: ``do_lower_case``, ``strip_accents``, ``tokenize_chinese_chars``, special names.
+        text: Content of the file.
+        lowercase: Whether to lower-case texts; None = as ``config`` sets it, else if no subword has an upper-case letter.
+        config: From the files beside it: ``do_lower_case``, ``strip_accents``, ``tokenize_chinese_chars``, special names.
     """
-    own, options = {**_BERT, **names_said(said)}, {}
+    own, options = {**_BERT, **special_names(config)}, {}
     for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
-        options[name] = said.get(name)
+        options[name] = config.get(name)
         if not isinstance(options[name], bool | None):
-            raise ValueError(f"tokenizer_config.json has {name} {options[name]!r}, which is neither true nor false")
+            raise ValueError(f"{name} in tokenizer_config.json is {options[name]!r}; it must be true or false")
     lowercase = options["do_lower_case"] if lowercase is None else lowercase
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids = {line: number for number, line in enumerate(lines)}
     if own["unk"] not in ids:
-        raise ValueError(f"has no line {own['unk']}, so it is no vocab.txt of a BERT (one piece a line)")
+        raise ValueError(f"no line {own['unk']}; expected a vocab.txt of BERT, one subword per line")
     if lowercase is None:
         lowercase = all(line == line.lower() for line in lines if not (line.startswith("[") and line.endswith("]")))
     inner = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=own["unk"], max_input_chars_per_word=100))
@@ -132,13 +132,13 @@ def from_vocabulary(text: str, lowercase: bool | None, said: Mapping[str, Any] =
 
 
 def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> tokenizers.Tokenizer:
-    """GPT-2's byte-level BPE from its vocab.json and merges.txt."""
+    """Build GPT-2's byte-level BPE from its vocab.json and merges.txt."""
     pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
     ids = json.loads(vocabulary)
     inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
-    named = [name for usual in (*_USUAL.values(), names) for name in usual if name in ids]
+    named = [name for usual in (*_USUAL_NAMES.values(), names) for name in usual if name in ids]
     inner.add_special_tokens(list(dict.fromkeys(named)))
     if "<s>" in ids and "</s>" in ids:
         inner.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=False)
@@ -146,7 +146,7 @@ def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> toke
 
 
 def find_frame(inner: tokenizers.Tokenizer) -> Frame:
-    """The ids that its post-processor puts around one text and around two; of a tokenizer that weft has trained, its own."""
+    """Find the ids that the post-processor adds around one text and around two; tokenizers trained by weft have their own."""
     if [inner.id_to_token(i) for i in range(len(Special.NAMES))] == list(Special.NAMES):
         return Frame()
     text = _some_text(inner)
@@ -159,58 +159,58 @@ def find_frame(inner: tokenizers.Tokenizer) -> Frame:
 
 
 def _some_text(inner: tokenizers.Tokenizer) -> str:
-    """A text that has tokens."""
+    """Any text that has tokens."""
     pieces = (inner.decode([number]) for number in range(min(_PROBES, inner.get_vocab_size())))
     for text in ("a", *pieces):
         if text and inner.encode(text, add_special_tokens=False).ids:
             return text
-    raise ValueError("no text has a token in it: its vocabulary is empty, or a text cannot be cut into its pieces")
+    raise ValueError("no text can be tokenized: the vocabulary is empty, or the model cannot segment text")
 
 
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-"""What a published model's folder may hold, the best first."""
+"""Tokenizer files of a pretrained model folder, in order of preference."""
 
 
-@block("published")
-class Published(VocabularyTokenizer):
-    """A published tokenizer as it is, with its own ids, for models that were trained with it.
+@block("pretrained")
+class PretrainedTokenizer(VocabularyTokenizer):
+    """Pretrained tokenizer with its own ids, for models that were trained with it.
 
-    encode(text) is what the library ``tokenizers`` gives for the file, without the special tokens that its post-processor
-    would add: objectives add those. Truncation and padding that a file asks for are off. As in the library, a special name
-    that stands in a text ("[MASK]") is the special id. The special ids are found by their usual names: see ``special``.
+    encode(text) equals the library ``tokenizers`` with the same file, without the special tokens of the post-processor, which
+    objectives add. Truncation and padding settings of the file are ignored. As in the library, the name of a special token in a
+    text ("[MASK]") is encoded as the special id. Special ids are found by their names: see ``special``.
 
     Args:
-        from_: A published model (a folder, minilm, or a name on the hub), or a run's folder; or a tokenizer.json of the library
-            ``tokenizers``, a vocab.txt of a BERT, a vocab.json of a GPT-2 with its merges.txt beside it, or a file of
-            SentencePiece (spiece.model) with config.json and tokenizer_config.json beside it.
-        lowercase: For a vocab.txt, whether texts are lower-cased and lose their accents first; None = as its
-            tokenizer_config.json says, or if no piece has an upper-case letter. For the spiece.model of an ALBERT, whether they
-            are lower-cased; None = as its tokenizer_config.json says. Other files say so themselves.
+        from_: A pretrained model (a folder, minilm, or a name on the hub), or a run folder; or a tokenizer.json of the library
+            ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT-2 with its merges.txt beside it, or a SentencePiece file
+            (spiece.model) with config.json and tokenizer_config.json beside it.
+        lowercase: For a vocab.txt, whether to lower-case texts and remove accents; None = as in its tokenizer_config.json, else
+            if no subword has an upper-case letter. For the spiece.model of ALBERT, whether to lower-case; None = as in its
+            tokenizer_config.json. Other files define it themselves.
 
     Example:
         >>> import tempfile
         >>> file = Path(tempfile.mkdtemp(), "vocab.txt")
         >>> _ = file.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] dog ##s bark".replace(" ", "\\n"))
-        >>> pieces = Published(from_=str(file))
-        >>> pieces.encode("Dogs bark"), pieces.special.mask
+        >>> tokenizer = PretrainedTokenizer(from_=str(file))
+        >>> tokenizer.encode("Dogs bark"), tokenizer.special.mask
         ([5, 6, 7], 4)
     """
 
     def __init__(self, *, from_: Model, lowercase: bool | None = None):
-        super().__init__(size=10**8, lowercase=bool(lowercase))
+        super().__init__(vocab_size=10**8, lowercase=bool(lowercase))
         self.from_, self._lowercase = from_, lowercase
         self._special, self._frame, self._start = Special(), Frame(), -1
-        self._silent: frozenset[int] = frozenset()
+        self._skipped: frozenset[int] = frozenset()
 
-    def described(self) -> Any:
-        """By what was chosen: whether texts are lower-cased may be found out later."""
-        return ["published", {"from_": str(self.from_), "lowercase": self._lowercase}]
+    def spec(self) -> Any:
+        """Identity by options: whether texts are lower-cased may be known only after loading."""
+        return ["pretrained", {"from_": str(self.from_), "lowercase": self._lowercase}]
 
-    def bound(self) -> int:
+    def max_vocab(self) -> int:
         return self.vocab
 
     def train(self, texts: Iterable[str]) -> None:
-        """There is nothing to learn."""
+        """Do nothing: the vocabulary is fixed."""
 
     @property
     def special(self) -> Special:
@@ -221,16 +221,16 @@ class Published(VocabularyTokenizer):
         return self._frame if self.inner else Frame()
 
     @property
-    def start(self) -> int:
-        """``decoder_start_token_id`` of the config.json beside it, or of its generation_config.json, which counts first."""
+    def decoder_start(self) -> int:
+        """``decoder_start_token_id`` of the generation_config.json or config.json beside it; -1 if not set."""
         return self._start if self._start < self.vocab else -1
 
     @property
     def sentinel_count(self) -> int:
-        """T5's sentinels, <extra_id_0> and so on, which count down from the end."""
-        names = [name.removeprefix("▁") for name in self.names]  # mT5's are pieces
-        marks = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(names)))
-        return marks if all(name.startswith("<extra_id_") for name in names[len(names) - marks :]) else 0
+        """Number of T5's sentinel tokens, <extra_id_0> and so on, from the end of the vocabulary."""
+        names = [name.removeprefix("▁") for name in self.names]  # mT5's are ordinary pieces
+        count = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(names)))
+        return count if all(name.startswith("<extra_id_") for name in names[len(names) - count :]) else 0
 
     @property
     def inner(self) -> tokenizers.Tokenizer:
@@ -240,36 +240,36 @@ class Published(VocabularyTokenizer):
 
     def _open(self) -> None:
         file = self._find()
-        self._start = start_said(file)
+        self._start = read_decoder_start(file)
         if file.suffix == ".json" and self._lowercase is not None:
-            raise ValueError(f"{file}: a tokenizer.json says itself whether texts are lower-cased: leave lowercase out")
+            raise ValueError(f"{file}: a tokenizer.json defines lower-casing itself; remove the option lowercase")
         if file.suffix not in (".json", ".txt", ".model"):
-            ending = file.suffix or "file without an ending"
-            raise ValueError(f"{file}: give a tokenizer.json, a vocab.txt or a spiece.model, not a {ending}")
+            suffix = file.suffix or "file without a suffix"
+            raise ValueError(f"{file}: must be a tokenizer.json, a vocab.txt or a spiece.model, not a {suffix}")
         if file.suffix == ".model":
-            return self._open_pieces(file)
-        text, said = read(str(file)), read_said(file)
+            return self._open_sentencepiece(file)
+        text, config = read_vocabulary(str(file)), read_tokenizer_config(file)
         try:
             if file.suffix == ".txt":
-                inner = from_vocabulary(text, self._lowercase, said)
+                inner = from_vocabulary(text, self._lowercase, config)
             elif (merges := file.parent / "merges.txt").is_file() and file.name == "vocab.json":
-                inner = from_merges(text, read(str(merges)), names_said(said).values())
+                inner = from_merges(text, read_vocabulary(str(merges)), special_names(config).values())
             else:
                 inner = tokenizers.Tokenizer.from_str(text)
-            self.adopt(inner, names_said(said))
+            self.adopt(inner, special_names(config))
         except Exception as error:  # the library raises nothing narrower
-            hint = "" if file.suffix == ".txt" else " (is it a tokenizer.json of the library tokenizers?)"
+            hint = "" if file.suffix == ".txt" else "; expected a tokenizer.json of the library tokenizers"
             raise ValueError(f"{file}: {error}{hint}") from None
 
-    def _open_pieces(self, file: Path) -> None:
+    def _open_sentencepiece(self, file: Path) -> None:
         config: dict[str, Any] = {}
         for beside in (file.with_name("config.json"), file.with_name("tokenizer_config.json")):
             found = read_json(beside) if beside.is_file() else {}
             if not isinstance(found, dict):
-                raise ValueError(f"{beside}: is not an object of JSON")
+                raise ValueError(f"{beside}: must be a JSON object")
             config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
         try:
-            names = names_said(read_said(file))
+            names = special_names(read_tokenizer_config(file))
             self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase), names)
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
@@ -277,43 +277,43 @@ class Published(VocabularyTokenizer):
             raise ValueError(f"{file}: {error}") from None
 
     def _find(self) -> Path:
-        place = find_model(self.from_)
-        if not place.is_dir():
-            return place
-        found = next((place / name for name in FILES if (place / name).is_file()), None)
-        own = sorted([*place.glob("tokenizer-*.json"), *place.glob("*/tokenizer-*.json")])  # of a run, and of its stages
+        path = find_model(self.from_)
+        if not path.is_dir():
+            return path
+        found = next((path / name for name in FILES if (path / name).is_file()), None)
+        own = sorted([*path.glob("tokenizer-*.json"), *path.glob("*/tokenizer-*.json")])  # of a run, and of its stages
         if found is None and len(own) > 1:
-            names = ", ".join(str(file.relative_to(place)) for file in own)
-            raise ValueError(f"{place} has several tokenizers: name one of {names}")
+            names = ", ".join(str(file.relative_to(path)) for file in own)
+            raise ValueError(f"{path}: several tokenizers found; set from to one of {names}")
         found = found or next(iter(own), None)
         if found is None:
-            raise ValueError(f"{place} has no tokenizer: none of {', '.join(FILES)} is there")
+            raise ValueError(f"{path}: no tokenizer found; expected one of {', '.join(FILES)}")
         return found
 
-    def adopt(self, inner: tokenizers.Tokenizer, names_said: Mapping[str, str] = {}) -> None:
-        """Take over any tokenizer of the library, with the names that the files beside it have for special tokens."""
+    def adopt(self, inner: tokenizers.Tokenizer, special_names: Mapping[str, str] = {}) -> None:
+        """Use any tokenizer of the library, with the names of special tokens from the files beside it."""
         inner.no_truncation()
         inner.no_padding()
         ids = inner.get_vocab(with_added_tokens=True)
         if not ids:
-            raise ValueError("its vocabulary is empty")
+            raise ValueError("the vocabulary is empty")
         names = [""] * (max(ids.values()) + 1)
         for name, number in ids.items():
             names[number] = name
-        self._special, self._frame = find_special(inner, names_said), find_frame(inner)
+        self._special, self._frame = find_special(inner, special_names), find_frame(inner)
         self._inner, self._names = inner, names
         flagged = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
-        usual = [name for known in _USUAL.values() for name in known]
-        named = {ids[name] for name in (*usual, *names_said.values()) if name in ids}
-        self._silent = frozenset(flagged | named) - {self._special.unk}
+        usual = [name for known in _USUAL_NAMES.values() for name in known]
+        named = {ids[name] for name in (*usual, *special_names.values()) if name in ids}
+        self._skipped = frozenset(flagged | named) - {self._special.unk}
         self.lowercase = inner.normalizer is not None and "a" in inner.normalizer.normalize_str("A")
 
-    def normaliser(self) -> normalizers.Normalizer | None:
+    def normalizer(self) -> normalizers.Normalizer | None:
         return self.inner.normalizer
 
     def symbols(self, ids: Sequence[int]) -> list[str]:
         names, unk = self._checked(ids), self._special.unk
-        return [UNKNOWN if i == unk else names[i] for i in map(int, ids) if i not in self._silent]
+        return [UNKNOWN if i == unk else names[i] for i in map(int, ids) if i not in self._skipped]
 
     def join(self, symbols: list[str]) -> str:
         decoder = self.inner.decoder

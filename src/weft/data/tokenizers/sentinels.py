@@ -1,4 +1,4 @@
-"""A vocabulary with ids to spare."""
+"""Sentinel tokens at the end of a vocabulary."""
 
 from __future__ import annotations
 
@@ -14,83 +14,83 @@ from weft.data.tokenizers.bpe import BPE
 
 @block("with-sentinels")
 class WithSentinels(Tokenizer):
-    """Another tokenizer with ids at the end of its vocabulary that stand in no text: objectives put them where spans were.
+    """Sentinel tokens: ids at the end of another vocabulary that occur in no text and that replace masked spans.
 
     Raffel et al. 2020 (T5), section 3.1.4, https://arxiv.org/abs/1910.10683
 
     Args:
-        of: The tokenizer.
-        number: How many ids are added.
+        tokenizer: The tokenizer that is extended.
+        count: Number of sentinel tokens.
 
     Example:
-        >>> pieces = WithSentinels(number=10)
-        >>> pieces.train(["a word"])
-        >>> pieces.vocab - pieces.tokenizer.vocab, pieces.decode([*pieces.encode("a word"), pieces.vocab - 1])
+        >>> extended = WithSentinels(count=10)
+        >>> extended.train(["a word"])
+        >>> extended.vocab - extended.inner.vocab, extended.decode([*extended.encode("a word"), extended.vocab - 1])
         (10, 'a word')
     """
 
-    def __init__(self, *, of: Build[Tokenizer] = BPE, number: Count = 100):
+    def __init__(self, *, tokenizer: Build[Tokenizer] = BPE, count: Count = 100):
         super().__init__()
-        self.of, self.tokenizer, self.number = of, of(), number
+        self.tokenizer, self.inner, self.count = tokenizer, tokenizer(), count
 
-    def bound(self) -> int:
-        return self.tokenizer.bound() + self.number
+    def max_vocab(self) -> int:
+        return self.inner.max_vocab() + self.count
 
     def train(self, texts: Iterable[str]) -> None:
-        self.tokenizer.train(texts)
+        self.inner.train(texts)
 
     @property
     def vocab(self) -> int:
-        return self.tokenizer.vocab + self.number
+        return self.inner.vocab + self.count
 
     @property
     def sentinel_count(self) -> int:
-        return self.number
+        return self.count
 
     @property
     def special(self) -> Special:
-        return self.tokenizer.special
+        return self.inner.special
 
     @property
     def frame(self) -> Frame:
-        return self.tokenizer.frame
+        return self.inner.frame
 
     @property
-    def start(self) -> int:
-        return self.tokenizer.start
+    def decoder_start(self) -> int:
+        return self.inner.decoder_start
 
     @property
-    def letters(self) -> int:
-        return self.tokenizer.letters
+    def character_vocab(self) -> int:
+        return self.inner.character_vocab
 
     def continues(self) -> list[bool]:
-        return self.tokenizer.continues()
+        return self.inner.continues()
 
     def sentence_ends(self) -> list[int]:
-        return self.tokenizer.sentence_ends()
+        return self.inner.sentence_ends()
 
     def spell(self, text: str) -> list[list[int]] | None:
-        return self.tokenizer.spell(text)
+        return self.inner.spell(text)
 
     def encode(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text)
+        return self.inner.encode(text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode_batch(texts)
+        return self.inner.encode_batch(texts)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        return self.tokenizer.offsets(text)
+        return self.inner.offsets(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode([i for i in ids if i < self.tokenizer.vocab])
+        return self.inner.decode([i for i in ids if i < self.inner.vocab])
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """A sentinel is shown by its number, counted from the end as objectives take them."""
-        known = iter(self.tokenizer.tokens([i for i in ids if i < self.tokenizer.vocab]))
-        return [next(known) if i < self.tokenizer.vocab else f"<{self.vocab - 1 - i}>" for i in ids]
+        """Return readable tokens; a sentinel is shown as its index from the end, the order in which objectives use them."""
+        known = iter(self.inner.tokens([i for i in ids if i < self.inner.vocab]))
+        return [next(known) if i < self.inner.vocab else f"<{self.vocab - 1 - i}>" for i in ids]
 
     def save(self, file: Path) -> None:
-        self.tokenizer.save(file)
+        self.inner.save(file)
 
     def load(self, file: Path) -> None:
-        self.tokenizer.load(file)
+        self.inner.load(file)

@@ -106,8 +106,8 @@ def _sized(info: Info, number: int) -> Info:
     fields = dict(info.fields)
     for at, text in enumerate(info.texts()):
         longer = LONGER[at % len(LONGER)]
-        length = min(max(2, text.length - FRAME), LENGTH + at + longer)
-        fields[text.name] = replace(text, length=length if number else max(1, length - longer))
+        length = min(max(2, text.max_length - FRAME), LENGTH + at + longer)
+        fields[text.name] = replace(text, max_length=length if number else max(1, length - longer))
     return replace(info, fields=fields)
 
 

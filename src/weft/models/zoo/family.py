@@ -130,7 +130,7 @@ class Config(dict[str, Any]):
 def text_field(config: Config) -> Field:
     """The text that a model reads, as far as its config.json tells."""
     length = next((config[k] for k in ("max_position_embeddings", "n_positions") if config.get(k)), 512)
-    return Field("text", config["vocab_size"], length=length)
+    return Field("text", config["vocab_size"], max_length=length)
 
 
 def vocab_size(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _field(config: Config) -> Field:
     side = config["image_size"]
     if type(side) is not int or side < 1:
         raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number from 1")
-    return Field("image", config["num_channels"], kind="image", length=side, space="image")
+    return Field("image", config["num_channels"], kind="image", max_length=side, space="image")
 
 
 def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from weft.core.batch import Instance, collate
 from weft.core.contracts import Latent, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.encoding import assemble, encode, rows_of, shorten
-from weft.data.text_files import Sorted, class_and_file, read_sorted, read_texts
+from weft.data.encoding import assemble, encode, rows_of, truncate
+from weft.data.text_files import TextWithLabel, class_and_file, read_labeled_texts, read_texts
 from weft.evaluate.subsample import evenly
+from weft.inference.load import load
+from weft.inference.trained_run import TrainedRun
 from weft.recipe import nearest
 from weft.systems.latent_text.evaluate.samples import most_tokens, places
-from weft.training.run import Run, load
 
 BUDGET = 4096
 """Places of a batch that is read, padding included."""
@@ -53,10 +54,8 @@ def open_latent(folder: str | Path, device: str = "auto") -> LatentSpace:
     return LatentSpace(load(folder, device))
 
 
-def commands_for(run: Run) -> list[str]:
+def commands_for(run: TrainedRun) -> list[str]:
     """The commands that can do something with a run, by what its structure provides."""
-    if run.model is None:
-        return []
     provided = {p.__name__ for p in run.model.provides()}
     found = {command: command for command, any_of in _COMMANDS.items() if any_of & provided}
     if Latent.__name__ not in provided:
@@ -79,12 +78,11 @@ class LatentSpace:
         run: A trained run whose structure has a latent space, such as ``text-vae``.
     """
 
-    def __init__(self, run: Run):
-        if run.model is None or Latent not in run.model.provides():
+    def __init__(self, run: TrainedRun):
+        if Latent not in run.model.provides():
             can = commands_for(run)
             what = f"there is {' and '.join(can)} for it" if can else "train a text-vae, for example"
             raise ValueError(f"{run.folder or 'this run'} has no latent space, as a text-vae has one: {what}")
-        assert run.codec is not None
         self.run, self.codec = run, run.codec
         self.model: Any = run.model
         self.source, self.target = self.codec.info["source"], self.codec.info["target"]
@@ -99,7 +97,7 @@ class LatentSpace:
         rows = _listed(texts)
         different = list(dict.fromkeys(rows))
         values = rows_of(encode(self.codec, [{"source": text} for text in different])) if different else []
-        short = [shorten(self.codec.info, row) for row in values]
+        short = [truncate(self.codec.info, row) for row in values]
         lost = {text for text, (_, tokens) in zip(different, short, strict=True) if tokens}
         unk = self.source.special.unk
         strange = {text for text, (row, _) in zip(different, short, strict=True) if text.strip() and (row["source"] == unk).any()}
@@ -131,7 +129,7 @@ class LatentSpace:
             search: ``partial(Sample, top_p=0.9)``, ``partial(Beam, width=4)`` and so on; see ``Searching``.
         """
         self._check_label(label)
-        return [self.run.text_of(row[0]) for row in self.search_all(self._places(z), label, search)]
+        return [self.run.decode(row[0]) for row in self.search_all(self._places(z), label, search)]
 
     def search_all(self, z_NP: np.ndarray, label: Labels = None, search: Searching = None) -> Iterator[list[Hypothesis]]:
         """What was found at each place, best first. A class that the model does not heed changes nothing."""
@@ -141,7 +139,7 @@ class LatentSpace:
             yield from self._search(z_NP[part], None if label_N is None else label_N[part], search, first)
 
     def _search(self, z_BP: np.ndarray, label_B: Tensor | None, search: Searching, first: int) -> list[list[Hypothesis]]:
-        judged = self.run.judging().search if search is None else search
+        judged = self.run.evaluation().search if search is None else search
         searcher: Any = judged if isinstance(judged, Search) else judged()
         device = next(self.model.parameters()).device
         limits, keys = [most_tokens(searcher, self.target)] * len(z_BP), list(range(first, first + len(z_BP)))
@@ -166,7 +164,7 @@ class LatentSpace:
             z_BP = z_BP if change is None else change(z_BP).astype(np.float32)
             own = label if label is None or isinstance(label, str) else label[first : first + len(group)]
             found = self._search(z_BP, self._numbers(own, len(group)), search, first)
-            yield from (self.run.text_of(row[0]) if text.strip() else "" for text, row in zip(group, found, strict=True))
+            yield from (self.run.decode(row[0]) if text.strip() else "" for text, row in zip(group, found, strict=True))
             first += len(group)
         if label is not None and not isinstance(label, str) and len(label) != first:
             raise ValueError(f"{len(label)} classes for {first} texts: give one for each, or one for all")
@@ -188,7 +186,7 @@ class LatentSpace:
     def sample(self, number: int, label: Labels = None, seed: int = 0, search: Searching = None) -> list[str]:
         """Texts as nobody has written them; of a class, for models that heed one. The k-th depends on the seed and on k alone."""
         label = self.wanted(number, label)
-        return [self.run.text_of(row[0]) for row in self.search_all(self.draw(number, label, seed), label, search)]
+        return [self.run.decode(row[0]) for row in self.search_all(self.draw(number, label, seed), label, search)]
 
     def wanted(self, number: int, label: Labels = None) -> Labels:
         """The classes of texts that are drawn: those given, or all of them in turn where the model heeds a class."""
@@ -298,7 +296,7 @@ class LatentSpace:
     def _instead(self, label: Labels = None) -> str:
         named = label if isinstance(label, str) and label in self.classes else next(iter(self.classes), "")
         drawn = f"texts of a class can be drawn (weft generate RUN --label {named}); " if self.samples_by_label else ""
-        how = "guide moves texts from one group to another (weft latent RUN guide --towards FILE --away FILE)"
+        how = "guide moves texts from one group to another (weft latent RUN steer --target FILE --source FILE)"
         return f"{drawn}it writes from the place alone, but {how}"
 
     def _check_label(self, label: Labels) -> None:
@@ -386,21 +384,21 @@ def _is_scale(words: Sequence[str]) -> bool:
     return bool(numeric) and words[1] not in ("+", "-")
 
 
-def texts_at(run: Run, places: Sequence[str], most: int) -> list[Sorted]:
+def texts_at(run: TrainedRun, places: Sequence[str], most: int) -> list[TextWithLabel]:
     """Texts with their classes, as far as these are known: of a file, of a split of the run's data, or of files named with their
     class (CLASS=FILE); not all, where they are more than wanted."""
     place = places[0]
     if len(places) > 1 and (split := next((one for one in places if one in SPLITS and not Path(one).is_file()), None)):
         raise ValueError(f"{split} is a split of the run's data, which stands alone: give it, or files")
     if len(places) > 1 or class_and_file(place) is not None:
-        return evenly(read_sorted(places), most)
+        return evenly(read_labeled_texts(places), most)
     if Path(place).is_file():
         return evenly(read_texts(place), most)
     if place not in SPLITS:
         raise ValueError(f"there is no file {place}, and splits are called {', '.join(SPLITS)}")
-    dataset = run.rows(place)[1]
+    dataset = run.dataset(place)[1]
     raw = (dataset.raw(row) for row in evenly(range(len(dataset)), most))
-    return [Sorted(row["source"], row.get("label")) for row in raw]
+    return [TextWithLabel(row["source"], row.get("label")) for row in raw]
 
 
 def _listed(texts: Iterable[str]) -> list[str]:

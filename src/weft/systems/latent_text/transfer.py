@@ -10,11 +10,12 @@ import numpy as np
 
 from weft.core.contracts import ProgressCallback
 from weft.core.seeding import key
-from weft.data.text_files import Sorted, read_sorted, read_texts
+from weft.data.text_files import TextWithLabel, read_labeled_texts, read_texts
 from weft.evaluate import KneserNey
+from weft.inference.load import load
+from weft.inference.trained_run import TrainedRun
 from weft.systems.latent_text.evaluate import Oracle, Written, judge_generation, judge_transfer, shared_texts
 from weft.systems.latent_text.space import LatentSpace, Searching, texts_at
-from weft.training.run import Run, load
 
 MOST = 5000
 LOOKED_AT = 50_000
@@ -87,7 +88,7 @@ def open_oracle(places: Sequence[str]) -> tuple[Oracle, list[str]]:
         if not Path(places[0]).is_file():
             raise ValueError(f"there is no file {places[0]}")
         return Oracle.load(places[0]), []
-    rows = read_sorted(places)
+    rows = read_labeled_texts(places)
     return Oracle.train([row.text for row in rows], [str(row.label) for row in rows]), [row.text for row in rows]
 
 
@@ -102,7 +103,7 @@ def open_fluency(places: Sequence[str]) -> tuple[KneserNey, list[str]]:
 
 
 def judge_run(
-    run: Run | str | Path,
+    run: TrainedRun | str | Path,
     oracle: Oracle | Sequence[tuple[str, str | None]],
     *,
     known: Sequence[str] = (),
@@ -111,7 +112,7 @@ def judge_run(
     most: int = MOST,
     seed: int = 0,
     search: Searching = None,
-    model: Run | KneserNey | None = None,
+    model: TrainedRun | KneserNey | None = None,
     model_known: Sequence[str] = (),
     human_references: Sequence[Sequence[str]] | None = None,
     tell: ProgressCallback | None = None,
@@ -136,7 +137,7 @@ def judge_run(
         human_references: For each real text what people made of it.
         tell: Hears how far it is.
     """
-    trained = run if isinstance(run, Run) else load(run)
+    trained = run if isinstance(run, TrainedRun) else load(run)
     space = LatentSpace(trained)
     if not space.samples_by_label:
         space.wanted(0, "")  # says what it can do
@@ -157,7 +158,7 @@ def judge_run(
 
     wanted = [space.classes[i % len(space.classes)] for i in range(len(rows))]
     z_NP = space.draw(len(rows), wanted, seed)
-    written = (trained.text_of(row[0]) for row in space.search_all(z_NP, wanted, search))
+    written = (trained.decode(row[0]) for row in space.search_all(z_NP, wanted, search))
     drawn = list(_heard(written, "drawing texts", len(rows), tell))
     generation = judge_generation(drawn, wanted, texts, oracle, model=model)
 
@@ -181,16 +182,16 @@ def judge_run(
     )
 
 
-def _real(run: Run, split: str | None, files: Sequence[str | Path]) -> list[Sorted]:
+def _real(run: TrainedRun, split: str | None, files: Sequence[str | Path]) -> list[TextWithLabel]:
     """The texts that the run is judged by, with their classes."""
-    name, dataset = run.rows(split, files)
+    name, dataset = run.dataset(split, files)
     raw = [dataset.raw(row) for row in range(len(dataset))]
     if any("label" not in row for row in raw):
         raise ValueError(f"the rows of {name} have no classes, so that texts of a class cannot be compared with them")
-    return [Sorted(row["source"], row["label"]) for row in raw]
+    return [TextWithLabel(row["source"], row["label"]) for row in raw]
 
 
-def _trained_with(run: Run) -> list[str]:
+def _trained_with(run: TrainedRun) -> list[str]:
     """Texts that the run was trained with; none where its data is not there any more, and it is judged by other files."""
     try:
         return [row.text for row in texts_at(run, ["train"], LOOKED_AT)]

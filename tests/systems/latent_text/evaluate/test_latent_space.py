@@ -19,19 +19,20 @@ from weft.core.io import read_json
 from weft.core.seeding import normal
 from weft.core.seq import Seq
 from weft.evaluate import BLEU, Evaluation
-from weft.evaluate.evaluation import Some
+from weft.evaluate.evaluation import Subset
 from weft.evaluate.subsample import evenly
 from weft.generate import Greedy
+from weft.inference.load import load
 from weft.objectives.elbo import read_and_write, row_nll
 from weft.recipe import RecipeError
 from weft.systems.latent_text.evaluate import LatentSpace
 from weft.training.dry_run import check
-from weft.training.run import load, read_run
+from weft.training.recipes import read_run
 
 WORDS = ["good", "bad", "food", "staff", "was", "the", "very", "a", "place", "slow", "fine"]
 RECIPE = """
-data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, hold_out: 0.3,
-       tokenizer: {type: character, size: 60}, target_tokenizer: {type: word, size: 60}}
+data: {type: autoencoding-text, train: {positive: good.txt, negative: bad.txt}, validation_fraction: 0.3,
+       tokenizer: {type: character, vocab_size: 60}, target_tokenizer: {type: word, vocab_size: 60}}
 structure:
   type: text-vae
   latent: 3
@@ -41,7 +42,7 @@ objective: {type: elbo, beta: BETA, free_bits: {type: floor, nats: 0}}
 learning: {type: gradient, steps: STEPS, batch: 400, optimizer: {type: adam, lr: 0.02}}
 evaluate:
   every: 4
-  rows: 9
+  max_examples: 9
   metrics: [{type: latent, samples: 7, samples_in_training: 2}, bleu]
   search: {type: greedy, length: 8}
 """
@@ -77,8 +78,8 @@ def test_evenly_takes_all_kinds_whether_they_follow_each_other_or_take_turns(row
 
 def test_some_rows_are_of_all_classes(trained):
     """Files come class by class."""
-    valid = trained.rows("valid")[1]
-    some = Some(valid, 9)
+    valid = trained.dataset("valid")[1]
+    some = Subset(valid, 9)
     classes = [some.raw(row)["label"] for row in range(len(some))]
     share = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
     assert len(some) == 9 and abs(classes.count("positive") - 9 * share) <= 1
@@ -90,12 +91,11 @@ def test_some_rows_are_of_all_classes(trained):
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("latent")
     run = recipe(folder)
-    run.train(folder / "run", quiet=True)
-    return run
+    return run.train(folder / "run", quiet=True)
 
 
 def subject_of(run, **changes):
-    dataset = run.rows("valid")[1]
+    dataset = run.dataset("valid")[1]
     objective = next(iter(run.objectives.values())).eval()
     given = EvaluationContext(run.model.eval(), objective, dataset, run.codec, torch.device("cpu"), 400)
     return replace(given, **changes)
@@ -108,7 +108,7 @@ def measured(run, metric=None, **changes):
 
 def test_figures_by_hand(trained):
     """One row at a time, with torch's distributions."""
-    model, dataset = trained.model.eval(), trained.rows("valid")[1]
+    model, dataset = trained.model.eval(), trained.dataset("valid")[1]
     rec, kls, elbos, log_ps, means = [], [], [], [], []
     tokens = words = 0
     with torch.inference_mode():
@@ -147,7 +147,7 @@ def test_words_are_those_of_the_raw_text(trained):
     found = measured(trained)
     assert found["iw_word_perplexity"] == pytest.approx(found["iw_perplexity"])
     counted = LatentSpace(samples=7, field="label")  # one word a row
-    rows = trained.rows("valid")[1]
+    rows = trained.dataset("valid")[1]
     assert measured(trained, counted)["iw_word_perplexity"] == pytest.approx(math.exp(found["iw_nll"] / 2), rel=1e-6)
     assert len(rows) > 5
 
@@ -157,7 +157,7 @@ def test_nothing_depends_on_the_batches_nor_on_when_it_is_asked(trained):
     torch.manual_seed(99)
     assert measured(trained) == first
     for batch in (1, 30, 10_000):
-        assert measured(trained, batch=batch) == pytest.approx(first, rel=1e-5)
+        assert measured(trained, batch_tokens=batch) == pytest.approx(first, rel=1e-5)
     assert measured(trained, LatentSpace(samples=7, seed=1))["iw_nll"] != first["iw_nll"]
 
 
@@ -187,7 +187,7 @@ def test_fewer_draws_and_rows_while_training(trained):
     assert metrics["iw_samples"] == 7 and metrics["mutual_information_most"] > math.log(9)
     assert metrics["signatures"]["latent"] == "samples:7|seed:0|active:var>0.01"
     with torch.inference_mode():
-        nine = LatentSpace(samples=2).measure(subject_of(trained, dataset=Some(trained.rows("valid")[1], 9)))
+        nine = LatentSpace(samples=2).measure(subject_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
     assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last round
 
 
@@ -237,11 +237,11 @@ def test_texts_that_are_points(trained, monkeypatch):
 
 def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
     """Predictions have no noise, whatever the generator's state and the batch."""
-    objective, dataset = next(iter(trained.objectives.values())), trained.rows("valid")[1]
+    objective, dataset = next(iter(trained.objectives.values())), trained.dataset("valid")[1]
 
     def predicted(batch):
-        evaluation = Evaluation(metrics=[BLEU], batch=batch, search=partial(Greedy, length=8))
-        return evaluation.judge(trained.model, objective, dataset, trained.codec, torch.device("cpu"))
+        evaluation = Evaluation(metrics=[BLEU], batch_tokens=batch, search=partial(Greedy, length=8))
+        return evaluation.evaluate(trained.model, objective, dataset, trained.codec, torch.device("cpu"))
 
     one = predicted(400)
     torch.manual_seed(5)
@@ -260,9 +260,9 @@ def test_greedy_reconstruction_is_learnt(tmp_path):
     run = recipe(
         tmp_path,
         steps=90,
-        **{"hold_out: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
+        **{"validation_fraction: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
     )
-    judged = run.train(tmp_path / "run", quiet=True)
+    judged = run.train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["bleu"] > 90 and judged.metric_values["reconstruction"] < 2
 
 

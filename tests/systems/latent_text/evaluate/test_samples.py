@@ -18,12 +18,12 @@ from weft.systems.latent_text.space import LatentSpace
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("drawn")
     run = recipe(folder)
-    run.train(folder / "run", quiet=True)
+    trained = run.train(folder / "run", quiet=True)
     torch.manual_seed(0)
-    for weight in run.model.parameters():  # hardly trained weights write the same everywhere
+    for weight in trained.model.parameters():  # hardly trained weights write the same everywhere
         if weight.ndim > 1:
             torch.nn.init.normal_(weight)
-    return run
+    return trained
 
 
 def test_they_are_the_texts_that_the_space_draws(trained):
@@ -35,13 +35,13 @@ def test_they_are_the_texts_that_the_space_draws(trained):
 
 def test_classes_are_drawn_in_turn(tmp_path):
     run = recipe(tmp_path, **{"latent: 3": "latent: 3\n  label_dim: 4"})
-    run.train(tmp_path / "run", quiet=True)
+    trained = run.train(tmp_path / "run", quiet=True)
     torch.manual_seed(0)
-    torch.nn.init.normal_(run.model.decoder.labels.weight, std=9.0)
-    texts = LatentSpace(run).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
-    found = measured(run, DrawnTexts(number=12, search=partial(Greedy, length=6)))
+    torch.nn.init.normal_(trained.model.decoder.labels.weight, std=9.0)
+    texts = LatentSpace(trained).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
+    found = measured(trained, DrawnTexts(number=12, search=partial(Greedy, length=6)))
     assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
-    one = LatentSpace(run).sample(12, "negative", search=partial(Greedy, length=6))
+    one = LatentSpace(trained).sample(12, "negative", search=partial(Greedy, length=6))
     assert found["drawn_distinct"] != distinct_texts(one)
 
 
@@ -50,7 +50,7 @@ def test_batches_and_the_state_of_the_generator_change_nothing(trained):
     one = measured(trained, metric)
     torch.manual_seed(8)
     state = torch.get_rng_state()
-    assert measured(trained, metric, batch=1) == one
+    assert measured(trained, metric, batch_tokens=1) == one
     assert torch.equal(torch.get_rng_state(), state), "training goes on as if nothing had been drawn"
 
 

@@ -56,7 +56,7 @@ class Listen(Objective):
         right = (logits_BK.argmax(-1) == batch["label"]).sum().float()
         return Loss(
             listener=Term(F.cross_entropy(logits_BK, batch["label"], reduction="sum"), len(batch)),
-            understood=Term(right, len(batch), 0.0),
+            understood=Term(right, len(batch), 0.0, higher_is_better=True),
         )
 
 
@@ -116,10 +116,10 @@ class Follow(Objective):
             model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )
         logits_BK = model.heard(text)
-        weight = self.weight.weight(clock.share) if self.training else 1.0
+        weight = self.weight.weight(clock.progress) if self.training else 1.0
         right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
         return Loss(
             following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
-            followed=Term(right, len(batch), 0.0),
+            followed=Term(right, len(batch), 0.0, higher_is_better=True),
             unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
         )

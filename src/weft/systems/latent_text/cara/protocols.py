@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from weft.core.contracts import Classifies, Structure, protocol
-from weft.core.example import MarkedIds, between
+from weft.core.example import MarkedIds, surround
 from weft.core.fields import Field, Info
 from weft.core.registry import Build
 from weft.core.seq import Seq
@@ -47,7 +47,7 @@ class Listens:
 
 def listener_of(build: Build[Structure], info: Info) -> Any:
     """A classifier of the texts that are written."""
-    listener = build(info.alone("target"))
+    listener = build(info.single_text("target"))
     if Classifies not in listener.provides():
         raise ValueError(f"what listens must say a class, as a classifier does, but a {type(listener).__name__} does not")
     return listener
@@ -55,7 +55,7 @@ def listener_of(build: Build[Structure], info: Info) -> Any:
 
 def as_heard(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
     """A real text as the listener reads it: with its end mark, as a written one has it."""
-    return between((), text, (field.special.eos,))
+    return surround((), text, (field.special.eos,))
 
 
 def classes_in(info: Info) -> Field:

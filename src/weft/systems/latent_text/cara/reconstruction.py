@@ -47,6 +47,7 @@ class Reconstruct(Objective):
     """
 
     needs = (Decodes, Latent, Contests)
+    higher_is_better = {"variance": None, "made_variance": None}
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Annealing] = partial(Decay, top=0.1, left=0.6)):
         super().__init__(info, dim)
@@ -72,11 +73,11 @@ class Reconstruct(Objective):
             if not self.training:
                 self.spreads.add(z_BP, model.made(noise_of(batch, model.noise).to(z_BP.dtype)))
         if self.training:
-            z_BP = z_BP + self.noise.weight(clock.share) * noise_of(batch, model.latent).to(z_BP.dtype)
+            z_BP = z_BP + self.noise.weight(clock.progress) * noise_of(batch, model.latent).to(z_BP.dtype)
         counts = self.counts(batch)
         return Loss(
             reconstruction=Term(row_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
-            recognised=Term(right.float(), counts["recognised"], 0.0),
+            recognised=Term(right.float(), counts["recognised"], 0.0, higher_is_better=True),
         )
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:

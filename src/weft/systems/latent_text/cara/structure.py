@@ -171,11 +171,11 @@ class CARA(Transfers, Listens):
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
-        self.decoder = LatentDecoder(info.alone("target"), latent, decoder, injections, label_dim)
+        self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections, label_dim)
         self.listener = None if listener is None else listener_of(listener, info)
         self.target, self.dim = info["target"], self.decoder.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         listener = {} if self.listener is None else {"listener": self.listener}
         return {"encoder": self.encoder, "decoder": self.decoder.model, **listener}
 
@@ -234,8 +234,8 @@ class ARAE(Transfers):
     ):
         super().__init__(info, weights=weights)
         self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
-        self.decoder = WriterByClass(info.alone("target"), latent, decoder, injections)
+        self.decoder = WriterByClass(info.single_text("target"), latent, decoder, injections)
         self.target, self.dim = info["target"], self.decoder.dim
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"encoder": self.encoder, "decoder": self.decoder.models}

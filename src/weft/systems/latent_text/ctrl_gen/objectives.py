@@ -103,7 +103,7 @@ class Attribute(FromPrior):
             {
                 "class": Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), rows, self.class_weight),
                 "place": Term(nll_BP.sum(), rows, self.place_weight),
-                "followed": Term(right, rows, 0.0),
+                "followed": Term(right, rows, 0.0, higher_is_better=True),
                 "unended": Term(unended(text, self.target.special.eos), rows, 0.0),
             }
         )

@@ -69,5 +69,5 @@ class CtrlGen(TextVAE, Listens):
         )
         self.listener = listener_of(listener, info)
 
-    def inner(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        return {**super().inner(), "listener": self.listener}
+    def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
+        return {**super().substructures(), "listener": self.listener}

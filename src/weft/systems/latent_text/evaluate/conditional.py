@@ -18,7 +18,7 @@ from weft.evaluate.subsample import evenly
 from weft.systems.latent_text.evaluate.oracle import Oracle
 
 if TYPE_CHECKING:
-    from weft.training.run import Run
+    from weft.inference.trained_run import TrainedRun
 
 COPIED_BLEU = 95.0
 UNKNOWN_SHARE = 0.1
@@ -89,7 +89,7 @@ def judge_generation(
     references: Sequence[str],
     oracle: Oracle,
     *,
-    model: Run | KneserNey | None = None,
+    model: TrainedRun | KneserNey | None = None,
     most_texts: int = 500,
     most_references: int = 1000,
     order: int = 4,
@@ -131,7 +131,7 @@ def judge_transfer(
     oracle: Oracle,
     *,
     human_references: Sequence[Sequence[str]] | None = None,
-    model: Run | KneserNey | None = None,
+    model: TrainedRun | KneserNey | None = None,
     most_texts: int = 500,
     order: int = 4,
 ) -> Written:
@@ -187,7 +187,7 @@ def _written(
     wanted_labels: Sequence[str],
     real: Sequence[str],
     oracle: Oracle,
-    model: Run | KneserNey | None,
+    model: TrainedRun | KneserNey | None,
     most_texts: int,
     bleu: BleuScore,
     human: BleuScore | None = None,

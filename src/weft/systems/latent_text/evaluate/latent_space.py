@@ -70,9 +70,22 @@ class LatentSpace(Metric):
         100
     """
 
-    wants = "model"
+    inputs = "model"
     needs = (Decodes, Latent)
-    least = 2
+    min_examples = 2
+    higher_is_better = {
+        "negative_elbo": False,
+        "reconstruction": False,
+        "kl": False,
+        "mutual_information": True,
+        "mutual_information_most": None,
+        "active_units": True,
+        "latent_units": None,
+        "iw_nll": False,
+        "iw_perplexity": False,
+        "iw_word_perplexity": False,
+        "iw_samples": None,
+    }
 
     def __init__(
         self,
@@ -91,15 +104,15 @@ class LatentSpace(Metric):
         for name in ("source", "target"):
             info[name]  # raises where the data has it not
 
-    def measure(self, subject: EvaluationContext) -> dict[str, float]:
-        samples = self.samples if subject.last else self.samples_in_training
+    def measure(self, context: EvaluationContext) -> dict[str, float]:
+        samples = self.samples if context.last else self.samples_in_training
         found: list[tuple[Tensor, ...]] = []
         rows: list[int] = []
         tokens = 0
-        for batch in evaluation_batches(subject.dataset, Reading(subject.codec.info), subject.batch, (0,)):
+        for batch in evaluation_batches(context.dataset, Reading(context.codec.info), context.batch_tokens, (0,)):
             rows += batch.rows
             tokens += len(batch["picks"])
-            found.append(self._draws(subject.model, batch.to(subject.device), samples))
+            found.append(self._draws(context.model, batch.to(context.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
         units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
         if not rest:
@@ -107,7 +120,7 @@ class LatentSpace(Metric):
         logvar_NP, first_NP, *of_draws = rest
         told = mutual_information(mean_NP, logvar_NP, first_NP)
         log_p_N = importance_weighted(*of_draws)
-        words = sum(len(text.split()) + 1 for text in column([subject.dataset.raw(row) for row in rows], self.field))
+        words = sum(len(text.split()) + 1 for text in column([context.dataset.raw(row) for row in rows], self.field))
         perplexity = Perplexity(-float(log_p_N.sum()), tokens, words)
         return {
             "negative_elbo": -float(elbo(*of_draws).mean()),

@@ -181,7 +181,8 @@ class OracleAccuracy(Metric):
         {'oracle_accuracy': 0.5}
     """
 
-    wants = "text"
+    inputs = "text"
+    higher_is_better = {"oracle_accuracy": True}
 
     def __init__(self, *, oracle: File, field: str = "label"):
         super().__init__()

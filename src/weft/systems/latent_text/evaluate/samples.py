@@ -33,7 +33,7 @@ def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0
 
 def most_tokens(search: Search, target: Field) -> int:
     """How many tokens may be written at a place: no text that was learnt from has more, and its end."""
-    return min(search.limit(target.length), target.length + 1)
+    return min(search.limit(target.max_length), target.max_length + 1)
 
 
 @block("drawn")
@@ -56,8 +56,9 @@ class DrawnTexts(Metric):
         'collapsed: the texts tha'
     """
 
-    wants = "model"
+    inputs = "model"
     needs = (Decodes, Latent)
+    higher_is_better = {"drawn_self_bleu": False, "drawn_distinct": True}
 
     def __init__(self, *, number: Count = 200, search: Build[Search] = Greedy, seed: Natural = 0):
         super().__init__()
@@ -68,17 +69,17 @@ class DrawnTexts(Metric):
     def check(self, info: Info) -> None:
         info["target"]  # raises where the data has it not
 
-    def measure(self, subject: EvaluationContext) -> dict[str, float]:
-        model, info = subject.model, subject.codec.info
+    def measure(self, context: EvaluationContext) -> dict[str, float]:
+        model, info = context.model, context.codec.info
         label_N = torch.arange(self.number) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
-        most, limit = max(1, subject.batch // (info["target"].length + 1)), most_tokens(self.search, info["target"])
+        most, limit = max(1, context.batch_tokens // (info["target"].max_length + 1)), most_tokens(self.search, info["target"])
         for first in range(0, self.number, most):
             rows = range(self.number)[first : first + most]
-            label_B = None if label_N is None else label_N[first : first + most].to(subject.device)
+            label_B = None if label_N is None else label_N[first : first + most].to(context.device)
             memory = model.memory_from(z_NP[first : first + most], label_B)
             found = self.search(model, memory, limits=[limit] * len(rows), keys=list(rows))
-            texts += [subject.codec.decode(info.target, best[0].ids) for best in found]
+            texts += [context.codec.decode(info.target, best[0].ids) for best in found]
         return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:

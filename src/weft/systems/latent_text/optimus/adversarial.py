@@ -65,6 +65,8 @@ class LatentCritic(LatentContest):
         'Draws'
     """
 
+    higher_is_better = {"distance": False}
+
     def __init__(
         self,
         info: Info,
@@ -98,7 +100,7 @@ class LatentCritic(LatentContest):
         return {"distance": -means["critic"]}
 
     @torch.no_grad()
-    def begin(self, model: Any, dataset: Dataset) -> None:
+    def setup(self, model: Any, dataset: Dataset) -> None:
         was_training = model.training
         model.eval()
         model.standard.find(self._posteriors(model, dataset))
@@ -141,15 +143,15 @@ class LatentGenerator(LatentContest):
     def _drawn(self, model: Any, batch: Batch) -> Tensor:
         return model.draw(noise_of(batch, model.noise).to(model.standard.mean.dtype), batch["label"])
 
-    def ask(self, example: Example) -> Instance | None:
+    def prepare_request(self, example: Example) -> Instance | None:
         if "label" not in example:
             raise ValueError(
                 "this run draws texts of a class and answers none: to have a text read and written again, put an objective elbo "
                 "first in the recipe"
             )
-        return super().ask(example)
+        return super().prepare_request(example)
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         z_BP = model.standard.back(self._drawn(model, batch))
-        limit = search.limit(model.target.length)
+        limit = search.limit(model.target.max_length)
         return search(model, model.memory_from(z_BP, batch["label"]), limits=[limit] * len(batch), keys=batch.rows)

@@ -164,7 +164,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         self.critic = critic(self.latent, label.vocab)
         self.target, self.dim, self.labelled = self.model.target, self.model.dim, self.model.labelled
 
-    def inner(self) -> dict[str, Structure]:
+    def substructures(self) -> dict[str, Structure]:
         return {"model": self.model}
 
     def provides(self) -> tuple[type, ...]:

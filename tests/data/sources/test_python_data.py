@@ -8,19 +8,19 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.data import LabeledText, PlainText, TaggedText, Word, rows
+from weft.data import LabeledText, PlainText, TaggedText, Word, cache_rows
 
-LABELLED = partial(LabeledText, tokenizer=Word, hold_out=0, on_bad_row="skip")
+LABELLED = partial(LabeledText, tokenizer=Word, validation_fraction=0, on_bad_row="skip")
 
 
 def test_texts_are_texts():
-    corpus = PlainText(train=rows(["some text", "another"]), tokenizer=Word, hold_out=0).open()
+    corpus = PlainText(train=cache_rows(["some text", "another"]), tokenizer=Word, validation_fraction=0).open()
     assert [corpus.splits["train"].raw(i)["text"] for i in range(2)] == ["some text", "another"]
 
 
 def test_words_with_tags():
     data = [(["John", "lives"], ["B-PER", "O"]), (["in", "New\u00a0York", "."], ["O", "B-LOC", "O"])]
-    corpus = TaggedText(train=rows(data, ("tokens", "tags")), hold_out=0).open()
+    corpus = TaggedText(train=cache_rows(data, ("tokens", "tags")), validation_fraction=0).open()
     assert corpus.splits["train"].raw(1) == {"text": "in New\u00a0York .", "tags": "O B-LOC O"}
     assert len(corpus.splits["train"][1]["tags"].ids) == 3
 
@@ -35,15 +35,15 @@ def test_words_with_tags():
 )
 def test_words_without_their_tags_are_refused(row, said):
     with pytest.raises(ValueError, match=said):
-        TaggedText(train=rows([(["a"], ["O"]), row], ("tokens", "tags")), hold_out=0).open()
+        TaggedText(train=cache_rows([(["a"], ["O"]), row], ("tokens", "tags")), validation_fraction=0).open()
 
 
 def test_missing_values_are_empty_cells():
     pandas = import_module("pandas")
-    assert rows([("a", float("nan")), ("b", np.float32("nan")), ("c", [1.0, float("nan")])], ("text", "label"))
+    assert cache_rows([("a", float("nan")), ("b", np.float32("nan")), ("c", [1.0, float("nan")])], ("text", "label"))
     frame = pandas.DataFrame({"text": ["a 1", "a 2", "a 3", None], "label": ["p", "q", float("nan"), "p"]})
     for some in (frame, frame.convert_dtypes()):
-        corpus = LABELLED(train=rows(some)).open()
+        corpus = LABELLED(train=cache_rows(some)).open()
         ledger = corpus.ledger["train"]
         assert corpus.codec.info["label"].labels == ("p", "q")
         assert (ledger["empty rows"], ledger["malformed rows"], ledger["rows"]) == (1, 1, 2)
@@ -53,14 +53,14 @@ def test_json_has_no_nan(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n{"text": "c", "label": NaN}\n')
     with pytest.raises(ValueError, match=r"rows\.jsonl:3: .*NaN is no value; where there is none write null"):
-        LabeledText(train=str(file), tokenizer=Word, hold_out=0).open()
+        LabeledText(train=str(file), tokenizer=Word, validation_fraction=0).open()
 
 
 def test_classes_of_a_dataset_have_their_names():
     datasets = import_module("datasets")
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
     dataset = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]}, features=features)
-    assert LABELLED(train=rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")
+    assert LABELLED(train=cache_rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")
 
 
 def test_a_class_that_has_no_name_is_no_class():
@@ -68,15 +68,15 @@ def test_a_class_that_has_no_name_is_no_class():
     tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER"]))
     features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "tags": tags})
     good = datasets.Dataset.from_dict({"tokens": [["John", "left"]] * 3, "tags": [[1, 0]] * 3}, features=features)
-    assert TaggedText(train=rows(good), hold_out=0).open().splits["train"].raw(0)["tags"] == "B-PER O"
+    assert TaggedText(train=cache_rows(good), validation_fraction=0).open().splits["train"].raw(0)["tags"] == "B-PER O"
     bad = datasets.Dataset.from_dict({"tokens": [["John", "left"]] * 3, "tags": [[1, -1]] * 3}, features=features)
     with pytest.raises(ValueError, match="a word or tag is empty"):
-        TaggedText(train=rows(bad), hold_out=0).open()
+        TaggedText(train=cache_rows(bad), validation_fraction=0).open()
 
 
 def test_columns_must_be_named():
     with pytest.raises(ValueError, match=r"a row has 2 cells, but columns names 1 .*rows\(data, \(\"text\", \"label\"\)\)"):
-        rows([("good", 1)])
+        cache_rows([("good", 1)])
 
 
 def test_what_was_opened_before_does_not_matter(tmp_path):
@@ -84,7 +84,10 @@ def test_what_was_opened_before_does_not_matter(tmp_path):
     train, valid = tmp_path / "train.tsv", tmp_path / "valid.tsv"
     train.write_text("text\tlabel\n" + "".join(f"word{i} here\t{i % 2}\n" for i in range(60)))
     valid.write_text("text\tlabel\n" + "".join(f"word{i} here\t{i % 2}\n" for i in range(60, 70)))
-    own, held = partial(LabeledText, train=str(train), valid=str(valid)), partial(LabeledText, train=str(train), hold_out=0.1)
+    own, held = (
+        partial(LabeledText, train=str(train), valid=str(valid)),
+        partial(LabeledText, train=str(train), validation_fraction=0.1),
+    )
     found = [build(tokenizer=Word).open().ledger for build in (own, held, own, held)]
     assert found[0]["train"]["unknown tokens"] == 0 and found[0] == found[2]
     assert found[1]["valid"]["rows"] == 6 and found[1] == found[3]

@@ -1,0 +1,60 @@
+"""``weft embed``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.console import message, read_lines
+from weft.cli.options import InputLines, Model, command
+
+SUFFIXES = (".npy", ".jsonl")
+
+
+@command
+def embed(
+    model: Model,
+    file: InputLines = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the embeddings: .npy, or .jsonl with the texts.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="TEXT", help="Semantic search: print the most similar lines.")] = None,
+    top_k: Annotated[int, typer.Option(help="Number of lines that --query prints.", min=1)] = 5,
+) -> None:
+    """Compute sentence embeddings, and search lines by cosine similarity.
+
+    Without --out and --query, print JSON lines.
+    """
+    import numpy as np
+
+    from weft.core.io import write_text
+    from weft.inference.embedding import open_vectors
+
+    if out is not None and out.suffix not in SUFFIXES:
+        raise ValueError(f"--out {out}: unknown format {out.suffix or 'without suffix'}; use {' or '.join(SUFFIXES)}")
+    encoder = open_vectors(model)
+    texts = list(read_lines(file))
+    if not texts:
+        raise ValueError(f"{file or 'standard input'} is empty; give at least one line to embed")
+    vectors = encoder(texts)
+    if encoder.cut:
+        message(f"truncated {encoder.cut} of {len(texts)} lines to {encoder.length} tokens")
+    records = (
+        json.dumps({"text": text, "vector": [round(float(x), 6) for x in vector]}, ensure_ascii=False)
+        for text, vector in zip(texts, vectors, strict=True)
+    )
+    if out is not None:
+        if out.suffix == ".npy":
+            np.save(out, vectors)
+        else:
+            write_text(out, "".join(record + "\n" for record in records))
+        message(f"wrote {len(vectors)} embeddings of dimension {vectors.shape[1]} to {out}")
+    if query is not None:
+        for similarity, text in encoder.nearest(query, texts, vectors, top_k):
+            print(f"{similarity:.4f}\t{text}")
+    elif out is None:
+        for record in records:
+            print(record)

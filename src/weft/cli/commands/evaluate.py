@@ -1,0 +1,109 @@
+"""``weft evaluate`` and ``weft errors``: metrics of a trained run, and the examples it gets most wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli.console import message, print_json, print_json_line
+from weft.cli.options import Json, RunFolderArgument, command
+from weft.cli.runs import load_for_files
+
+if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
+
+Split = Annotated[str | None, typer.Option(help="Split of the data (default: test; valid if there is no test split).")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE]... [data.OPTION=VALUE]...",
+        help="Other data files of the same format (default: the data of the run), CLASS=FILE for one file per class; and options "
+        "of the data source that differ for them.",
+        show_default=False,
+    ),
+]
+
+
+@command
+def evaluate(
+    run: RunFolderArgument,
+    files: Files = None,
+    split: Split = None,
+    oracle: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also evaluate class-conditional generation and style transfer with a classifier trained on this file: "
+            "a table with labels, CLASS=FILE for each class, or a saved classifier (.json).",
+        ),
+    ] = None,
+    fluency: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --oracle: also the perplexity of generated texts under an n-gram model of these texts; may be repeated.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a trained run on a split of its data or on other files.
+
+    Metrics have 95% bootstrap confidence intervals, except those of generated texts (generation_, transfer_; see --oracle).
+    """
+    if fluency and not oracle:
+        raise ValueError("--fluency evaluates generated texts; add --oracle FILE")
+    from weft.core.io import finite, write_json
+    from weft.inspect.classification import draw_classes
+    from weft.training.display import show_intervals
+    from weft.training.run_folder import FORMAT
+
+    trained, data_files = load_for_files(run, files)
+    generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
+    result = trained.evaluate(split, data_files)
+    result.remarks += [f"warning: {warning}" for warning in warnings]
+    about = result.details(trained.evaluation().metrics)
+    metric_values = {**result.metric_values, **generated}
+    if not data_files:
+        document = {"format": FORMAT, "split": result.split, **metric_values, **about}
+        write_json(run / f"metrics-{result.split}.json", finite(document))
+        if problem := draw_classes(trained, result, run):
+            message(problem)
+    if as_json:
+        print_json({**metric_values, **about})
+    else:
+        print("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
+
+
+def _evaluate_generation(
+    trained: TrainedRun, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
+) -> tuple[dict[str, float], list[str]]:
+    """Metrics of generated and rewritten texts by an external classifier, and warnings about them."""
+    from weft.systems.latent_text.transfer import is_oracle, judge_run, open_fluency, open_oracle
+    from weft.training.display import Terminal
+
+    language_model, language_model_texts = open_fluency(fluency) if fluency else (None, [])
+    with Terminal().waiting("loading the classifier" if is_oracle(oracle) else "training the classifier") as progress:
+        classifier, known = open_oracle(oracle)
+        options: dict[str, Any] = {"known": known, "model": language_model, "model_known": language_model_texts}
+        result = judge_run(trained, classifier, split=split, files=files, tell=progress, **options)
+    return result.metric_values(), result.warnings()
+
+
+@command
+def errors(
+    run: RunFolderArgument,
+    files: Files = None,
+    split: Split = None,
+    max_examples: Annotated[int, typer.Option(help="Number of examples to show.", min=1)] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the examples with the largest loss, with prediction and reference."""
+    trained, data_files = load_for_files(run, files)
+    for error in trained.errors(split, data_files, max_examples):
+        if as_json:
+            print_json_line(vars(error))
+            continue
+        print(f"example {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))
+        for name, text in error.reference.items():
+            print(f"  {name}: " + text.replace("\t", " | "))

@@ -1,0 +1,36 @@
+"""``weft new``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.options import command
+
+
+@command
+def new(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Data files or folders; train, dev and test in a name select the split.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Recipe file to write.")] = Path("recipe.yaml"),
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="MODEL", help="Fine-tune a pretrained model: a folder, minilm, or a hub name."),
+    ] = None,
+) -> None:
+    """Detect the task of your data files and write a commented recipe for it."""
+    from weft.core.io import write_text
+    from weft.experiments.scaffold import guess, recipe_for, tuned_recipe
+
+    if out.exists():
+        raise ValueError(f"{out} already exists; choose another file with --out")
+    found = guess(files)
+    folder = out.absolute().parent
+    write_text(out, recipe_for(found, folder) if from_ is None else tuned_recipe(found, folder, from_))
+    print(f"{found.source}: {found.why}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")

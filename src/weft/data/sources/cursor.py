@@ -1,0 +1,136 @@
+"""Strict, resumable reading of UTF-8 files line by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+CursorMark = tuple[int, int, int]
+"""Position of a cursor: index of the file, bytes and lines read of it."""
+BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
+"""Ledger entries of reading."""
+_BOM, _BLOCK_BYTES = b"\xef\xbb\xbf", 1 << 18
+
+
+class Cursor:
+    """A position in one or more UTF-8 files that are read line by line, and that can be saved and restored.
+
+    Args:
+        files: Read one after another.
+        mark: Where to start.
+        counts: Counts removed byte-order marks and Windows line ends, and empty files.
+
+    Attributes:
+        file: The current file.
+        line: Number of the line that was read last.
+        total: Bytes of all files.
+    """
+
+    def __init__(self, files: Sequence[str], mark: CursorMark = (0, 0, 0), counts: Counter[str] | None = None):
+        self.files = list(files)
+        self.number, offset, self.line = mark
+        self.counts: Counter[str] = Counter() if counts is None else counts
+        sizes = [Path(file).stat().st_size for file in self.files]
+        self.total = sum(sizes)
+        self._before = sum(sizes[: self.number])
+        self._enter(offset, offset, [])
+
+    def _enter(self, start: int, end: int, lines: list[str]) -> None:
+        """Bytes ``start`` to ``end`` of the file are these lines, the next ones to be returned."""
+        self._start, self._end, self._lines, self._first = start, end, lines, self.line
+
+    @property
+    def file(self) -> str:
+        return self.files[self.number]
+
+    def each_file(self) -> Iterator[str]:
+        """Yield the remaining files, from the current one; each must be read to its end before the next."""
+        while self.number < len(self.files):
+            yield self.file
+            self.counts[EMPTY_FILES] += not self._end
+            self._before += self._end
+            self.number, self.line = self.number + 1, 0
+            self._enter(0, 0, [])
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the remaining lines of the current file, each with its problem ("" = none).
+
+        Lines end at a line feed and nowhere else; the last one may lack it.
+        """
+        try:
+            with Path(self.file).open("rb") as stream:
+                stream.seek(self.mark()[1])
+                while block := stream.read(_BLOCK_BYTES):
+                    yield from self._block(block + stream.readline())
+        except OSError as error:
+            raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
+
+    def _block(self, block: bytes) -> Iterator[tuple[str, str]]:
+        """Complete lines, decoded together unless one needs special treatment."""
+        try:
+            lines = [] if b"\r" in block or not self.line else block.removesuffix(b"\n").decode().split("\n")
+        except UnicodeDecodeError:
+            lines = []
+        if lines:
+            self._enter(self._end, self._end + len(block), lines)
+            for line in lines:
+                self.line += 1
+                yield line, ""
+            return
+        end = self._end + len(block)
+        for raw in block.removesuffix(b"\n").split(b"\n"):
+            self._enter(self._end, min(self._end + len(raw) + 1, end), [""])
+            self.line += 1
+            yield self._decode_line(raw)
+
+    def _decode_line(self, raw: bytes) -> tuple[str, str]:
+        if self.line == 1 and raw.startswith(_BOM):
+            self.counts[BOM] += 1
+            raw = raw.removeprefix(_BOM)
+        if raw.endswith(b"\r"):
+            self.counts[WINDOWS] += 1
+            raw = raw[:-1]
+        try:
+            return raw.decode(), ""
+        except UnicodeDecodeError as error:
+            problem = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or fix the line"
+            return raw.decode(errors="replace"), problem
+
+    def read_file(self) -> tuple[str, str]:
+        """Return the content of the current file and its problem ("" = none), for formats that are not line based.
+
+        ``line`` then counts the rows parsed from it: the caller increments it before each row, skips that many rows when it
+        resumes, and calls ``leave`` after the last.
+        """
+        try:
+            raw = Path(self.file).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
+        if raw.startswith(_BOM):
+            self.counts[BOM] += not self.line
+            raw = raw.removeprefix(_BOM)
+        try:
+            return raw.decode(), ""
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            return (
+                "",
+                f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or fix the line",
+            )
+
+    def leave(self) -> None:
+        """Mark a file that was read with ``read_file`` as done."""
+        size = Path(self.file).stat().st_size
+        self._enter(size, size, [])
+
+    def mark(self) -> CursorMark:
+        """Return the current position."""
+        done = self.line - self._first
+        if done == len(self._lines):
+            return self.number, self._end, self.line
+        return self.number, self._start + sum(len(line.encode()) + 1 for line in self._lines[:done]), self.line
+
+    def read(self) -> int:
+        """Return the number of bytes read so far, of all files."""
+        return self._before + self._end

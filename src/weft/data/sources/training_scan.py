@@ -1,0 +1,206 @@
+"""One pass over the training files: label names, the hold-out threshold and a sample of text to train tokenizers on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.core.contracts import ProgressCallback, Tokenizer
+from weft.data.holdout import hash_threshold
+from weft.data.ledger import LONG, SHORT, Ledger
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import ParsedRow
+
+if TYPE_CHECKING:
+    from weft.data.sources.text_source import TextSource
+
+SAMPLE_BYTES = 100_000_000
+"""Tokenizers are trained on at most this many bytes of the training text, sampled evenly over the files."""
+EXACT_ROWS = 1_000_000
+"""Up to this many training rows, ``validation_fraction`` is met exactly; beyond that, in expectation."""
+PROGRESS_ROWS = 8192
+"""Rows between two progress reports."""
+_WITHOUT_CLASSES = ("number", "span")
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15
+_EMPTY_HASH = hashlib.blake2b(digest_size=8)
+
+
+@dataclass
+class TargetSpec:
+    """A field to predict.
+
+    Args:
+        kind: The kind of the field (see ``Field``).
+        labels: Class names in the order of their ids; None = collected from the training files.
+        over: The text field that tags or spans refer to.
+    """
+
+    kind: str
+    labels: tuple[str, ...] | None = None
+    over: str = ""
+
+
+@dataclass
+class TrainingScan:
+    """Result of the pass over the training files.
+
+    Args:
+        labels: Class names of every target field.
+        threshold: Rows whose text hashes below this value are held out for validation; 0 = none.
+    """
+
+    labels: dict[str, list[str]]
+    threshold: int
+
+
+class TrainingSample:
+    """Texts to train a tokenizer on, streamed from a file so that memory stays constant.
+
+    Args:
+        path: JSON Lines file: each line has the hash of a row, then the texts of each text field.
+        columns: Indices of the text fields to return.
+        threshold: Rows that hash below this value are held out for validation and skipped.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[int], threshold: int):
+        self.path, self.columns, self.threshold = path, columns, threshold
+
+    def __iter__(self) -> Iterator[str]:
+        with self.path.open(encoding="utf-8") as lines:
+            for line in lines:
+                row_hash, *texts = json.loads(line)
+                if row_hash >= self.threshold:
+                    yield from (text for column in self.columns for text in texts[column])
+
+
+class _SampleWriter:
+    """Writes an evenly spaced sample of at most ``SAMPLE_BYTES`` of the training text."""
+
+    def __init__(self, path: Path | None, source: TextSource, total_bytes: int):
+        self.path, self.names, self.list_fields = path, list(source.text_fields()), source.list_fields
+        self.fraction = int(min(1.0, SAMPLE_BYTES / max(total_bytes, 1)) * 2**64)
+        self.remaining = SAMPLE_BYTES
+        self.stream = (path or Path(os.devnull)).open("w", encoding="utf-8")
+
+    def add(self, index: int, row: ParsedRow, row_hash: bytes) -> None:
+        if self.path is None or index * _GOLDEN_RATIO % 2**64 >= self.fraction or self.remaining <= 0:
+            return
+        texts = [row.cells[name] for name in self.names]
+        self.remaining -= sum(map(len, texts))
+        parts = [text.split("\t") if name in self.list_fields else [text] for name, text in zip(self.names, texts, strict=True)]
+        self.stream.write(json.dumps([int.from_bytes(row_hash), *parts]) + "\n")
+
+
+def scan_training_files(source: TextSource, files: list[list[str]], sample: Path | None, tell: ProgressCallback) -> TrainingScan:
+    """Read the training files once.
+
+    Args:
+        source: Parses the rows and declares the fields.
+        files: Files of each cursor.
+        sample: Where to write the tokenizer sample; None = no tokenizer is trained.
+        tell: Progress callback.
+    """
+    cursors, ledger = [Cursor(group) for group in files], Ledger(flatten(files))
+    total = sum(cursor.total for cursor in cursors)
+    targets, holds_out = source.target_fields(), source.holds_out("train")
+    found: dict[str, dict[str, None]] = {name: {} for name in targets}
+    hashes: list[bytes] = []
+    index = -1
+    writer = _SampleWriter(sample, source, total)
+    with writer.stream:
+        for index, row in enumerate(source.usable_rows(cursors, ledger)):
+            row_hash = hash_text(source.group_key(row.cells))
+            if holds_out and index <= EXACT_ROWS:
+                hashes.append(row_hash)
+            for name, target in targets.items():
+                if target.kind not in _WITHOUT_CLASSES:
+                    found[name].update(dict.fromkeys(_class_names(target.kind, row.cells[name])))
+            writer.add(index, row, row_hash)
+            if index % PROGRESS_ROWS == 0:
+                tell("scanning the training files", sum(cursor.read() for cursor in cursors), total)
+    if index < 0:
+        raise ValueError(explain_no_rows("train", files, ledger))
+    labels = {name: _labels(target, found[name], files) for name, target in targets.items()}
+    threshold = validation_threshold(hashes, index + 1, source.validation_fraction, files) if holds_out else 0
+    return TrainingScan(labels, threshold)
+
+
+def validation_threshold(hashes: list[bytes], rows: int, fraction: float, files: list[list[str]]) -> int:
+    """Return the hash below which rows are held out for validation."""
+    if rows > EXACT_ROWS:
+        return min(int(fraction * 2**64), 2**64 - 1)
+    threshold = hash_threshold(hashes, fraction)
+    if threshold is None:
+        raise ValueError(
+            f"{', '.join(flatten(files)[:3])}: validation_fraction {fraction:g} of {rows} rows ({len(set(hashes))} distinct) "
+            "leaves no training rows; set valid, or a smaller validation_fraction (0 = no validation)"
+        )
+    return threshold
+
+
+def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, tell: ProgressCallback) -> dict[str, Tokenizer]:
+    """Train one tokenizer per id space on the sample."""
+    tokenizers, spaces = source.tokenizers(), list(source.text_fields().values())
+    for space, tokenizer in tokenizers.items():
+        tell(f"training the tokenizer of {space}", 0, 0)
+        columns = [index for index, other in enumerate(spaces) if other == space]
+        tokenizer.train(TrainingSample(sample, columns, scan.threshold))
+    return tokenizers
+
+
+def _labels(target: TargetSpec, found: Iterable[str], files: list[list[str]]) -> list[str]:
+    if target.labels is not None or target.kind in _WITHOUT_CLASSES:
+        return list(target.labels or ())
+    labels = sort_labels(found)
+    if len(labels) < 2:
+        shown = ", ".join(flatten(files)[:3])
+        raise ValueError(
+            f"{shown}: every row has the {target.kind.rstrip('s')} {', '.join(labels)!r}; at least two classes are needed"
+        )
+    return labels
+
+
+def _class_names(kind: str, cell: str) -> list[str]:
+    if not cell:
+        return []
+    return cell.split("\t") if kind == "labels" else cell.split(" ") if kind == "tags" else [cell]
+
+
+def sort_labels(labels: Iterable[str]) -> list[str]:
+    """Sort class names: numerically if all are integers (9 before 10), else alphabetically."""
+    names = list(labels)
+    numeric = all(label.isdecimal() for label in names)
+    return sorted(names, key=(lambda label: (int(label), label)) if numeric else None)
+
+
+def hash_text(text: str) -> bytes:
+    """Return a 64-bit BLAKE2b hash of the text."""
+    state = _EMPTY_HASH.copy()  # faster than a new one
+    state.update(text.encode())
+    return state.digest()
+
+
+def flatten(files: list[list[str]]) -> list[str]:
+    """Return the files of all cursors as one list."""
+    return [file for group in files for file in group]
+
+
+def explain_no_rows(split: str, files: list[list[str]], ledger: Ledger) -> str:
+    """Return the error message for a split without rows."""
+    names, counts = ", ".join(flatten(files)[:3]), ledger.counts
+    if not any(Path(file).stat().st_size for file in flatten(files)):
+        return f"{names}: the file is empty"
+    if malformed := counts["malformed rows"]:
+        return f"{names}: no usable row: {malformed} malformed, the first: {ledger.report()['first malformed rows'][0]}"
+    if dropped := [f"{counts[what]} {what}" for what in (SHORT, LONG) if counts[what]]:
+        return f"{names}: no row left for {split}: of {counts['rows read']} rows, {' and '.join(dropped)} were dropped"
+    if counts["rows held out for validation"] or counts["rows left to training"]:
+        return f"{names}: no row left for {split}; set valid, or another validation_fraction"
+    if not counts["rows read"]:
+        return f"{names}: no row has text: no lines, or none below the header (lines must end with \\n, not \\r alone)"
+    return f"{names}: no row has text ({counts['rows read']} rows are empty)"

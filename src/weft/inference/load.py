@@ -1,0 +1,91 @@
+"""Open a run folder, or a pretrained model, for inference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.core.contracts import Decodes
+from weft.core.hub import PACKAGED
+from weft.core.io import read_json
+from weft.data import load_codec
+from weft.inference.published import open_published, pair_of
+from weft.inference.trained_run import TrainedRun
+from weft.learning import read_weights
+from weft.pretrained.generation_config import GENERATION, beginning
+from weft.recipe import RecipeError
+from weft.training.build import build_network, choose_device, plans, with_data
+from weft.training.recipes import read_run
+from weft.training.run import Run
+from weft.training.run_folder import RunFolder
+
+
+def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) -> TrainedRun:
+    """Open a trained run, or a pretrained model: ``weft.load("runs/demo").generate(["3 March 1999"])``.
+
+    Args:
+        folder: Run folder, folder in the Hugging Face layout, or name of a packaged model.
+        device: Device to compute on; ``auto`` selects cuda, mps or cpu, in this order.
+        changes: Assignments for reading other files in ``evaluate``: ``data.text=review``. Only options of the data other than
+            its splits can be changed.
+    """
+    _check_changes(changes)
+    home = RunFolder(folder)
+    if _is_pretrained(home, folder):
+        return open_published(folder, device=device)
+    if not home.path.is_dir():
+        raise ValueError(f"there is no folder {home.path}")
+    if not home.is_run():
+        raise ValueError(f"{home.path} is not a run folder (it has no recipe.yaml)")
+    run = _read_recipe(home, changes)
+    if not home.model.is_file():
+        raise ValueError(f"{home.path} has no final weights yet; finish training with: weft train {home.path} --resume")
+    return _restore(run, home, device)
+
+
+def _check_changes(changes: Sequence[str]) -> None:
+    for change in changes:
+        if not re.match(r"(stages\.\d+\.)?data\.", change):
+            raise ValueError(f"{change}: only options of the data can be changed on a trained run, such as data.text=review")
+        if re.match(r"(stages\.\d+\.)?data\.(train|valid|test)\b", change):
+            raise ValueError(f"{change}: the splits of a trained run cannot be changed; pass other files as FILE or CLASS=FILE")
+
+
+def _is_pretrained(home: RunFolder, name: str | Path) -> bool:
+    """Return whether this names a pretrained model: a folder with config.json and no recipe, or a packaged model."""
+    if home.is_run():
+        return False
+    return (home.path / "config.json").is_file() if home.path.exists() else str(name) in PACKAGED
+
+
+def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:
+    try:
+        run = read_run(home.recipe, files=False)
+        if not changes:
+            return run
+        at = with_data(plans(run))[-1].index  # the stage whose data the last stage uses
+        own = [f"stages.{at - 1}.{change}" if at and change.startswith("data.") else change for change in changes]
+        return read_run(home.recipe, own, files=False)
+    except RecipeError as error:
+        if plugins := home.plugins():
+            raise ValueError(f"{error}\nthis run was trained with plug-ins: add --import {' --import '.join(plugins)}") from None
+        raise
+
+
+def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
+    """Build the network of the last stage and load its final weights."""
+    stages = plans(run)
+    source = with_data(stages)[-1]
+    codec = load_codec(source.data(), source.place(home.path))
+    network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
+    network.load(read_weights(home.model))
+    network.to(choose_device(device)).train(False)
+    trained = TrainedRun(run, network.model, codec, network.objectives, folder=home.path)
+    if home.origin.is_file():  # converted from a pretrained model: keep its conventions
+        origin = read_json(home.origin)
+        if Decodes in trained.model.provides():
+            config = {**origin["config"], **origin.get("files", {}).get(GENERATION, {})}
+            trained.start_ids = beginning(trained.model, codec.info, config)
+        trained.pair_format = pair_of(trained)
+    return trained

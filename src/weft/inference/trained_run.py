@@ -1,0 +1,193 @@
+"""``TrainedRun``: a model with its weights, tokenizers and objectives, for generation, prediction and evaluation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.core import html
+from weft.core.batch import Batch, Instance, collate
+from weft.core.contracts import Codec, Dataset, Objective, Search
+from weft.core.outputs import Hypothesis
+from weft.core.registry import Build
+from weft.data.requests import Request, RequestSpec, is_pair, request_cells
+from weft.evaluate import Evaluation, EvaluationResult
+from weft.evaluate.evaluation import prediction_text
+from weft.inference.datasets import open_dataset
+from weft.inference.errors import HighLossExample, high_loss_examples
+from weft.inference.generation import hypotheses
+from weft.inference.prediction import Prediction, predictions
+from weft.inspect.architecture import StageNetwork
+from weft.inspect.diagram.describe import kind_of
+from weft.training.run import Run
+from weft.training.run_html import run_html
+
+
+class TrainedRun:
+    """A trained model, ready for inference. ``Run.train`` and ``weft.load`` return it.
+
+    Args:
+        run: The specification it was trained from.
+        model: The structure with its final weights; what it can do is ``model.provides()``.
+        codec: Fields and tokenizers: between text and ids.
+        objectives: Objectives of the last stage by name; the first one predicts.
+        folder: Run folder; None for a pretrained model.
+        result: Final evaluation of the training; empty for a run that was loaded.
+        start_ids: Ids that a generated text starts with; None = the BOS token, as weft trains it.
+        pair_format: Codec and objective for pairs of texts, where single texts are the default: a pretrained classifier does
+            not declare which of the two it was trained on.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        codec: Codec,
+        objectives: dict[str, Objective],
+        *,
+        folder: Path | None = None,
+        result: EvaluationResult | None = None,
+        start_ids: tuple[int, ...] | None = None,
+        pair_format: RequestSpec | None = None,
+    ):
+        self.run, self.model, self.codec, self.objectives = run, model, codec, objectives
+        self.folder, self.result = folder, result or EvaluationResult({})
+        self.start_ids, self.pair_format = start_ids, pair_format
+        self.truncated = 0
+        """Number of requests that were longer than the examples of training and were truncated."""
+
+    @property
+    def name(self) -> str:
+        """Name of the recipe or of the pretrained model."""
+        return self.run.name
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the final evaluation, by name."""
+        return self.result.metric_values
+
+    @property
+    def objective(self) -> Objective:
+        """The objective that predicts: the first one."""
+        return next(iter(self.objectives.values()))
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model's parameters."""
+        return next(self.model.parameters()).device
+
+    def evaluation(self) -> Evaluation:
+        """Build the evaluation of the last stage: its metrics and its search."""
+        return self.run.evaluation()
+
+    def networks(self) -> list[StageNetwork]:
+        """Return model and objectives of the last stage. ``weft.inspect.architecture(trained)`` draws them."""
+        return [StageNetwork(self.model, self.objectives, self.codec.info, kind=kind_of(self.model))]
+
+    def _repr_html_(self) -> str:
+        parameters = sum(p.numel() for p in self.model.parameters())
+        facts = [f"{parameters:,} parameters", *([f"folder: {self.folder}"] if self.folder is not None else [])]
+        return html.page(run_html(self.run, facts), self.result._repr_html_() if self.metrics else "")
+
+    # -------------------------------------------------------------------------------------------------------- generation
+
+    def generate(self, texts: Iterable[str], search: Search | Build[Search] | None = None, n_best: int = 1) -> list[Any]:
+        """Generate a text for each text, in order; with ``n_best`` > 1 a list of texts for each, best first.
+
+        Args:
+            texts: Prompts for a language model; source texts for an encoder-decoder.
+            search: Decoding algorithm (``Greedy``, ``Beam``, ``Sample``); None = that of the recipe.
+            n_best: Number of hypotheses to return for each text.
+        """
+        with self._warn_of_truncation():
+            found = list(self.hypotheses(texts, search))
+        if n_best == 1:
+            return [self.decode(row[0]) for row in found]
+        return [[self.decode(hypothesis) for hypothesis in row[:n_best]] for row in found]
+
+    def hypotheses(
+        self, texts: Iterable[str], search: Search | Build[Search] | None = None, batch_size: int = 64
+    ) -> Iterator[list[Hypothesis]]:
+        """Yield the hypotheses for each text, best first, with token ids and scores. See ``generate``."""
+        return hypotheses(self, texts, search, batch_size)
+
+    def decode(self, prediction: Any) -> str:
+        """Return a hypothesis, or another output of the objective, as text."""
+        return prediction_text([prediction] if isinstance(prediction, Hypothesis) else prediction, self.codec, {})
+
+    # -------------------------------------------------------------------------------------------------------- prediction
+
+    def predict(self, requests: Iterable[Request], batch_size: int = 64) -> list[str]:
+        """Predict each request: a class, tags, a number, a span, a choice, in the notation of the data files.
+
+        A run trained with ``masked-lm`` predicts the most probable token at each ``<mask>``, separated by tabs.
+
+        Args:
+            requests: Texts. Examples with several texts are tuples, or dicts by field with a list where a field has several:
+                ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file.
+            batch_size: Number of requests per batch.
+        """
+        with self._warn_of_truncation():
+            return [prediction.text for prediction in self.predictions(requests, batch_size)]
+
+    def predictions(self, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
+        """Yield the prediction for each request, with the probability of each class. See ``predict``."""
+        return predictions(self, requests, batch_size)
+
+    def request_format(self, request: Request) -> RequestSpec:
+        """Return the codec and the objective for a request: those for pairs where it is a pair."""
+        if self.pair_format is not None and is_pair(request):
+            return self.pair_format
+        return RequestSpec(self.codec, self.objective)
+
+    def cells(self, request: Request) -> dict[str, str]:
+        """Return the texts of a request by field. Raises ValueError where texts are missing or too many."""
+        return request_cells(self.request_format(request).codec.info, request)
+
+    # -------------------------------------------------------------------------------------------------------- evaluation
+
+    def evaluate(self, split: str | None = None, files: Sequence[str | Path] = ()) -> EvaluationResult:
+        """Evaluate on a split of the run's data, or on other files of the same format.
+
+        Args:
+            split: Name of the split; None = test, or valid where there is no test.
+            files: Other files; ``CLASS=FILE`` where each class has its own.
+        """
+        name, dataset = self.dataset(split, files)
+        return replace(self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device), split=name)
+
+    def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
+        """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""
+        return open_dataset(self, split, files)
+
+    def errors(self, split: str | None = None, files: Sequence[str | Path] = (), max_examples: int = 20) -> list[HighLossExample]:
+        """Return the examples with the largest loss (per token where there are several), largest first. See ``evaluate``."""
+        return high_loss_examples(self, self.dataset(split, files)[1], max_examples)
+
+    # ---------------------------------------------------------------------------------------------------------- batching
+
+    def collate(self, instances: Sequence[Instance]) -> Batch:
+        """Return a padded batch on the model's device."""
+        return collate(instances, range(len(instances))).to(self.device)
+
+    def count_truncated(self, tokens: int) -> None:
+        """Count a request that was truncated; ``tokens`` is its full length."""
+        self.truncated += 1
+
+    def truncation_warning(self, requests: int) -> str:
+        """Return the warning for a number of truncated requests."""
+        length = max(field.max_length for field in self.codec.info.tokenized())
+        return f"truncated {requests:,} request{'s' * (requests != 1)} longer than {length} tokens"
+
+    @contextmanager
+    def _warn_of_truncation(self) -> Iterator[None]:
+        before = self.truncated
+        yield
+        if self.truncated > before:
+            warnings.warn(self.truncation_warning(self.truncated - before), stacklevel=4)
