@@ -56,16 +56,17 @@ def cases() -> list[Any]:
     parts = {"lm": NextToken, "class": Classification}
     given = {"weighted": {"parts": parts, "weights": {"lm": 0.5}}}
     objectives = [(n, bench.tiny(f, given.get(n, {}))) for s, n, f in bench.entries() if s is slots.Objective]
+    combinations = itertools.product(structures, objectives, bench.INFOS.items())
     fitting = [
-        (model, goal, pytest.param(structure, objective, info, id=f"{model}-{goal}-{data}"))
-        for (model, structure), (goal, objective), (data, info) in itertools.product(structures, objectives, bench.INFOS.items())
+        (model, task, pytest.param(structure, objective, info, id=f"{model}-{task}-{data}"))
+        for (model, structure), (task, objective), (data, info) in combinations
         if bench.fits(structure, objective, info)
     ]
     chosen: list[Any] = []
     seen: set[str] = set()
-    for model, goal, case in fitting:
-        if not {f"structure {model}", f"objective {goal}"} <= seen:
-            seen |= {f"structure {model}", f"objective {goal}"}
+    for model, task, case in fitting:
+        if not {f"structure {model}", f"objective {task}"} <= seen:
+            seen |= {f"structure {model}", f"objective {task}"}
             chosen.append(case)
     missing = {f"structure {n}" for n, _ in structures} - seen
     assert not missing, f"no objective fits {missing}"

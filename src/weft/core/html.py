@@ -21,7 +21,7 @@ class Cell:
     """A cell of a table.
 
     Args:
-        text: What it says.
+        text: The content.
         strong: Whether it is emphasized, such as the best value of a row.
         hint: A tooltip.
     """

@@ -15,7 +15,7 @@ from weft.core.io import write_text
 from weft.inspect.diagram.describe import kind_of
 from weft.inspect.diagram.example import Pass, Shapes, objective_path, run_example, run_objectives
 from weft.inspect.diagram.flow import connect, connect_static
-from weft.inspect.diagram.panel import Goal, Panel
+from weft.inspect.diagram.panel import ObjectiveText, Panel
 from weft.inspect.diagram.svg import COLORS, COUNT, GRAY, Canvas, document, role_drawn
 from weft.inspect.diagram.text import fit, width_of
 from weft.inspect.diagram.trace import INPUT
@@ -33,7 +33,7 @@ _MARGIN, _HEAD, _BETWEEN = 24.0, 56.0, 36.0
 
 @dataclass(frozen=True)
 class StageNetwork:
-    """A model with its objectives: what is drawn of one stage of a run.
+    """Model and objectives of one stage of a run.
 
     Args:
         model: The model, on any device.
@@ -51,14 +51,14 @@ class StageNetwork:
 
 
 def architecture(subject: Any, *, example: tuple[Any, ...] | None = None, title: str = "") -> Architecture:
-    """Draw the architecture of a run, of a trained run, or of any ``nn.Module``.
+    """Draw the architecture of a run, of a trained run, or of any ``nn.Module`` as SVG.
 
-    Blocks are nested as they are composed; data flows upward. Identical layers are drawn once, with their number.
+    Blocks are nested as they are composed; data flows upward. Identical layers appear once, with their number.
 
     Args:
-        subject: A run, of which every stage is drawn, or a module.
-        example: Arguments of a module's forward pass, from which shapes and data flow are taken; None = a module is drawn in the
-            order in which its parts are registered, without shapes.
+        subject: A ``Run`` (all stages), a ``TrainedRun``, or a module.
+        example: Arguments of a module's forward pass, from which shapes and data flow are taken; None = the parts of a
+            module appear in the order of registration, without shapes.
         title: The title of the figure; "" = the name of the run or the class of the module.
 
     Example:
@@ -86,7 +86,7 @@ class Architecture:
     """A figure of an architecture. A notebook shows it as the value of a cell.
 
     Args:
-        panels: What is drawn of each stage.
+        panels: The figure of each stage.
         title: The title of the figure.
         kinds: Name of each stage's structure.
         symbols: The symbols that occur in shapes.
@@ -181,14 +181,14 @@ def _of_stage(stage: StageNetwork, *, several: bool) -> tuple[Panel, list[str]]:
     count = f"  ·  {top.parameters:,} parameters" if heading else ""
     if stage.info is None or not stage.objectives:
         connect_static(top, {f"model.{name}": module for name, module in stage.model.named_modules()})
-        return Panel(top, _goals(stage, None, top), heading=heading + count), []
+        return Panel(top, _objective_texts(stage, None, top), heading=heading + count), []
     one, two = run_objectives(stage.model, stage.objectives, stage.info, _watched(top))
     shapes = Shapes(one, two)
     connect(top, one.trace, shapes.of, shapes.between)
     sources = [s for terms in one.terms.values() for of in terms.values() for s in of if not s.startswith(INPUT)]
     panel = Panel(
         top,
-        _goals(stage, one, top),
+        _objective_texts(stage, one, top),
         {path: shapes.of(path) for path in dict.fromkeys(sources)},
         {name: shapes.of_input(name) for name in one.shapes},
         heading + count,
@@ -200,14 +200,14 @@ def _watched(top: Block) -> dict[str, bool]:
     return {block.path: not block.children for block in top.walk() if block.path}
 
 
-def _goals(stage: StageNetwork, done: Pass | None, top: Block) -> list[Goal]:
+def _objective_texts(stage: StageNetwork, done: Pass | None, top: Block) -> list[ObjectiveText]:
     titles = {path: block.title for block in top.walk() for path in block.paths}
-    goals = []
+    objectives = []
     for name, objective in stage.objectives.items():
         terms = done.terms[name] if done else {}
         shown = {term: list(dict.fromkeys(titles[s] for s in of if s in titles)) for term, of in terms.items()}
-        goals.append(Goal(name, kind_of(objective), shown))
-    return goals
+        objectives.append(ObjectiveText(name, kind_of(objective), shown))
+    return objectives
 
 
 # ------------------------------------------------------------------------------------------------------------------ legend

@@ -1,4 +1,4 @@
-"""The network of every stage of a run: what is drawn of it, and counted."""
+"""Build the networks of all stages of a run, for figures and parameter counts."""
 
 from __future__ import annotations
 

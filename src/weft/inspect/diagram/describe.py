@@ -1,4 +1,4 @@
-"""What a figure says of a module: its role, its title and its most important sizes."""
+"""Describe a module for a figure: its role, its title and its most important sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 from weft.core.registry import CATALOG, name_of
 
 CONTAINERS = ("structure", "encoder", "decoder", "layer", "residual", "objective")
-"""Roles whose parts are drawn."""
+"""Roles whose child modules are shown."""
 
 _ROLES = {
     "Structure": "structure",
@@ -34,7 +34,7 @@ _TITLES = {"mixer": "Self-attention", "context": "Cross-attention"}
 
 
 def role_of(module: nn.Module) -> str:
-    """The part that a module plays, from the slot it fills; ``recurrent``, ``projection`` or ``other`` outside of the catalog."""
+    """Return the role of a module, from its slot in the catalog; ``recurrent``, ``projection`` or ``other`` outside of it."""
     slot = next((base.__name__ for base in type(module).__mro__ if base in CATALOG), None)
     if slot is not None:
         return _ROLES.get(slot, "other")
@@ -54,13 +54,13 @@ def in_catalog(module: nn.Module) -> bool:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether a module is one affine map, or a convolution."""
+    """Whether a module is a linear layer or a convolution."""
     weight = module._parameters.get("weight")
     return weight is not None and weight.ndim >= 2 and not list(module.children()) and not isinstance(module, nn.Embedding)
 
 
 def kind_of(module: nn.Module) -> str:
-    """The name of a module's class in the catalog, or else the name of the class."""
+    """Return the catalog name of a module's class, or the class name outside of the catalog."""
     try:
         return name_of(type(module))
     except ValueError:
@@ -68,7 +68,7 @@ def kind_of(module: nn.Module) -> str:
 
 
 def title_of(name: str, module: nn.Module, role: str) -> str:
-    """A title for the module that its parent calls ``name``."""
+    """Return a title for the module that is the attribute ``name`` of its parent."""
     if role == "attention" and name in _TITLES:
         return _TITLES[name]
     if role == "feed-forward":
@@ -81,7 +81,7 @@ def title_of(name: str, module: nn.Module, role: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name of code as a title.
+    """Return an attribute name as a title.
 
     >>> spelled("target_embedder")
     'Target embedder'
@@ -91,7 +91,7 @@ def spelled(name: str) -> str:
 
 
 def detail_of(module: nn.Module, role: str) -> str:
-    """The sizes that a reader looks for first: heads, dimensions, number of symbols, activation."""
+    """Return the most important sizes: heads, dimensions, vocabulary size, activation."""
     if role == "normalization":
         return ""
     if recurrent := _recurrent(module):
@@ -126,7 +126,7 @@ def _heads(module: nn.Module) -> str:
 
 
 def _recurrent(module: nn.Module) -> str:
-    """Layers and directions of a recurrent network, also where each direction of each layer is a module of its own."""
+    """Return layers, hidden size and directions of a recurrent network, also of one with a module per layer and direction."""
     networks = [(name.rpartition(".")[0], m) for name, m in module.named_modules() if isinstance(m, nn.RNNBase)]
     if not networks:
         return ""
@@ -138,7 +138,7 @@ def _recurrent(module: nn.Module) -> str:
 
 
 def _dimensions(module: nn.Module) -> str:
-    """``in → hidden → out`` of the affine maps of a module, as far as one follows the other."""
+    """Return ``in → hidden → out`` of consecutive linear layers in a module."""
     found: list[int] = []
     for into, out in _maps(module):
         if not found:

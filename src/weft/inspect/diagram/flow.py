@@ -1,4 +1,4 @@
-"""Bring blocks and a recorded forward pass together: order, shapes, tied weights, and the data flow between blocks."""
+"""Combine blocks with a recorded forward pass: order, shapes, tied weights, and the data flow between blocks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SUFFIX = "_residual"
 
 
 def connect(top: Block, trace: Trace, shape: Callable[[str], str], between: Callable[[str, str], str]) -> None:
-    """Complete the blocks with what happened in a forward pass, then draw identical layers as one.
+    """Add order, shapes, ties and data flow of a forward pass to the blocks, then collapse identical layers.
 
     Args:
-        top: The blocks, as ``outline`` returns them; changed in place.
+        top: The blocks, as ``outline`` returns them; modified.
         trace: The forward pass.
         shape: The shape that is written for the output of a module.
         between: The shape that is written for what one module uses of the output of another.
@@ -38,7 +38,7 @@ def connect(top: Block, trace: Trace, shape: Callable[[str], str], between: Call
 
 
 def connect_static(top: Block, modules: dict[str, nn.Module]) -> None:
-    """Complete the blocks of a model that was not run: in the order in which its modules are registered."""
+    """Prepare the blocks of a model that was not run: in the order in which its modules are registered."""
     _nest(top, Trace())
     _sort(top, Trace())
     for block in top.walk():
@@ -51,7 +51,7 @@ def connect_static(top: Block, modules: dict[str, nn.Module]) -> None:
 
 
 def _name_ties(top: Block) -> None:
-    """Let tied weights refer to the whole embedder, which has a name, rather than to a part of it."""
+    """Let tied weights refer to the outermost embedder rather than to a part of it."""
     lines = {path: line for line in _lines(top) for path in line[-1].paths}
     for block in top.walk():
         found = []
@@ -84,7 +84,7 @@ def _nest(block: Block, trace: Trace) -> None:
 
 
 def _mark_unused(block: Block, ran: set[str]) -> None:
-    """What nothing was computed with. A position encoding, and the parameters of a frame, go with the frame that they are in."""
+    """Mark blocks that the pass did not use. Position encodings and parameters of a container follow the container."""
     for child in block.children:
         own = child.role == "position" or not child.kind
         child.ran = block.ran and (own or any(path in ran for inner in child.walk() for path in inner.paths))

@@ -1,4 +1,4 @@
-"""Where the blocks of a figure stand. Data flows upward: heights are counted from the bottom, and turned over when drawn."""
+"""Geometry of a figure. Data flows upward: ``u`` is the height above the bottom; the canvas converts it to SVG's y."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weft.inspect.diagram.tree import Block
 
 TITLE, SMALL = 12.5, 10.5
 """Font sizes."""
-PAD, STRIP, GAP, LABELLED, BESIDE = 12.0, 22.0, 20.0, 34.0, 14.0
-"""Inside frames; the title of a frame; between rows; between rows with a shape; between neighbors."""
+PAD, STRIP, GAP, LABELED, BESIDE = 12.0, 22.0, 20.0, 34.0, 14.0
+"""Padding of frames; height of their titles; gaps between rows, between rows with a shape, and between neighbors."""
 SIDE, LANE, NARROWEST, WIDEST, ROW = 20.0, 10.0, 136.0, 300.0, 780.0
-"""Beside residual connections; between parallel wires; of a block without parts; of a row."""
+"""Margin of residual connections; gap between parallel wires; minimum and maximum width of a leaf; maximum width of a row."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Note:
 
 @dataclass
 class Layout:
-    """Everything that is drawn, with its place."""
+    """All elements of a figure with their coordinates."""
 
     rects: dict[Block, Rect] = field(default_factory=dict)
     wires: list[Wire] = field(default_factory=list)
@@ -105,13 +105,13 @@ def count_of(block: Block) -> str:
 
 
 def kind_shown(block: Block) -> str:
-    """The catalog's name beside the title, unless it says the same."""
+    """The catalog name beside the title, unless both are the same."""
     same = block.kind.replace("-", " ").lower() in (block.title.lower(), f"transformer {block.title.lower()}")
     return "" if same else block.kind
 
 
 def beside(block: Block) -> str:
-    """What stands beside the title of a block without parts."""
+    """The text beside the title of a leaf."""
     if block.role == "normalization":
         return short(block.own) if block.own else ""
     return "" if block.role in ("feed-forward", "position") else kind_shown(block)
@@ -131,10 +131,10 @@ def natural_width(block: Block) -> float:
         return min(max(least, max(widths) + 24), WIDEST)
     head = width_of(head_of(block), TITLE, bold=True) + width_of(f"   {kind_shown(block)}    {count_of(block)}", SMALL) + 28
     if block.role == "structure":
-        return max(head, Towers(block).width + 2 * PAD)
+        return max(head, ColumnLayout(block).width + 2 * PAD)
     inner = max(sum(map(natural_width, row)) + BESIDE * (len(row) - 1) for row in rows_of(block)) + 2 * margin_of(block)
-    chips = max((2 * natural_width(chip) + 44 for chip in chips_of(block)), default=0.0)
-    return max(head, inner + 2 * PAD, chips)
+    positions = max((2 * natural_width(position) + 44 for position in positions_of(block)), default=0.0)
+    return max(head, inner + 2 * PAD, positions)
 
 
 def margin_of(block: Block) -> float:
@@ -151,15 +151,15 @@ def passed(block: Block) -> list[Block]:
     return [side for row in rows_of(block)[:-1] for side in {row[0], row[-1]} if side not in producers and side.ran and side.kind]
 
 
-# ------------------------------------------------------------------------------------------------------------------ towers
+# ------------------------------------------------------------------------------------------------------------------ columns
 
 
-class Towers:
-    """The parts of a structure in columns: each part stands on what it continues, unless it takes an input of its own.
+class ColumnLayout:
+    """Columns of a structure: a part is above the part whose output it uses, unless it has an input of its own.
 
     Args:
         block: The structure.
-        upward: Children whose output is also led beside the towers to what is above them.
+        upward: Children whose output is also led beside the columns to what is above them.
     """
 
     def __init__(self, block: Block, upward: Sequence[Block] = ()):
@@ -173,7 +173,7 @@ class Towers:
             self.columns.append(unused)
             self.at.update(dict.fromkeys(unused, len(self.columns) - 1))
         self.lanes: list[list[tuple[Block, Block | None]]] = [[] for _ in range(len(self.columns) + 1)]
-        """In each gutter (gutter g is left of column g) the edges that are led there; None is what is above the towers."""
+        """The edges routed through each gutter (gutter g is left of column g); None is the objective, above all columns."""
         for producer, consumer in block.edges:
             self._route(producer, consumer)
         for child in upward:
@@ -217,11 +217,11 @@ class Towers:
             self.lanes[left + 1 if left < right else left].append((producer, consumer))
 
     def base(self, column: list[Block], rects: Mapping[Block, Rect]) -> float:
-        """The least height of a column: small parts that continue others stand above these."""
+        """Return the minimum height of a column: leaves that use other columns start above their producers."""
         if any(child.children or child.inputs for child in column):
             return 0.0
         sources = [p for p, c in self.block.edges if c in column and p not in column]
-        return max((rects[p].top + LABELLED for p in sources if p in rects), default=0.0)
+        return max((rects[p].top + LABELED for p in sources if p in rects), default=0.0)
 
     def gutter(self, number: int) -> float:
         """Width of the room before the first column, between columns, or after the last."""
@@ -238,7 +238,7 @@ class Towers:
 
 
 def rows_of(block: Block) -> list[list[Block]]:
-    """The children of a frame in rows, from the bottom: each above those that it depends on. Position encodings stand aside."""
+    """The children of a frame in rows, from the bottom: each above those that it depends on. Position encodings are separate."""
     others = [child for child in block.children if child.role != "position"] or block.children
     if not block.edges:
         rows = [others] if block.role == "embedding" else [[child] for child in others]
@@ -247,10 +247,10 @@ def rows_of(block: Block) -> list[list[Block]]:
     return [part for row in rows for part in _wrapped(row)]
 
 
-def chips_of(block: Block) -> list[Block]:
+def positions_of(block: Block) -> list[Block]:
     """The position encodings of a frame that has other parts too."""
-    chips = [child for child in block.children if child.role == "position"]
-    return chips if len(chips) < len(block.children) else []
+    positions = [child for child in block.children if child.role == "position"]
+    return positions if len(positions) < len(block.children) else []
 
 
 def _ranked(children: list[Block], block: Block) -> list[list[Block]]:

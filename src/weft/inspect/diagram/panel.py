@@ -1,12 +1,12 @@
-"""One stage of a figure: the towers of the model, its inputs below, its objectives above."""
+"""One stage of a figure: the columns of the model, its inputs below, its objectives above."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.inspect.diagram.layout import LANE, SMALL, TITLE, Layout, Note, Rect, Towers
-from weft.inspect.diagram.place import place_towers
+from weft.inspect.diagram.arrange import arrange_columns
+from weft.inspect.diagram.layout import LANE, SMALL, TITLE, ColumnLayout, Layout, Note, Rect
 from weft.inspect.diagram.svg import GRAY, INK, LINE, Canvas, Span, draw_blocks
 from weft.inspect.diagram.text import fit, width_of
 from weft.inspect.diagram.tree import Block
@@ -15,7 +15,7 @@ _BELOW, _ABOVE, _LINE = 26.0, 30.0, 17.0
 
 
 @dataclass(frozen=True)
-class Goal:
+class ObjectiveText:
     """An objective as the figure shows it.
 
     Args:
@@ -39,18 +39,18 @@ class Goal:
 
 @dataclass
 class Panel:
-    """What is drawn of one stage.
+    """The figure of one stage.
 
     Args:
         top: The blocks, connected.
-        goals: The objectives.
+        objectives: The objectives.
         sources: Paths of the modules that losses are computed from, with the shape of their outputs.
         inputs: Names of the inputs with their shapes.
         heading: Name of the stage, where there are several.
     """
 
     top: Block
-    goals: Sequence[Goal] = ()
+    objectives: Sequence[ObjectiveText] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
@@ -59,8 +59,8 @@ class Panel:
         self.layout = Layout()
         above = {self._child(path): shape for path, shape in self.sources.items()}
         self.upward = {child: shape for child, shape in above.items() if child is not None}
-        self.towers = Towers(self.top, list(self.upward))
-        self.width = max(self.towers.width, 300.0, self._goal_width())
+        self.grid = ColumnLayout(self.top, list(self.upward))
+        self.width = max(self.grid.width, 300.0, self._objective_width())
         self.pills: list[tuple[Rect, list[Span]]] = []
         self.height = self._arrange()
 
@@ -68,25 +68,25 @@ class Panel:
         """The part on the highest level that a module belongs to."""
         return next((c for c in self.top.children if any(path in b.paths for b in c.walk())), None)
 
-    def _goal_width(self) -> float:
-        lines = [width_of(g.head, TITLE, bold=True) + width_of(f"    {g.tail}", SMALL) for g in self.goals]
-        return min(max(lines, default=0.0) + 30, max(760.0, self.towers.width))
+    def _objective_width(self) -> float:
+        lines = [width_of(g.head, TITLE, bold=True) + width_of(f"    {g.tail}", SMALL) for g in self.objectives]
+        return min(max(lines, default=0.0) + 30, max(760.0, self.grid.width))
 
     def _arrange(self) -> float:
-        floor = _BELOW + 26 if any(column[0].inputs for column in self.towers.columns) else 6.0
-        margin = (self.width - self.towers.width) / 2 if len(self.towers.columns) == 1 else 0.0
-        room = self.towers.width if margin else self.width
-        ceiling = place_towers(self.towers, margin, floor, room, self.layout)
-        for column in self.towers.columns:
+        floor = _BELOW + 26 if any(column[0].inputs for column in self.grid.columns) else 6.0
+        margin = (self.width - self.grid.width) / 2 if len(self.grid.columns) == 1 else 0.0
+        room = self.grid.width if margin else self.width
+        ceiling = arrange_columns(self.grid, margin, floor, room, self.layout)
+        for column in self.grid.columns:
             rect = self.layout.rects[column[0]]
             if column[0].inputs:
                 self._pill(column[0], rect)
-        if not self.goals:
+        if not self.objectives:
             return ceiling + 8
         bottom = ceiling + _ABOVE
         self._wire_up(bottom)
-        self.goal_rect = Rect(0, bottom, self.width, 30 + _LINE * len(self.goals))
-        return self.goal_rect.top
+        self.objective_rect = Rect(0, bottom, self.width, 30 + _LINE * len(self.objectives))
+        return self.objective_rect.top
 
     def _pill(self, block: Block, rect: Rect) -> None:
         spans: list[Span] = []
@@ -103,15 +103,15 @@ class Panel:
         """Wires from what the losses are computed from to the objectives."""
         for child, shape in self.upward.items():
             rect = self.layout.rects[child]
-            column = self.towers.at[child]
-            if child is self.towers.columns[column][-1]:
+            column = self.grid.at[child]
+            if child is self.grid.columns[column][-1]:
                 self.layout.wire((rect.center, rect.top), (rect.center, bottom))
                 if shape:
                     self.layout.notes.append(Note(rect.center + 7, bottom - 13, shape))
             else:
-                right = self.towers.columns[column + 1][0] if column + 1 < len(self.towers.columns) else None
-                start = rect.right if right is None else self.layout.rects[right].x - self.towers.gutter(column + 1)
-                aside = start + 13 + LANE * self.towers.lanes[column + 1].index((child, None))
+                right = self.grid.columns[column + 1][0] if column + 1 < len(self.grid.columns) else None
+                start = rect.right if right is None else self.layout.rects[right].x - self.grid.gutter(column + 1)
+                aside = start + 13 + LANE * self.grid.lanes[column + 1].index((child, None))
                 self.layout.wire((rect.center, rect.top), (rect.center, rect.top + 8), (aside, rect.top + 8), (aside, bottom))
 
     def draw(self, canvas: Canvas) -> None:
@@ -119,14 +119,14 @@ class Panel:
         for rect, spans in self.pills:
             canvas.rect(rect, fill="#ffffff", stroke=LINE, radius=12)
             canvas.line(rect.center, rect.middle, *spans)
-        if not self.goals:
+        if not self.objectives:
             return
-        canvas.rect(self.goal_rect, fill="#fffdf5", stroke="#8a94a0", radius=7)
-        u = self.goal_rect.top - 15
-        several = "s" * (len(self.goals) > 1)
-        canvas.text(self.goal_rect.x + 12, u, f"Objective{several}", size=TITLE, bold=True)
-        for goal in self.goals:
+        canvas.rect(self.objective_rect, fill="#fffdf5", stroke="#8a94a0", radius=7)
+        u = self.objective_rect.top - 15
+        several = "s" * (len(self.objectives) > 1)
+        canvas.text(self.objective_rect.x + 12, u, f"Objective{several}", size=TITLE, bold=True)
+        for objective in self.objectives:
             u -= _LINE
-            used = width_of(goal.head, TITLE, bold=True) + 30
-            tail = fit(goal.tail, self.goal_rect.width - used, SMALL)
-            canvas.line(12, u, (goal.head, SMALL + 0.5, INK, True), (tail, SMALL, GRAY, False), anchor="start")
+            used = width_of(objective.head, TITLE, bold=True) + 30
+            tail = fit(objective.tail, self.objective_rect.width - used, SMALL)
+            canvas.line(12, u, (objective.head, SMALL + 0.5, INK, True), (tail, SMALL, GRAY, False), anchor="start")

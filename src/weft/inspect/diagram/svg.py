@@ -86,7 +86,7 @@ class Canvas:
         )
 
     def line(self, x: float, u: float, *spans: Span, anchor: str = "middle") -> None:
-        """Texts of different looks after each other, as one line."""
+        """One line of several spans with their own size and color."""
         parts = []
         for text, size, color, bold in spans:
             if text:
@@ -125,8 +125,8 @@ def draw_blocks(layout: Layout, canvas: Canvas, copies: Mapping[Block, int]) -> 
     """Frames first, then wires over them, then the blocks inside.
 
     Args:
-        layout: What is drawn where.
-        canvas: Where it is drawn.
+        layout: The elements with their coordinates.
+        canvas: The canvas.
         copies: How often each block occurs, with the repetitions of the frames around it.
     """
     blocks = sorted(layout.rects, key=lambda block: -layout.rects[block].width * layout.rects[block].height)
@@ -156,7 +156,7 @@ def role_drawn(block: Block) -> str:
 
 
 def _opened(block: Block, copies: int) -> str:
-    """The group of a block: with what it stands for, for readers of the file, and a tooltip."""
+    """The opening tag of a block's group: path, parameters and number of copies as attributes, and a tooltip."""
     faded = "" if block.ran else f' opacity="{FADED}"'
     path = ", ".join(p.removeprefix("model.") for p in block.paths[:1])
     more = f" and {len(block.paths) - 1} more" if len(block.paths) > 1 else ""

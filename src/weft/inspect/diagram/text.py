@@ -1,4 +1,4 @@
-"""Widths of text without a font at hand, and numbers in few characters."""
+"""Estimate the width of text, shorten it, and format numbers of parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -·"), frozenset("mwMW@%—→")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
-    """About how wide a text is in a sans-serif font of this size; rather too much than too little.
+    """Estimate the width of a text in a sans-serif font of this size, as an upper bound.
 
     >>> width_of("mm", 10) > width_of("ii", 10)
     True

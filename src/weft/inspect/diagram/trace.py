@@ -48,7 +48,7 @@ def tracing(roots: Mapping[str, nn.Module], watched: Mapping[str, bool]) -> Iter
 
     Args:
         roots: The whole modules, each with the prefix of its paths.
-        watched: Paths of the modules that are recorded, with whether they are drawn without parts. What other modules compute is
+        watched: Paths of the modules that are recorded, with whether they are shown without parts. What other modules compute is
             attributed to those around them.
     """
     recorder = Recorder(roots, watched)
@@ -82,7 +82,7 @@ class Recorder(TorchDispatchMode):
         self.stack: list[tuple[str, int]] = []
         self.producers: dict[int, dict[str, None]] = {}
         self.views: dict[int, dict[str, None]] = {}
-        """Of outputs that are a view of a parameter, whose storage is everybody's, by the tensor itself."""
+        """Producers of outputs that are views of a parameter, by the tensor itself: the storage belongs to the parameter."""
         self.born: dict[int, int] = {}
         self.kept: list[Any] = []
         self.clock = 0
@@ -110,7 +110,7 @@ class Recorder(TorchDispatchMode):
         self.clock += 1
         sources: dict[str, tuple[int, ...]] = {}
         for tensor in tensors_in((args, kwargs or {})):
-            if tensor.dtype != torch.bool:  # a mask says which data there is, and is none
+            if tensor.dtype != torch.bool:  # masks are not part of the data flow
                 for source in self._producers(tensor):
                     sources.setdefault(source, tuple(tensor.shape))
             self._reuse(_storage(tensor))
@@ -179,7 +179,7 @@ def _storage(tensor: Tensor) -> int:
 
 @contextmanager
 def _watched(recorder: Recorder, path: str, module: nn.Module) -> Iterator[None]:
-    """Tell the recorder of every call of the module's ``forward`` and of its other public methods."""
+    """Report every call of the module's ``forward`` and of its other public methods to the recorder."""
 
     def before(module: nn.Module, args: Any) -> None:
         recorder.enter(path, forward=True)

@@ -32,13 +32,13 @@ class Edge:
 
 @dataclass(eq=False)
 class Block:
-    """A box of the figure: a module, or several identical ones.
+    """A block of the figure: a module, or several identical ones.
 
     Args:
         path: Path of the module, as in ``named_modules``.
-        title: What the figure calls it.
+        title: Title in the figure.
         kind: Its name in the catalog, or its class.
-        role: The part that it plays; see ``describe.role_of``.
+        role: Role in the model; see ``describe.role_of``.
         detail: Its sizes.
         own: Parameters of a block without children. A parameter that is shared is counted where it occurs first.
         children: The blocks inside.
@@ -49,7 +49,7 @@ class Block:
         ran: Whether the recorded forward pass used it.
         paths: Paths of all modules that it stands for, in the order of the copies.
         edges: Data flow between children: (producer, consumer) to its details.
-        inputs: Inputs of the model that it consumes, on the level where the data flow is drawn.
+        inputs: Inputs of the model that it consumes, at its level.
     """
 
     path: str
@@ -90,7 +90,7 @@ class Block:
         return found
 
     def signature(self) -> Any:
-        """Equal for blocks that are drawn alike."""
+        """Equal for blocks that look the same."""
         inner = tuple(child.signature() for child in self.children)
         return self.title, self.kind, self.role, self.detail, self.own, self.repeat, self.applied, self.tied, self.shape, inner
 
@@ -116,9 +116,9 @@ def outline(roots: Mapping[str, nn.Module]) -> Block:
 
 
 def _blocks(path: str, name: str, module: nn.Module, counted: dict[Tensor, Block], *, top: bool = False) -> list[Block]:
-    """The block of a module, or those of its children where the module itself is not drawn."""
+    """The block of a module, or those of its children where the module itself is not shown."""
     role = role_of(module)
-    if not _is_drawn(module, role):
+    if not _is_shown(module, role):
         return []
     if top or _is_transparent(module):
         own = _own_parameters(path, module, counted)
@@ -141,7 +141,7 @@ def _children(module: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(name, child) for name, child in module._modules.items() if child is not None]
 
 
-def _is_drawn(module: nn.Module, role: str) -> bool:
+def _is_shown(module: nn.Module, role: str) -> bool:
     if role == "hidden":
         return any(True for _ in module.parameters())
     has_state = any(True for _ in module.parameters()) or any(True for _ in module.buffers())
@@ -149,7 +149,7 @@ def _is_drawn(module: nn.Module, role: str) -> bool:
 
 
 def _is_transparent(module: nn.Module) -> bool:
-    """Lists of modules, and classes outside of the catalog that hold nothing but layers: their parts are drawn in their place."""
+    """Lists of modules, and classes outside of the catalog that hold nothing but layers: their parts are shown instead."""
     if isinstance(module, _LISTS):
         return True
     if in_catalog(module):
@@ -195,7 +195,7 @@ def _filled(block: Block, module: nn.Module, counted: dict[Tensor, Block]) -> Bl
 
 
 def collapse(block: Block) -> None:
-    """Draw identical neighbors once, all the way down: runs of one block, and of a sequence of blocks that repeats."""
+    """Merge identical neighbors, recursively: repetitions of one block, and of a sequence of blocks."""
     for child in block.children:
         collapse(child)
     if block.role != "residual":
@@ -231,7 +231,7 @@ def _merged(same: list[Block]) -> Block:
     first = same[0]
     if len(same) == 1:
         return first
-    if first.role == "residual":  # which has no frame of its own that could say how often
+    if first.role == "residual":  # it has no frame to show the number of copies
         first = Block(first.path, "Layer", "", "layer", children=[first], paths=tuple(p for one in same for p in one.paths))
     first.repeat = len(same)
     _adopt(first, same)
@@ -249,7 +249,7 @@ def _group(copies: list[list[Block]]) -> Block:
 
 
 def _adopt(block: Block, copies: list[Block]) -> None:
-    """Let a block and those inside stand for the paths of its copies too."""
+    """Add the paths of the copies to a block and to the blocks inside."""
     blocks = list(block.walk())
     for copy in copies:
         others = list(copy.walk())

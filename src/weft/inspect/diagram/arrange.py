@@ -1,4 +1,4 @@
-"""Put blocks at their places, and lead wires along the data flow. See layout.py for the coordinates."""
+"""Compute the coordinates of blocks, and route wires along the data flow. See layout.py for the coordinates."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from itertools import pairwise
 from weft.inspect.diagram.layout import (
     BESIDE,
     GAP,
-    LABELLED,
+    LABELED,
     LANE,
     PAD,
     SIDE,
     SMALL,
     STRIP,
+    ColumnLayout,
     Layout,
     Note,
     Rect,
-    Towers,
-    chips_of,
     lines_of,
     long_edges,
     margin_of,
     natural_width,
     passed,
+    positions_of,
     rows_of,
 )
 from weft.inspect.diagram.text import width_of
 from weft.inspect.diagram.tree import Block, Edge
 
 _BRANCH, _PLUS = 8.0, 16.0
-"""Height above a block at which wires branch off; size of the sign of a sum."""
+"""Height above a block at which wires branch off; diameter of the plus sign."""
 
 
-def place(block: Block, x: float, u: float, width: float, out: Layout) -> float:
-    """Place a block with all that is inside; return the height of its top."""
+def arrange(block: Block, x: float, u: float, width: float, out: Layout) -> float:
+    """Arrange a block with all blocks inside; return the height of its top."""
     if not block.children:
         top = u + 27 + 14.5 * len(lines_of(block))
     elif block.role == "residual":
-        top = _place_residual(block, x, u, width, out)
+        top = _arrange_residual(block, x, u, width, out)
     elif block.role == "structure":
-        top = place_towers(Towers(block), x + PAD, u + PAD, width - 2 * PAD, out) + PAD + STRIP
+        top = arrange_columns(ColumnLayout(block), x + PAD, u + PAD, width - 2 * PAD, out) + PAD + STRIP
     else:
-        top = _place_rows(block, x, u, width, out)
+        top = _arrange_rows(block, x, u, width, out)
     out.rects[block] = Rect(x, u, width, top - u)
     return top
 
@@ -51,21 +51,21 @@ def place(block: Block, x: float, u: float, width: float, out: Layout) -> float:
 # -------------------------------------------------------------------------------------------------------------------- rows
 
 
-def _place_rows(block: Block, x: float, u: float, width: float, out: Layout) -> float:
+def _arrange_rows(block: Block, x: float, u: float, width: float, out: Layout) -> float:
     margin = margin_of(block)
     left, room, rows = x + PAD + margin, width - 2 * (PAD + margin), rows_of(block)
     flowing = block.ran and (bool(block.edges) or len(rows) == 1)
     cursor = u + (GAP if block.ran else PAD)
-    for chip in chips_of(block):
-        cursor = place(chip, x + PAD, cursor - 6, natural_width(chip), out) + GAP
-        if chip.ran:
+    for position in positions_of(block):
+        cursor = arrange(position, x + PAD, cursor - 6, natural_width(position), out) + GAP
+        if position.ran:
             out.links.append((x + PAD + 20, cursor - GAP, cursor))
     for number, row in enumerate(rows):
         spare = (room - sum(map(natural_width, row)) - BESIDE * (len(row) - 1)) / len(row)
         at, tops = left, [cursor]
         for child in row:
             own = natural_width(child) + spare
-            tops.append(place(child, at, cursor, own, out))
+            tops.append(arrange(child, at, cursor, own, out))
             at += own + BESIDE
         for child in row:  # blocks without parts are as high as their neighbors
             if not child.children:
@@ -117,13 +117,13 @@ def _join(low: Rect, high: Rect, out: Layout) -> None:
         out.wire((low.center, low.top), (low.center, middle), (high.center, middle), (high.center, high.u))
 
 
-def _place_residual(block: Block, x: float, u: float, width: float, out: Layout) -> float:
+def _arrange_residual(block: Block, x: float, u: float, width: float, out: Layout) -> float:
     """The sub-layer and its norm, the sum, and the connection that passes them on the right."""
     center, cursor, last, add = x + width / 2, u, u, _sum_after(block)
     for number, child in enumerate(block.children):
         if number and block.ran:
             out.wire((center, last), (center, cursor))
-        last = place(child, x + SIDE, cursor, width - 2 * SIDE, out)
+        last = arrange(child, x + SIDE, cursor, width - 2 * SIDE, out)
         cursor = last + GAP - 4
         if number == add and block.ran:
             out.wire((center, last), (center, cursor))
@@ -143,36 +143,36 @@ def _sum_after(block: Block) -> int:
     return len(block.children) - 1
 
 
-# ------------------------------------------------------------------------------------------------------------------ towers
+# ------------------------------------------------------------------------------------------------------------------ columns
 
 
-def place_towers(towers: Towers, x: float, u: float, width: float, out: Layout) -> float:
-    """Place the parts of a structure in columns; return the height above all columns and wires."""
-    spare = max(0.0, width - towers.width) / len(towers.columns)
+def arrange_columns(grid: ColumnLayout, x: float, u: float, width: float, out: Layout) -> float:
+    """Arrange the parts of a structure in columns; return the height above all columns and wires."""
+    spare = max(0.0, width - grid.width) / len(grid.columns)
     starts, at, tops = [], x, []
-    for number, column in enumerate(towers.columns):
+    for number, column in enumerate(grid.columns):
         starts.append(at)
-        at += towers.gutter(number)
-        own, cursor = max(map(natural_width, column)) + spare, max(u, towers.base(column, out.rects))
+        at += grid.gutter(number)
+        own, cursor = max(map(natural_width, column)) + spare, max(u, grid.base(column, out.rects))
         for child in column:
-            cursor = place(child, at, cursor, own, out) + LABELLED
-        tops.append(cursor - LABELLED)
+            cursor = arrange(child, at, cursor, own, out) + LABELED
+        tops.append(cursor - LABELED)
         at += own
-        _wire_column(towers.block, column, out)
+        _wire_column(grid.block, column, out)
     starts.append(at)
-    ceiling = max(tops) + (LANE * 1.6 if any(towers.lanes) else 0.0)
-    far = [edge for edge in towers.block.edges if abs(towers.at[edge[0]] - towers.at[edge[1]]) > 1]
-    for gutter, edges in enumerate(towers.lanes):
+    ceiling = max(tops) + (LANE * 1.6 if any(grid.lanes) else 0.0)
+    far = [edge for edge in grid.block.edges if abs(grid.at[edge[0]] - grid.at[edge[1]]) > 1]
+    for gutter, edges in enumerate(grid.lanes):
         for lane, (producer, consumer) in enumerate(edges):
             if consumer is not None and (producer, consumer) not in far:
                 aside = starts[gutter] + 13 + LANE * lane
-                _lead(towers.block.edges[producer, consumer], producer, consumer, aside, out, below=not towers.block.path)
+                _lead(grid.block.edges[producer, consumer], producer, consumer, aside, out, below=not grid.block.path)
     for edge in far:
         ceiling += LANE
-        lanes = [starts[g] + 13 + LANE * edges.index(edge) for g, edges in enumerate(towers.lanes) if edge in edges]
-        if towers.at[edge[0]] > towers.at[edge[1]]:
+        lanes = [starts[g] + 13 + LANE * edges.index(edge) for g, edges in enumerate(grid.lanes) if edge in edges]
+        if grid.at[edge[0]] > grid.at[edge[1]]:
             lanes.reverse()
-        _lead_over(towers.block.edges[edge], edge, lanes, ceiling, out, below=not towers.block.path)
+        _lead_over(grid.block.edges[edge], edge, lanes, ceiling, out, below=not grid.block.path)
     return ceiling
 
 
@@ -187,7 +187,7 @@ def _wire_column(block: Block, column: Sequence[Block], out: Layout) -> None:
 
 
 def _lead(edge: Edge, producer: Block, consumer: Block, aside: float, out: Layout, *, below: bool) -> None:
-    """A wire from above one block, through a gutter, to another: to its side, or from below where it is what that begins with."""
+    """Route a wire from the top of one block through a gutter to the side of another, or to its bottom if it enters there."""
     start = out.rects[producer]
     height = start.top + _BRANCH
     beginning = ((start.center, start.top), (start.center, height), (aside, height))
@@ -195,7 +195,7 @@ def _lead(edge: Edge, producer: Block, consumer: Block, aside: float, out: Layou
 
 
 def _end(edge: Edge, consumer: Block, aside: float, height: float, out: Layout, *, below: bool) -> list[tuple[float, float]]:
-    """The rest of a wire that is in a gutter at some height; with ``below``, it may enter from below."""
+    """Return the points of a wire after its gutter; with ``below``, it may enter from below."""
     rect = out.rects[consumer]
     free = not any(wire.points[-1] == (rect.center, rect.u) for wire in out.wires)
     if below and free and _begins_with(consumer, edge.consumer):
@@ -213,12 +213,12 @@ def _begins_with(block: Block, inner: Block) -> bool:
     """Whether the data flow inside a block begins with another."""
     if block is inner or not block.children:
         return block is inner
-    flow = rows_of(block)[0] if block.role != "structure" else [column[0] for column in Towers(block).columns]
+    flow = rows_of(block)[0] if block.role != "structure" else [column[0] for column in ColumnLayout(block).columns]
     return any(_begins_with(child, inner) for child in flow)
 
 
 def _lead_over(edge: Edge, ends: tuple[Block, Block], lanes: list[float], ceiling: float, out: Layout, *, below: bool) -> None:
-    """The same between columns that are not neighbors: over everything between them."""
+    """Route a wire between columns that are not neighbors, above the columns between them."""
     producer, consumer = ends
     start, (first, last) = out.rects[producer], lanes
     height = start.top + _BRANCH
@@ -227,7 +227,7 @@ def _lead_over(edge: Edge, ends: tuple[Block, Block], lanes: list[float], ceilin
 
 
 def _reached(edge: Edge, consumer: Block, aside: float, out: Layout) -> tuple[float, float]:
-    """Where a wire in a gutter enters: the innermost block that can be reached without crossing another."""
+    """Return where a wire enters: at the innermost block that it reaches without crossing another block."""
     line = _line_to(consumer, edge.consumer)
     for block in reversed(line):
         rect = out.rects[block]
@@ -246,7 +246,7 @@ def _reached(edge: Edge, consumer: Block, aside: float, out: Layout) -> tuple[fl
 
 
 def _free_height(rect: Rect, aside: float, out: Layout) -> float:
-    """The middle of a block's side, or beside it where other wires enter."""
+    """Return the middle of a block's side, or a height near it if other wires end there."""
     side = rect.x if aside < rect.x else rect.right
     ends = [wire.points[-1] for wire in out.wires]
     taken = [height for at, height in ends if abs(at - side) < 1 and rect.u < height < rect.top]
