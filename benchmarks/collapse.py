@@ -55,7 +55,7 @@ FIGURES = {
 
 def arm(name: str, seed: int) -> Arm:
     metrics = (
-        "evaluate={every: 0, max_examples: 1000, metrics: [{type: latent, samples: 100}, bleu], "
+        "evaluate={every: 0, max_examples: 1000, metrics: [{type: latent-space, samples: 100}, bleu], "
         "search: {type: greedy, length: 16}}"
     )
     changes = (f"seed={seed}", *YELP.data(), "stages=null", metrics, *ARMS[name])
@@ -91,7 +91,7 @@ def draw(file: Path) -> None:
     """How much z tells beside how usual texts are to the model: each seed a point."""
     found = {name: [one["figures"] for one in results(name)] for name in ARMS}
     points = {name: [(one["mutual_information"], one["iw_word_perplexity"]) for one in own] for name, own in found.items() if own}
-    most = next(one["mutual_information_most"] for own in found.values() for one in own)  # of the same texts, whatever the arm
+    most = next(one["mutual_information_bound"] for own in found.values() for one in own)  # of the same texts, whatever the arm
 
     def limit(plot: Any) -> None:
         plot.axvline(most, color=SOFT, linestyle="--", linewidth=1, zorder=1)

@@ -80,10 +80,10 @@ CHANGED = {
     ),
 }
 """What a corpus changes in every recipe."""
-LISTENED = {"flickrstyle": ("objective.follow.length=21",)}
-NOISE = ((), ("objective.reconstruct.noise.top=0.5",))
-WEIGHT = ((), ("objective.follow.weight.top=3",))
-WEIGHT_LATER = ((), ("stages.0.objective.follow.weight.top=3",))
+LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
+NOISE = ((), ("objective.reconstruction.noise.top=0.5",))
+WEIGHT = ((), ("objective.mutual_information.weight.top=3",))
+WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.top=3",))
 BETA = ((), ("objective.vae.beta.top=0.1",))
 FREE = ((), ("objective.free_bits.nats=0.5",))
 RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",))

@@ -20,7 +20,7 @@ from weft.core.contracts import Codec, Corpus, Data, Objective, ProgressCallback
 from weft.core.example import Example
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
-from weft.core.options import Count, Natural, Width
+from weft.core.options import Count, Dim, Natural
 from weft.core.registry import block
 
 
@@ -94,7 +94,7 @@ class GAN(Structure):
         torch.Size([3, 2])
     """
 
-    def __init__(self, info: Info, *, dim: Width = 64, noise: Width = 4):
+    def __init__(self, info: Info, *, dim: Dim = 64, noise: Dim = 4):
         super().__init__(info)
         self.dim, self.noise, width = dim, noise, info["point"].vocab
         self.generator = nn.Sequential(nn.Linear(noise, dim), nn.BatchNorm1d(dim), nn.ReLU(), nn.Linear(dim, width))

@@ -2,10 +2,11 @@
 
 Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content
 and class then explain each sentiment word equally well, and nothing in the reconstruction says which one the decoder should heed.
-A listener that has learnt from sentences of all pairs settles it. Every sentence is read, and it is asked how probable a word of
-the wished class is after "the DISH was", and the dish itself after "the": for the class it was read with, and for the other one.
+A text classifier trained on sentences of all pairs settles it. Every sentence is encoded; the benchmark reports the
+probability of a word of the target class after "the DISH was", and of the dish itself after "the": for the class of the
+sentence and for the other one.
 
-CARA, beside the same without a listener (ARAE-), three seeds each; writes docs/images/identifiability.png.
+CARA, beside the same without a text classifier (ARAE-), three seeds each; writes docs/images/identifiability.png.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from weft.core.seq import Seq
 from weft.learning import Adam, Gradient, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder
 from weft.objectives import Steady
-from weft.systems.latent_text.cara import CARA, Follow, Fool, Judge, Listen, Reconstruct
+from weft.systems.latent_text.cara import (
+    CARA,
+    CARADiscriminator,
+    CARAGenerator,
+    CARAMutualInformation,
+    CARAReconstruction,
+    CARATextClassifier,
+)
 from weft.training.run import Run
 
 DISHES = ["pizza", "pasta", "soup", "salad", "sushi", "curry", "steak", "toast"]
@@ -111,19 +119,26 @@ READS, WRITES = ["encoder.*", "to_latent.*"], ["decoder.*"]
 
 
 def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
-    """CARA, or without a listener ARAE-."""
+    """CARA, or without a text classifier ARAE-."""
     phases = [
-        partial(Phase, objective="reconstruct", train=[*READS, *WRITES]),
-        partial(Phase, objective="judge", train=["classifier.*", "critic.*"]),
-        partial(Phase, objective="fool", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
+        partial(Phase, objective="reconstruction", train=[*READS, *WRITES]),
+        partial(Phase, objective="discriminator", train=["classifier.*", "discriminator.*"]),
+        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
     ]
-    objectives: dict[str, Any] = {"reconstruct": Reconstruct, "judge": Judge, "fool": Fool}
+    objectives: dict[str, Any] = {
+        "reconstruction": CARAReconstruction,
+        "discriminator": CARADiscriminator,
+        "generator": CARAGenerator,
+    }
     if listens:
         phases += [
-            partial(Phase, objective="listen", train=["listener.*"], data="all"),
-            partial(Phase, objective="follow", train=[*READS, *WRITES], start=steps // 3),
+            partial(Phase, objective="text_classifier", train=["text_classifier.*"], data="all"),
+            partial(Phase, objective="mutual_information", train=[*READS, *WRITES], start=steps // 3),
         ]
-        objectives |= {"listen": Listen, "follow": partial(Follow, length=6, weight=partial(Steady, top=1.0))}
+        objectives |= {
+            "text_classifier": CARATextClassifier,
+            "mutual_information": partial(CARAMutualInformation, length=6, weight=partial(Steady, top=1.0)),
+        }
     structure = partial(
         CARA,
         latent=32,
@@ -135,8 +150,8 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         decoder=partial(LanguageModel, dim=32, decoder=GRUDecoder),
         sampler=partial(MLP, hidden=[32]),
         classifier=partial(MLP, hidden=[32]),
-        critic=partial(MLP, hidden=[32]),
-        listener=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
+        discriminator=partial(MLP, hidden=[32]),
+        text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
     )
     learning = partial(
         Gradient, steps=steps, batch=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps

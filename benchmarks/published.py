@@ -21,7 +21,7 @@ import numpy as np
 
 ROUNDS = 7
 START = {
-    "weft": "from weft.inference.embedding import open_vectors; v = open_vectors('minilm'); v(['A man is eating food.'])",
+    "weft": "from weft.inference.embedding import open_embedder; v = open_embedder('minilm'); v(['A man is eating food.'])",
     "transformers": (
         "import torch; from transformers import AutoModel, AutoTokenizer; from weft.core.hub import find_model;"
         "p = str(find_model('minilm'));"
@@ -71,9 +71,9 @@ def embed() -> None:
     from sentence_transformers import SentenceTransformer
 
     from weft.core.hub import find_model
-    from weft.inference.embedding import open_vectors
+    from weft.inference.embedding import open_embedder
 
-    ours, theirs = open_vectors("minilm", "cpu"), SentenceTransformer(str(find_model("minilm")), device="cpu")
+    ours, theirs = open_embedder("minilm", "cpu"), SentenceTransformer(str(find_model("minilm")), device="cpu")
     texts = sentences()
     found: dict[str, np.ndarray] = {}
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from benchmarks.arms import ARMS, row_of
 from weft.core.options import find_file
 from weft.evaluate import Correlation
-from weft.inference.embedding import open_vectors
+from weft.inference.embedding import open_embedder
 
 
 def before(file: Path) -> dict[str, float]:
     with file.open(encoding="utf-8", newline="") as stream:
         first, second, scores = zip(*csv.reader(stream), strict=True)
-    vectors_of = open_vectors("minilm")
+    vectors_of = open_embedder("minilm")
     likeness = (vectors_of(list(first)) * vectors_of(list(second))).sum(1)
     return Correlation().compute([str(x) for x in likeness], [{"label": score} for score in scores])
 

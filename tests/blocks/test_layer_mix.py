@@ -15,7 +15,7 @@ from weft.blocks import ScalarMix, SharedTransformer, SumLast, Transformer
 from weft.core.registry import options
 from weft.core.seq import Seq
 from weft.pretrained import load, save
-from weft.pretrained.weights import begin
+from weft.pretrained.weights import initialize_weights
 from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
@@ -53,7 +53,7 @@ def ours(folder: Path, mix: Any) -> Any:
     loaded = load(folder)
     structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], mix=mix), weights=str(folder))
     model = structure(loaded.info).eval()
-    (taken,) = begin(model, structure).values()
+    (taken,) = initialize_weights(model, structure).values()
     assert taken.new == [name for name, _ in model.named_parameters() if ".mix." in name]
     return model
 
@@ -160,7 +160,8 @@ def test_a_recipe_trains_the_mix_and_the_head_alone(
     run = read_run_text(recipe(folder, mix, globs), "r.yaml", tmp_path)
     trained = run.train(tmp_path / "run")
     told = capsys.readouterr().err
-    assert "tensors taken; new: " in told and ("encoder.mix.score, encoder.mix.scale" in told) == (mix == "scalar-mix")
+    assert "tensors loaded; newly initialized: " in told
+    assert ("encoder.mix.score, encoder.mix.scale" in told) == (mix == "scalar-mix")
     before = load(folder).model.state_dict()
     after = trained.model.state_dict()
     frozen = {name for name in after if name in before}

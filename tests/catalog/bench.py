@@ -28,12 +28,12 @@ from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
-from weft.core.options import Count, Dropout, Heads, Layers, Natural, Width
+from weft.core.options import Count, Dim, Dropout, Heads, Layers, Natural
 from weft.core.registry import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
 from weft.core.seq import Memory, Seq
 from weft.models import TextEncoder
-from weft.systems.latent_text.cara import Contests, Listens
-from weft.systems.latent_text.optimus.latent_gan import Draws
+from weft.systems.latent_text.cara import ClassifiesTexts, DiscriminatesLatents
+from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents
 
 DIM, MEMORY, VOCAB, HEADS = 16, 12, 20, 2
 LENGTHS = (6, 3, 1)
@@ -239,7 +239,7 @@ def _alternatives(annotation: Any, value: Any) -> list[Any]:
         return [n for n in (1, 3) if n != value]
     if Heads in members:
         return [n for n in (1, 2) if n != value]
-    if value is None and (Width in members or Count in members):
+    if value is None and (Dim in members or Count in members):
         return [26]
     return [2] if Natural in members and value == 0 else []
 
@@ -601,11 +601,11 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out += [] if getattr(module, "segment_head", None) is None else [module.segment_head(out[-1])]
         if slots.DetectsReplaced in provided:
             out.append(module.discriminator(module.encode(x).data.flatten(0, 1)))
-    if Contests in provided:
+    if DiscriminatesLatents in provided:
         z = module.posterior(batch["source"]).mean_BP
-        out += [module.made(to(normal(3, module.noise, seed=14))), module.classes_of(z), module.realness_of(z)]
-    if Listens in provided:
-        out.append(module.heard(batch[module.target.name]))
+        out += [module.made(to(normal(3, module.noise, seed=14))), module.latent_logits(z), module.latent_scores(z)]
+    if ClassifiesTexts in provided:
+        out.append(module.text_logits(batch[module.target.name]))
     if slots.Classifies in provided:
         out.append(module.classifier(module.features(next(batch.sequences()))))
     if slots.ScoresChoices in provided:
@@ -616,7 +616,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
         if module.chain is not None:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tag_head(hidden.data), tag_BT, hidden.real()))
-    if Draws in provided:
+    if GeneratesLatents in provided:
         place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
         out += [place, module.score(place, batch["label"])]
     if slots.ExtractsSpans in provided:

@@ -1509,7 +1509,7 @@ def check_recipe(factory: Any) -> None:
     except ValueError as error:
         raise AssertionError(f"cannot be written as a recipe: {error}") from error
     node = recipe.parse(recipe.to_yaml({"part": tree}), "recipe.yaml")
-    reader = recipe.Reader()
+    reader = recipe.RecipeParser()
     back = reader.read(kind_of(factory), node.value["part"], "part")
     assert not reader.problems, "; ".join(str(p) for p in reader.problems)
     assert recipe.dump(back) == tree, f"read back it is {recipe.dump(back)}, written {tree}"

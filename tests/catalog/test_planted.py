@@ -25,7 +25,7 @@ from weft.core.example import Example, Targets
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Heads, Positive, Share
+from weft.core.options import Fraction, Heads, Positive
 from weft.core.registry import Build, block, unregister
 from weft.core.seq import KV, Decoded, Memory, Seq
 
@@ -73,7 +73,7 @@ class Synonym(Norm):
 class BadDefault(Norm):
     """A default that its own type refuses."""
 
-    def __init__(self, dim: int, *, eps: Share = 2.0):
+    def __init__(self, dim: int, *, eps: Fraction = 2.0):
         super().__init__(dim)
 
 
@@ -131,7 +131,7 @@ class NotFinite(Rescale):
 class Idle(Rescale):
     """A parameter that is not used."""
 
-    def __init__(self, dim: int, *, eps: Share = 0.0):
+    def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim, eps=eps)
         self.idle = nn.Parameter(torch.ones(dim))
 
@@ -148,7 +148,7 @@ class Unsaved(Rescale):
 
     noise: Tensor
 
-    def __init__(self, dim: int, *, eps: Share = 0.0):
+    def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim, eps=eps)
         self.register_buffer("noise", torch.randn(dim), persistent=False)
 
@@ -159,7 +159,7 @@ class Unsaved(Rescale):
 class Entangled(Rescale):
     """A closure over itself: a copy goes on with the original's weights."""
 
-    def __init__(self, dim: int, *, eps: Share = 0.0):
+    def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim, eps=eps)
         self.scale = lambda x_BTD: self.weight * x_BTD
 
@@ -203,7 +203,7 @@ class NeverDrops(Wide):
 class OwnDice(Rescale):
     """Weights from a generator that nobody seeds."""
 
-    def __init__(self, dim: int, *, eps: Share = 0.0):
+    def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim, eps=eps)
         with torch.no_grad():
             self.weight.mul_(random.SystemRandom().random() + 0.5)

@@ -42,7 +42,7 @@ from weft.core.example import Example, Targets
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Dropout, Layers, Share, Width
+from weft.core.options import Dim, Dropout, Fraction, Layers
 from weft.core.seq import KV, Decoded, Memory, Seq
 
 from .bench import DIM, Table
@@ -66,7 +66,7 @@ class Rescale(Norm):
         [[0.6000000238418579, 0.800000011920929]]
     """
 
-    def __init__(self, dim: int, *, eps: Share = 0.0):
+    def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
@@ -78,7 +78,7 @@ class Rescale(Norm):
 class Wide(FeedForward):
     """Two dense maps with dropout between them."""
 
-    def __init__(self, dim: int, *, hidden: Width = 24, dropout: Dropout = 0.0):
+    def __init__(self, dim: int, *, hidden: Dim = 24, dropout: Dropout = 0.0):
         super().__init__(dim)
         self.up, self.down, self.dropout = nn.Linear(dim, hidden), nn.Linear(hidden, dim), dropout
 
@@ -409,7 +409,7 @@ class Follow(Objective):
 
     needs = (Decodes,)
 
-    def __init__(self, info: Info, dim: int, *, smoothing: Share = 0.0):
+    def __init__(self, info: Info, dim: int, *, smoothing: Fraction = 0.0):
         super().__init__(info, dim)
         self.field, self.source, self.smoothing = info[info.target], "source" in info, smoothing
         if self.field.kind != "text":

@@ -27,17 +27,18 @@ from weft.cli.listing import MAX_SUMMARY, first_sentence
 from weft.core.io import read_lines
 from weft.inference import load as loading
 from weft.learning import Checkpoints, digest
+from weft.training import artifacts
 from weft.training.display import Display, Terminal
+from weft.training.interrupt import StopRequest
 from weft.training.recipes import read_run, shipped_recipes
-from weft.training.run_folder import RunFolder
-from weft.training.trainer import Training, _asking
+from weft.training.trainer import Trainer
 
-_draw_curve = Training.draw_curve
+_draw_curve = artifacts.draw_curve
 
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Training, "draw_curve", lambda self: None)  # half of the time of a tiny run
+    monkeypatch.setattr(artifacts, "draw_curve", lambda *args: None)  # half of the time of a tiny run
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +105,7 @@ def test_train_writes_a_run_and_says_where(tmp_path):
 
 
 def test_train_draws_the_curve(home, tmp_path, monkeypatch):
-    monkeypatch.setattr(Training, "draw_curve", _draw_curve)
+    monkeypatch.setattr(artifacts, "draw_curve", _draw_curve)
     assert weft_train(home / "tiny.yaml", tmp_path / "run", "learning.steps=1", "--quiet") == Answer(0, "", "")
     assert (tmp_path / "run" / "curve.png").read_bytes()[:4] == b"\x89PNG"
 
@@ -161,7 +162,7 @@ def test_the_first_sentence_of_a_recipe():
 
 def test_demo(tmp_path):
     small = ["data.train=60", "data.valid=8", "data.test=8", "structure.dim=8", "learning.steps=1", "evaluate.every=0"]
-    answer = weft("demo", *small, "evaluate.search.length=12", "--run", tmp_path / "demo")
+    answer = weft("demo", *small, "evaluate.search.max_length=12", "--run", tmp_path / "demo")
     assert answer.code == 0, answer.err
     assert "->" in answer.out and (tmp_path / "demo" / "attention.html").stat().st_size > 1000
     again = weft("demo", *small, "--run", tmp_path / "demo")
@@ -187,7 +188,7 @@ MISTAKES = {
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
         ["train", "{home}/run", "structure.dim=16", "learning.keep=9", "--resume"],
-        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nOn --resume, only steps (raised)",
+        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nWith --resume, only steps (to a larger number)",
     ),
     "fewer steps": (["train", "{home}/run", "learning.steps=2", "--resume"], "was 4, now 2; it can only be raised"),
     "missing plug-in": (
@@ -211,7 +212,7 @@ MISTAKES = {
         ["predict", "{home}/run"],
         "has no classifier, tagger or other predictor; it supports weft generate, weft embed",
     ),
-    "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (there is: train"),
+    "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (splits: train"),
     "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
     "catalog: no slot": (["catalog", "encodr"], "unknown slot 'encodr'; did you mean 'encoder'"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
@@ -303,7 +304,7 @@ DAMAGED = {
     "recipe not text": ("recipe.yaml", lambda data: b"\xff" + data, "recipe.yaml"),
     "recipe of another": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "weights do not fit"),
     "fields cut": ("fields.json", lambda data: data[: len(data) // 2], "fields.json"),
-    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99"),
+    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 2', b'"format": 99'), "format 99"),
     "fields empty": ("fields.json", lambda data: b"{}", "fields.json"),
     "tokenizer cut": ("tokenizer-characters.json", lambda data: data[: len(data) // 2], "tokenizer-characters.json"),
     "tokenizer garbage": ("tokenizer-characters.json", lambda data: b"\xff\x00", "tokenizer-characters.json"),
@@ -379,23 +380,21 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     process.send_signal(signal.SIGCONT)
     assert process.wait() == 130
     said = (tmp_path / "said.txt").read_text()
-    assert "Traceback" not in said and "stopping after this round" in said
+    assert "Traceback" not in said and "stopping after this iteration" in said
     last = [row for row in read_lines(run / "log.jsonl") if row["event"] in ("update", "saved")][-2:]
     assert [row["event"] for row in last] == ["update", "saved"] and last[0]["round"] == last[1]["round"] < 60
     command = shlex.split(said.rpartition("Resume with: ")[2])
     answer = weft(*command[1:])
-    assert answer.code == 0 and f"going on from {run}/checkpoints/update-{last[1]['round']:08d}" in answer.err
+    assert answer.code == 0 and f"resuming from {run}/checkpoints/update-{last[1]['round']:08d}" in answer.err
     assert state(run) == long_run
 
 
-def test_the_second_ctrl_c_stops_at_once(home, tmp_path):
-    run = read_run(home / "tiny.yaml")
-    before = signal.getsignal(signal.SIGINT)
-    training = Training(run, RunFolder(tmp_path / "run"), Display())
-    with pytest.raises(KeyboardInterrupt), _asking(training):
+def test_the_second_ctrl_c_stops_at_once():
+    before, stop = signal.getsignal(signal.SIGINT), StopRequest(Display())
+    with pytest.raises(KeyboardInterrupt), stop.on_signals():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
-        assert training.stop_asked
+        assert stop.requested
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
     assert signal.getsignal(signal.SIGINT) is before
@@ -405,7 +404,7 @@ def test_ctrl_c_at_any_other_time(home, tmp_path, monkeypatch):
     def interrupted(*args: Any, **keywords: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Training, "open_data", interrupted)
+    monkeypatch.setattr(Trainer, "open_data", interrupted)
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", "--import", "json")
     assert answer.code == 130
     assert f"Resume from the last checkpoint with: weft train {tmp_path / 'run'} --resume --import=json\n" in answer.err
@@ -471,7 +470,7 @@ def test_a_full_disk(free, said, home, disk, tmp_path):
     filler = fill(disk, free)
     answer = weft_train(home / "tiny.yaml", run, "learning.steps=8", "learning.log_every=1", "--resume")
     assert answer.code == 2 and said in answer.err, answer.err
-    assert "untouched" in answer.err and "go on" in answer.err
+    assert "checkpoint is intact" in answer.err and f"resume: weft train {run} --resume" in answer.err
     assert state(run) == kept and not Checkpoints(run / "checkpoints").latest().damaged
     filler.unlink()
     assert weft_train(home / "tiny.yaml", run, "learning.steps=8", "--resume").code == 0

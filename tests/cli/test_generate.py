@@ -12,7 +12,7 @@ from tests.commands import TINY, Forked, weft
 
 from weft import load
 from weft.learning import read_weights, write_weights
-from weft.training.trainer import Training
+from weft.training import artifacts
 
 LINES = ["3 March 1999", "", "1.2.2003", "   ", "§§§ ☃ nothing like a date", "2001-02-03", "May the 4th, 1977"]
 LANGUAGE_MODEL = """\
@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labelled = [f"{row}\t{'good' if row.endswith('happy') else 'bad'}" for row in rows]
     (home / "text.tsv").write_text("\n".join(["text\tlabel", *labelled]) + "\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "draw_curve", lambda self: None)
+        patch.setattr(artifacts, "draw_curve", lambda *args: None)
         for name, recipe in (("dates", TINY), ("lm", LANGUAGE_MODEL), ("cls", CLASSIFIER)):
             (home / f"{name}.yaml").write_text(recipe)
             answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")

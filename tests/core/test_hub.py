@@ -26,7 +26,7 @@ def test_without_a_network_it_says_where_it_looked_and_how_to_get_it(monkeypatch
         find_model("somebody/bert-tiny")
     said = str(caught.value)
     assert "'somebody/bert-tiny'" in said and "/cache/hub" in said
-    assert said.endswith("give the model's folder, set HF_HOME to where it was fetched, or connect to the network")
+    assert said.endswith("pass the folder of the model, set HF_HOME to the folder of the cache, or connect to the network")
     assert "ConnectError" not in said and "Errno" not in said and "\n" not in said
 
 
@@ -34,5 +34,5 @@ def test_where_the_hub_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     error = huggingface_hub.errors.RepositoryNotFoundError.__new__(huggingface_hub.errors.RepositoryNotFoundError)
     error.response = SimpleNamespace(status_code=404)  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refusing(error))
-    with pytest.raises(ValueError, match=r"the hub was asked for 'somebody/none@v2' and said no \(404\): it has no such model"):
+    with pytest.raises(ValueError, match=r"the Hub refused 'somebody/none@v2' \(status 404\): there is no such model"):
         find_model("somebody/none@v2")

@@ -141,7 +141,7 @@ def test_evaluation_sees_every_row_once_shortest_first_the_same_each_time() -> N
 
 
 def test_messages() -> None:
-    with pytest.raises(ValueError, match="at least 1 token, not 0"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         Feed(dataset(), Noisy(), key=1, budget=0)
     with pytest.raises(ValueError, match="no rows"):
         Feed(dataset(0), Noisy(), key=1, budget=10)

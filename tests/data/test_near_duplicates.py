@@ -110,16 +110,16 @@ def test_functions_iterators_and_files(tmp_path: Path) -> None:
 
 def test_sample_is_drawn_by_seed_and_said() -> None:
     rows = [f"row {i}" for i in range(400)]
-    one, same, other = (near_duplicates(rows, rows, most=100, seed=s, examples=500) for s in (0, 0, 1))
+    one, same, other = (near_duplicates(rows, rows, max_rows=100, seed=s, examples=500) for s in (0, 0, 1))
     assert one == same and one.examples != other.examples
     assert one.train_rows == one.valid_rows == 100 and 0 < one.count < 100
     assert all(p.valid_row == p.train_row for p in one.examples)
     assert one.note == (
-        "100 of 400 validation rows were compared, drawn at random (seed 0); "
-        "100 of 400 training rows were compared, drawn at random (seed 0)"
+        "100 of 400 validation rows were compared, sampled at random (seed 0); "
+        "100 of 400 training rows were compared, sampled at random (seed 0)"
     )
     assert one.note in str(one)
-    assert near_duplicates(rows, rows, most=400).note == "" and near_duplicates(rows, rows, most=400).count == 400
+    assert near_duplicates(rows, rows, max_rows=400).note == "" and near_duplicates(rows, rows, max_rows=400).count == 400
 
 
 def test_nothing_to_compare() -> None:
@@ -128,10 +128,10 @@ def test_nothing_to_compare() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(ValueError, match="train is one text"):
+    with pytest.raises(ValueError, match="train is a single text"):
         near_duplicates("abc", ["abc"])
     for wrong in (0, 1.01, float("nan")):
         with pytest.raises(ValueError, match=r"similarity is .* above 0 and at most 1"):
             near_duplicates([], [], similarity=wrong)
     with pytest.raises(ValueError, match="words is 0 and most is 5"):
-        near_duplicates([], [], words=0, most=5)
+        near_duplicates([], [], words=0, max_rows=5)

@@ -140,7 +140,7 @@ def test_rows_that_do_not_exist(tmp_path: Path) -> None:
     one_row(tmp_path).done({})
     dataset = PreparedDataset(tmp_path, Info({"text": Field("text", 10)}))
     for number in (-1, 1):
-        with pytest.raises(IndexError, match=f"row {number} does not exist: the dataset has 1 rows"):
+        with pytest.raises(IndexError, match=f"row {number} is out of range: the dataset has 1 rows"):
             dataset[number]
         with pytest.raises(IndexError):
             dataset.raw(number)

@@ -39,11 +39,11 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 @pytest.mark.parametrize(
     ("info", "asked", "said"),
     [
-        (PAIR, "a b", r"one text, but 2 are wanted \(first, second\)"),
-        (PAIR, ("a", "b", "c"), "3 texts, but 2 are wanted"),
-        (PAIR, {"first": "a"}, "there is no second"),
-        (CHOICE, "q\ta", "there are not two choices or more"),
-        (CHOICE, "q", r"one text, but 2 are wanted \(question, two choices or more\)"),
+        (PAIR, "a b", r"one text given, but an input needs 2 \(first, second\)"),
+        (PAIR, ("a", "b", "c"), "3 texts given, but an input needs 2"),
+        (PAIR, {"first": "a"}, "has no second"),
+        (CHOICE, "q\ta", "has fewer than two choices"),
+        (CHOICE, "q", r"one text given, but an input needs 2 \(question, two choices or more\)"),
         (Info({"text": Field("text", 9)}), ("a", "b"), "one text, but .* has 2 texts"),
     ],
 )
@@ -119,7 +119,9 @@ def test_taggers_and_pairs_can_be_looked_into(tagger, pairs, tmp_path):
 
 def test_a_number_is_answered_as_a_number(home):
     structure = "{type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}"
-    run = trained(home, "{type: sentence-pairs, answer: number, train: numbers.tsv, tokenizer: word}", structure, "regression")
+    run = trained(
+        home, "{type: sentence-pairs, label_type: number, train: numbers.tsv, tokenizer: word}", structure, "regression"
+    )
     (answer,) = run.predictions([("a 1 b", "a 2 b")])
     assert isinstance(answer.value(), float)
     (example,) = look_at(run, ["a 1 b\ta 2 b"])
@@ -137,7 +139,7 @@ def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> No
         read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)
     run = read_run_text(recipe % 40, "r.yaml", tmp_path)
     trained = run.train(tmp_path / "two", quiet=True)
-    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from 1: 51 tokens"):
+    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from first_index 1: 51 tokens"):
         trained.predict(["a", "b", "a " * 50, "a"])
     with pytest.raises(ValueError, match=r"row 3 of the requests"):
         trained.predict(["a", "b", "a " * 50, "a"], batch_size=2)

@@ -89,9 +89,9 @@ def test_the_scheme_is_found_again():
 
 def test_errors():
     for tag in ("", "PER", "B-", "O-X", "BX", "b-X", "-X", "X-Y"):
-        with pytest.raises(ValueError, match=f"{tag!r} is no tag"):
+        with pytest.raises(ValueError, match=f"{tag!r} is not a tag"):
             entities(["O", tag])
-    with pytest.raises(ValueError, match=r"'S-X' is not of the scheme iob2 \(letters B, I, O\)"):
+    with pytest.raises(ValueError, match=r"'S-X' is not valid in the scheme iob2 \(prefixes B, I, O\)"):
         entities(["S-X"], "iob2")
     for wrong in ([("X", 0, 2), ("Y", 1, 3)], [("X", 2, 2)], [("X", 3, 5)], [("X", -1, 1)]):
         with pytest.raises(ValueError, match=r"overlaps another, or lies outside 4 words"):

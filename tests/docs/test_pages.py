@@ -56,7 +56,7 @@ DATES = [
     "data.test=40",
     "structure.dim=16",
     "learning.batch=1000",
-    "evaluate.search.length=12",
+    "evaluate.search.max_length=12",
 ]
 ROWS = 3
 """How many of these are about the data."""

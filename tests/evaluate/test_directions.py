@@ -62,7 +62,7 @@ CASES: dict[str, tuple[str, list[str], list[Any], list[Any]]] = {
     "oracle-accuracy": ("label", ["+", "+"], ["so good", "good"], ["bad", "so so"]),
     "word-perplexity": ("text", SENTENCES, [{"loss": 1.0}], [{"loss": 50.0}]),
 }
-FROM_THE_MODEL = {"latent", "drawn"}
+FROM_THE_MODEL = {"latent-space", "prior-samples"}
 """Metrics of the model itself; their values are tested with latent models in tests/systems."""
 
 
@@ -215,5 +215,5 @@ def test_every_derived_value_of_an_objective_declares_its_direction() -> None:
         declared = factory.higher_is_better
         if factory.metric_values is Objective.metric_values:
             assert not declared, name
-        elif name not in ("reported", "cara-reconstruct"):  # one of this file; one with an accumulator: see tests/systems
+        elif name not in ("reported", "cara-reconstruction"):  # one of this file; one with an accumulator: see tests/systems
             assert set(factory.metric_values(factory.__new__(factory), AnyMean())) == set(declared), name

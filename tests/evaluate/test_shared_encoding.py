@@ -28,7 +28,7 @@ def trained(request, tmp_path) -> weft.TrainedRun:
         structure=partial(Classifier if classifies else Tagger, dim=8),
         objective=Classification if classifies else Tagging,
         learning=partial(Gradient, steps=2, batch=100),
-        evaluate=partial(Evaluation, metrics=[Accuracy if classifies else TagAccuracy], batch=100),
+        evaluate=partial(Evaluation, metrics=[Accuracy if classifies else TagAccuracy], batch_tokens=100),
     ).train(tmp_path / "run", quiet=True)
 
 

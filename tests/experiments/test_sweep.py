@@ -19,10 +19,12 @@ from weft.core.io import read_json, write_json
 from weft.experiments.sweep import default_folder, make_arms, read_assignments, split_values, sweep
 from weft.learning import Interrupted, NonFinite
 from weft.recipe.text import parse_value
+from weft.training import artifacts
+from weft.training.callbacks import StageCallbacks
 from weft.training.display import Display
 from weft.training.recipes import read_run
 from weft.training.run_folder import FolderError, RunFolder
-from weft.training.trainer import Training, train
+from weft.training.trainer import train
 
 ASKED = ["learning.optimizer.lr=0.001,0.01", "seed=1,2", "learning.steps=2"]
 NAMES = ["lr=0.001,seed=1", "lr=0.001,seed=2", "lr=0.01,seed=1", "lr=0.01,seed=2"]
@@ -30,7 +32,7 @@ NAMES = ["lr=0.001,seed=1", "lr=0.001,seed=2", "lr=0.01,seed=1", "lr=0.01,seed=2
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Training, "draw_curve", lambda self: None)
+    monkeypatch.setattr(artifacts, "draw_curve", lambda *args: None)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def done(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished sweep; tests change copies of it only."""
     folder = tmp_path_factory.mktemp("done") / "sweep"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "draw_curve", lambda self: None)
+        patch.setattr(artifacts, "draw_curve", lambda *args: None)
         assert not sweep(recipe, ASKED, folder).failed
     return folder
 
@@ -197,13 +199,13 @@ def test_finished_sweep_is_not_trained_again(recipe: Path, copy: Path, trained: 
 def test_interrupted_sweep_goes_on_where_it_was(
     recipe: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, real, calls = tmp_path / "sweep", Training.should_stop, [0]
+    folder, real, calls = tmp_path / "sweep", StageCallbacks.should_stop, [0]
 
-    def stop_in_second_arm(self: Training) -> bool:
+    def stop_in_second_arm(self: StageCallbacks) -> bool:
         calls[0] += 1
         return calls[0] == 3 or real(self)
 
-    monkeypatch.setattr(Training, "should_stop", stop_in_second_arm)
+    monkeypatch.setattr(StageCallbacks, "should_stop", stop_in_second_arm)
     with pytest.raises(Interrupted):
         sweep(recipe, ASKED, folder)
     table = read_json(folder / "table.json")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weft.core.fields import Field, Special
 from weft.core.seq import Decoded, Seq
-from weft.generate import Beam
+from weft.generate import BeamSearch
 
 EOS = 5
 
@@ -61,7 +61,9 @@ def test_same_sequences_and_scores(seed):
             return_dict_in_generate=True,
             output_scores=True,
         )
-        ours = Beam(width=width, best=2, alpha=alpha)(Wrapped(model), None, prompt=Seq(prompt), limits=[limit] * 5)
+        ours = BeamSearch(beams=width, n_best=2, length_penalty=alpha)(
+            Wrapped(model), None, prompt=Seq(prompt), limits=[limit] * 5
+        )
         flat = [h for row in ours for h in row]
         for h, ids, score in zip(flat, theirs.sequences[:, 3:].tolist(), theirs.sequences_scores.tolist(), strict=True):
             assert h.ids == (ids[: ids.index(EOS)] if EOS in ids else ids)

@@ -8,7 +8,7 @@ import torch
 
 from weft.core.fields import Special
 from weft.core.seq import Seq
-from weft.generate import Beam, Greedy
+from weft.generate import BeamSearch, GreedySearch
 
 EOS = 2
 TIGHT = Special(pad=0, bos=1, eos=2, unk=3, mask=0, cls=0, sep=0)
@@ -37,7 +37,9 @@ def everything(model, number, limit, allowed, penalty, alpha):
 def test_a_wide_beam_is_exhaustive_search(toy, remember, penalty, alpha, seed):
     model = toy(vocab=5, seed=seed, special=TIGHT)
     limits = [4, 1, 3]
-    found = Beam(width=81, alpha=alpha, penalty=penalty, best=5)(model, remember(0, 1, 2), limits=limits)
+    found = BeamSearch(beams=81, length_penalty=alpha, length_normalization=penalty, n_best=5)(
+        model, remember(0, 1, 2), limits=limits
+    )
     for number, (limit, row) in enumerate(zip(limits, found, strict=True)):
         best = everything(model, number, limit, [3, 4], penalty, alpha)[:5]
         assert [(h.ids, h.finished) for h in row] == [(ids, finished) for _, ids, finished in best]
@@ -49,8 +51,8 @@ def test_a_wide_beam_is_exhaustive_search(toy, remember, penalty, alpha, seed):
 def test_width_one_is_greedy_search(toy, remember, penalty, alpha, seed):
     model = toy(vocab=12, seed=seed)
     limits = [9, 0, 4, 1, 30]
-    beam = Beam(width=1, alpha=alpha, penalty=penalty)(model, remember(*range(5)), limits=limits)
-    greedy = Greedy()(model, remember(*range(5)), limits=limits)
+    beam = BeamSearch(beams=1, length_penalty=alpha, length_normalization=penalty)(model, remember(*range(5)), limits=limits)
+    greedy = GreedySearch()(model, remember(*range(5)), limits=limits)
     for [b], [g] in zip(beam, greedy, strict=True):
         assert (b.ids, b.finished) == (g.ids, g.finished)
         assert b.steps == pytest.approx(g.steps)
@@ -77,7 +79,7 @@ def by_hand(model, number, limit, width, penalty, alpha, prune=None):
 @pytest.mark.parametrize(("width", "prune"), [(2, None), (3, None), (5, None), (3, 0.8), (5, 2.0)])
 def test_stopping_early_loses_nothing(toy, remember, penalty, alpha, width, prune):
     model, limits = toy(vocab=11, seed=width), [12, 3, 7, 1, 12]
-    search = Beam(width=width, alpha=alpha, penalty=penalty, best=2, prune=prune)
+    search = BeamSearch(beams=width, length_penalty=alpha, length_normalization=penalty, n_best=2, prune_threshold=prune)
     found = search(model, remember(*range(5)), limits=limits)
     for number, (limit, row) in enumerate(zip(limits, found, strict=True)):
         expected = by_hand(model, number, limit, width, penalty, alpha, prune)[:2]
@@ -88,7 +90,9 @@ def test_stopping_early_loses_nothing(toy, remember, penalty, alpha, width, prun
 @pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
 def test_scores_are_those_of_the_sequences(toy, remember, penalty, alpha):
     model = toy(vocab=14, seed=8)
-    found = Beam(width=6, best=6, alpha=alpha, penalty=penalty)(model, remember(0, 1, 2), limits=[10, 5, 10])
+    found = BeamSearch(beams=6, n_best=6, length_penalty=alpha, length_normalization=penalty)(
+        model, remember(0, 1, 2), limits=[10, 5, 10]
+    )
     for number, row in enumerate(found):
         assert len(row) == 6 and len({(*h.ids, h.finished) for h in row}) == 6
         assert [h.score for h in row] == sorted((h.score for h in row), reverse=True)
@@ -101,7 +105,7 @@ def test_scores_are_those_of_the_sequences(toy, remember, penalty, alpha):
 
 
 def test_a_row_does_not_depend_on_its_batch(toy, remember):
-    model, search = toy(vocab=14, seed=5), Beam(width=3, best=3, alpha=0.6)
+    model, search = toy(vocab=14, seed=5), BeamSearch(beams=3, n_best=3, length_penalty=0.6)
     together = search(model, remember(*range(5)), limits=[12, 4, 12, 0, 9])
     assert together == [search(model, remember(n), limits=[limit])[0] for n, limit in enumerate([12, 4, 12, 0, 9])]
 
@@ -116,7 +120,7 @@ def test_stops_when_nothing_can_improve(toy):
 
     for alpha in (0.0, 0.5):
         model = Sure(vocab=12)
-        [[h]] = Beam(width=3, alpha=alpha)(model, None, limits=[200])
+        [[h]] = BeamSearch(beams=3, length_penalty=alpha)(model, None, limits=[200])
         assert h.ids == [8, 9]
         assert model.read < 40
 
@@ -130,17 +134,17 @@ def test_an_end_mark_takes_no_place_in_the_beam(toy):
             p = {i: p.get(i, 1e-4 if p else 1.0) for i in range(self.target.vocab)}
             return np.log(np.array(list(p.values()), np.float32))
 
-    [row] = Beam(width=2, best=2)(Fork(vocab=30), None, limits=[4])
+    [row] = BeamSearch(beams=2, n_best=2)(Fork(vocab=30), None, limits=[4])
     assert [h.ids for h in row] == [[], [8]]
 
 
 def test_pruning_drops_what_is_far_behind(toy, remember):
     model = toy(vocab=14, seed=5, spread=3.0)
-    narrow, wide = Beam(width=8, prune=1e-9), Beam(width=8)
-    greedy = Greedy()(model, remember(*range(4)), limits=[8] * 4)
+    narrow, wide = BeamSearch(beams=8, prune_threshold=1e-9), BeamSearch(beams=8)
+    greedy = GreedySearch()(model, remember(*range(4)), limits=[8] * 4)
     assert [h.ids for [h] in narrow(model, remember(*range(4)), limits=[8] * 4)] == [h.ids for [h] in greedy]
     model.read = 0
-    Beam(width=8, prune=2.0)(model, remember(*range(4)), limits=[8] * 4)
+    BeamSearch(beams=8, prune_threshold=2.0)(model, remember(*range(4)), limits=[8] * 4)
     some, model.read = model.read, 0
     wide(model, remember(*range(4)), limits=[8] * 4)
     assert some < model.read
@@ -148,16 +152,16 @@ def test_pruning_drops_what_is_far_behind(toy, remember):
 
 def test_fewer_continuations_than_width(toy):
     model = toy(vocab=3, special=TIGHT)  # nothing but the end mark can be generated
-    [row] = Beam(width=4, best=3)(model, None, limits=[5])
+    [row] = BeamSearch(beams=4, n_best=3)(model, None, limits=[5])
     assert [(h.ids, h.finished) for h in row] == [([], True)]
     model = toy(vocab=4, special=TIGHT, seed=1)
-    [row] = Beam(width=50, best=50)(model, None, limits=[3])
+    [row] = BeamSearch(beams=50, n_best=50)(model, None, limits=[3])
     assert sorted(h.ids for h in row) == [[], [3], [3, 3], [3, 3, 3]]
     assert [h.finished for h in sorted(row, key=lambda h: len(h.ids))] == [True, True, True, False]
 
 
 def test_prompts_of_different_lengths(toy):
-    model, search = toy(vocab=12, seed=3), Beam(width=3, best=2, alpha=1.0)
+    model, search = toy(vocab=12, seed=3), BeamSearch(beams=3, n_best=2, length_penalty=1.0)
     data = torch.tensor([[1, 9, 8], [0, 0, 1]])
     found = search(model, None, prompt=Seq(data, data > 0), limits=[6, 4])
     assert found[0] == search(model, None, prompt=Seq(data[:1]), limits=[6])[0]
@@ -165,5 +169,5 @@ def test_prompts_of_different_lengths(toy):
 
 
 def test_best_needs_a_beam_as_wide():
-    with pytest.raises(ValueError, match="best 5 is more than width 4"):
-        Beam(width=4, best=5)
+    with pytest.raises(ValueError, match="n_best is 5, but beams is 4"):
+        BeamSearch(beams=4, n_best=5)

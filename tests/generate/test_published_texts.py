@@ -18,7 +18,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 import weft
 from weft.evaluate import Evaluation
-from weft.generate import Beam, Greedy, Sample
+from weft.generate import BeamSearch, GreedySearch, Sampling
 from weft.inference.convert import to_run
 from weft.inference.prompting import log_probabilities
 from weft.inspect.trace import BEGIN as SHOWN_BEGIN
@@ -75,7 +75,7 @@ def theirs(model: Any, folder: Path, text: str, **options: Any) -> list[int]:
 
 
 def ours(run: weft.TrainedRun, text: str, length: int) -> list[int]:
-    return next(run.hypotheses([text], Greedy(length=length)))[0].ids
+    return next(run.hypotheses([text], GreedySearch(max_length=length)))[0].ids
 
 
 @pytest.mark.parametrize("frame", ["$A", "<s> $A"])
@@ -101,7 +101,7 @@ def test_a_score_is_that_of_the_text_as_the_tokenizer_gives_it(tmp_path: Path) -
         assert found[pair] == pytest.approx(wanted, abs=1e-3) and tokens[pair] == len(last)
 
 
-SEARCHES: dict[str, Callable[[], Any]] = {"greedy": Greedy, "beam": lambda: Beam(width=3), "sample": Sample}
+SEARCHES: dict[str, Callable[[], Any]] = {"greedy": GreedySearch, "beam": lambda: BeamSearch(beams=3), "sample": Sampling}
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -125,7 +125,7 @@ def test_a_search_stops_where_the_positions_end(name: str, tmp_path: Path) -> No
 def test_a_decoder_stops_where_its_positions_end(tmp_path: Path) -> None:
     bart(tmp_path, max_length=500)
     run = weft.load(tmp_path, "cpu")
-    assert all(len(row[0].ids) <= 40 for row in run.hypotheses(TEXTS, Greedy(length=300)))
+    assert all(len(row[0].ids) <= 40 for row in run.hypotheses(TEXTS, GreedySearch(max_length=300)))
 
 
 def change(folder: Path, file: str, drop: tuple[str, ...] = (), **more: Any) -> None:
@@ -190,18 +190,18 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
         for text in texts:
             options: dict[str, Any] = {"suppress_tokens": [PAD], "max_new_tokens": 30, "eos_token_id": two}
             wanted = theirs(model, tmp_path / "gpt", text, **options)
-            found = next(run.hypotheses([text], Greedy(length=30)))[0]
+            found = next(run.hypotheses([text], GreedySearch(max_length=30)))[0]
             assert [*found.ids, *([found.end] if found.finished else [])] == wanted
             ends[found.end] += 1
             different.add((*found.ids, -1))
             if found.end is not None:
-                run.evaluate = partial(Evaluation, search=partial(Greedy, length=30))
+                run.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=30))
                 (example,) = look_at(run, [text])
                 assert example.target[-1] == SHOWN_END
                 assert example.steps[-1].probability == pytest.approx(math.exp(found.steps[-1]), rel=1e-4)
             beams = {"num_beams": 3, "length_penalty": 0.0, "early_stopping": "never"}
             wanted = theirs(model, tmp_path / "gpt", text, **options, **beams)
-            found = next(run.hypotheses([text], Beam(width=3, length=30)))[0]
+            found = next(run.hypotheses([text], BeamSearch(beams=3, max_length=30)))[0]
             assert [*found.ids, *([found.end] if found.finished else [])] == wanted
             ends[found.end] += 1
             different.add(tuple(found.ids))
@@ -213,7 +213,7 @@ def test_what_is_looked_into_is_what_the_model_is_given(frame: str, tmp_path: Pa
     model = gpt(tmp_path / "gpt", frame=frame)
     run, again = weft.load(tmp_path / "gpt", "cpu"), weft.load(to_run(tmp_path / "gpt", tmp_path / "run"), "cpu")
     tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "gpt" / "tokenizer.json"))
-    run.evaluate = again.evaluate = partial(Evaluation, search=partial(Greedy, length=5))
+    run.evaluate = again.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=5))
     for text in TEXTS:
         for opened in (run, again):
             (example,) = look_at(opened, [text])
@@ -237,7 +237,7 @@ def test_what_a_decoder_must_write_first_is_looked_into(tmp_path: Path) -> None:
     bart(tmp_path, decoder_start_token_id=70)
     change(tmp_path, "generation_config.json", forced_bos_token_id=71)
     run = weft.load(tmp_path, "cpu")
-    run.evaluate = partial(Evaluation, search=partial(Greedy, length=4))
+    run.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=4))
     (example,) = look_at(run, ["Hello"])
     names = run.codec.tokenizers["text"].tokens([71, *next(run.hypotheses(["Hello"]))[0].ids])
     assert list(example.target)[: len(names)] == names

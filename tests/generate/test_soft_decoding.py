@@ -10,9 +10,9 @@ import torch
 from weft.blocks import GRUDecoder, LatentEmbedding, Learned, Sum, Token, TransformerDecoder
 from weft.core.fields import Field, Info
 from weft.core.seq import Memory
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.generate.frontier import forbidden
-from weft.generate.soft_decoding import write_softly
+from weft.generate.soft_decoding import soft_decode
 from weft.models import LanguageModel
 from weft.models.latent_decoder import LatentDecoder
 
@@ -39,8 +39,8 @@ def places(rows: int = ROWS) -> torch.Tensor:
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_single_symbols_without_noise_are_a_greedy_search(decoder):
     model, z = latent_decoder(decoder), places()
-    soft = write_softly(model, model.memory_from(z), length=9, straight_through=True)
-    found = Greedy(length=9)(model, model.memory_from(z), limits=[9] * ROWS)
+    soft = soft_decode(model, model.memory_from(z), max_length=9, straight_through=True)
+    found = GreedySearch(max_length=9)(model, model.memory_from(z), limits=[9] * ROWS)
     lengths = set()
     for row, (hypothesis,) in enumerate(found):
         ids = soft.data[row].argmax(-1)[soft.real()[row]].tolist()
@@ -53,10 +53,10 @@ def test_single_symbols_without_noise_are_a_greedy_search(decoder):
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
     model, z = latent_decoder(decoder), places()
-    together = write_softly(model, model.memory_from(z), length=9)
-    assert torch.equal(together.data, write_softly(model, model.memory_from(z), length=9).data)
+    together = soft_decode(model, model.memory_from(z), max_length=9)
+    assert torch.equal(together.data, soft_decode(model, model.memory_from(z), max_length=9).data)
     for row in range(ROWS):
-        alone = write_softly(model, model.memory_from(z[row : row + 1]), length=9)
+        alone = soft_decode(model, model.memory_from(z[row : row + 1]), max_length=9)
         real = together.real()[row]
         assert int(real.sum()) == alone.width == int(alone.real().sum())
         torch.testing.assert_close(together.data[row][real], alone.data[0])
@@ -64,7 +64,7 @@ def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
 
 def test_a_row_ends_with_the_first_end_mark():
     model, eos = latent_decoder(), INFO["text"].special.eos
-    text = write_softly(model, model.memory_from(places()), length=9)
+    text = soft_decode(model, model.memory_from(places()), max_length=9)
     for weights, real in zip(text.data, text.real(), strict=True):
         ends = (weights.argmax(-1) == eos).nonzero().flatten().tolist()
         assert real.tolist() == [t <= ends[0] if ends else True for t in range(text.width)]
@@ -73,7 +73,7 @@ def test_a_row_ends_with_the_first_end_mark():
 def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
     model = latent_decoder()
     z = places(1).expand(6000, -1)
-    one, two = (write_softly(model.train(), model.memory_from(z), length=1).data for _ in range(2))
+    one, two = (soft_decode(model.train(), model.memory_from(z), max_length=1).data for _ in range(2))
     assert not torch.equal(one, two)
     memory = model.memory_from(z[:1])
     step = model.step(_begin(1), model.start(memory, 1))
@@ -93,7 +93,7 @@ def _begin(rows: int):
 @pytest.mark.parametrize("straight_through", [True, False])
 def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_through):
     model, z = latent_decoder().train(training), places().requires_grad_()
-    text = write_softly(model, model.memory_from(z), length=5, straight_through=straight_through)
+    text = soft_decode(model, model.memory_from(z), max_length=5, straight_through=straight_through)
     torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
     assert not text.data[..., forbidden(INFO["text"], 12)].any()
     (text.data[:, -1] * torch.randn(12)).sum().backward()
@@ -103,7 +103,8 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 def test_the_colder_the_nearer_to_single_symbols():
     model = latent_decoder()
     peaks = [
-        write_softly(model, model.memory_from(places()), length=1, temperature=t).data.amax(-1).mean() for t in (2.0, 0.5, 0.05)
+        soft_decode(model, model.memory_from(places()), max_length=1, temperature=t).data.amax(-1).mean()
+        for t in (2.0, 0.5, 0.05)
     ]
     assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
 
@@ -111,12 +112,12 @@ def test_the_colder_the_nearer_to_single_symbols():
 def test_what_is_refused():
     model = latent_decoder(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
     memory = model.memory_from(places())
-    assert write_softly(model, memory, length=4).width <= 4
-    with pytest.raises(ValueError, match="length is 5, but it must be at least 1 and at most 4, the model's positions"):
-        write_softly(model, memory, length=5)
-    with pytest.raises(ValueError, match=r"length is 0, but it must be at least 1$"):
-        write_softly(latent_decoder(), memory, length=0)
-    with pytest.raises(ValueError, match="temperature is 0, but it must be above 0"):
-        write_softly(model, memory, length=3, temperature=0.0)
+    assert soft_decode(model, memory, max_length=4).width <= 4
+    with pytest.raises(ValueError, match="length is 5; it must be at least 1 and at most 4, the model's positions"):
+        soft_decode(model, memory, max_length=5)
+    with pytest.raises(ValueError, match=r"length is 0; it must be at least 1$"):
+        soft_decode(latent_decoder(), memory, max_length=0)
+    with pytest.raises(ValueError, match="temperature is 0; it must be above 0"):
+        soft_decode(model, memory, max_length=3, temperature=0.0)
     with pytest.raises(ValueError, match="conditioned on a latent vector, but the memory has none"):
-        write_softly(model, Memory(), length=3)
+        soft_decode(model, Memory(), max_length=3)

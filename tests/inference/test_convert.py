@@ -19,9 +19,9 @@ import weft.blocks
 import weft.inference.convert
 from weft.cli.app import main
 from weft.core.hub import find_model
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.convert import to_published, to_run
-from weft.inference.embedding import open_vectors
+from weft.inference.embedding import open_embedder
 
 WORDS = ["good", "bad", "fine", "poor", "film", "play", "very", "not", "a", "the"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -118,7 +118,7 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
     run = weft.load(place)
     assert run.folder == place
     if name in ("gpt2", "t5"):
-        search = Greedy(length=8)
+        search = GreedySearch(max_length=8)
         written = run.generate(TEXTS, search)
         assert written == before.generate(TEXTS, search)
         if name == "t5":  # begins and ends with the ids that its config says
@@ -134,7 +134,7 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
         assert [a.probabilities for a in run.predictions(TEXTS)] == [a.probabilities for a in before.predictions(TEXTS)]
     if name in ("bert", "masks", "classes"):
         texts = [*TEXTS, "a good film " * 20]
-        old, new = open_vectors(hidden), open_vectors(place)
+        old, new = open_embedder(hidden), open_embedder(place)
         if name == "classes":  # a run that classifies has its own pooler, a published one is averaged: so is this
             assert isinstance(new.pooler, weft.blocks.Mean)
         assert np.array_equal(old(texts), new(texts)) and (old.cut, old.length) == (new.cut, new.length) == (1, 30)
@@ -167,7 +167,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     same_tensors(tmp_path / "t5", tmp_path / "back")
     capsys.readouterr()
     assert commands("convert", str(tmp_path / "t5"), t5) == 2
-    assert "is there already and not empty: choose another folder" in capsys.readouterr().err
+    assert "already exists and is not empty; choose another folder" in capsys.readouterr().err
     assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--family", "t5") == 2
     assert "is not a run's folder" in capsys.readouterr().err
     assert commands("train", t5, "--resume", "--run", t5) == 2
@@ -210,5 +210,5 @@ def test_minilm_there_and_back(tmp_path: Path) -> None:
     back = to_published(run, tmp_path / "back")
     same_tensors(find_model("minilm"), back)
     texts = ["A dog in the snow.", "Puppies play outside.", "Interest rates rose."]
-    wanted = open_vectors("minilm")(texts)
-    assert np.array_equal(wanted, open_vectors(run)(texts)) and np.array_equal(wanted, open_vectors(back)(texts))
+    wanted = open_embedder("minilm")(texts)
+    assert np.array_equal(wanted, open_embedder(run)(texts)) and np.array_equal(wanted, open_embedder(back)(texts))

@@ -15,7 +15,7 @@ import transformers as hf
 from sentence_transformers import models
 
 from weft.inference.convert import to_published, to_run
-from weft.inference.embedding import open_vectors
+from weft.inference.embedding import open_embedder
 from weft.training.recipes import read_run_text
 
 WORDS = [
@@ -82,20 +82,20 @@ def close(found: np.ndarray, wanted: np.ndarray) -> None:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_every_pooling_is_theirs(mode: Any, bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", mode, (models.Normalize(),))
-    close(open_vectors(tmp_path / "st", "cpu")(TEXTS), wanted)
+    close(open_embedder(tmp_path / "st", "cpu")(TEXTS), wanted)
     if isinstance(mode, str):  # as older versions wrote it
         older = {key: value == mode for key, value in OLDER.items()}
         (tmp_path / "st/1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 24, **older}))
-        close(open_vectors(tmp_path / "st", "cpu")(TEXTS), wanted)
+        close(open_embedder(tmp_path / "st", "cpu")(TEXTS), wanted)
 
 
 def test_texts_are_cut_where_theirs_are(bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", max_seq_length=6)
-    vectors = open_vectors(tmp_path / "st", "cpu")
+    vectors = open_embedder(tmp_path / "st", "cpu")
     close(vectors(TEXTS), wanted)
     assert (vectors.length, vectors.cut) == (6, 1)
     (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 5}')  # as older versions wrote it
-    assert open_vectors(tmp_path / "st", "cpu").length == 5
+    assert open_embedder(tmp_path / "st", "cpu").length == 5
 
 
 def test_texts_are_lower_cased_where_theirs_are(bert: Path, tmp_path: Path) -> None:
@@ -108,22 +108,22 @@ def test_texts_are_lower_cased_where_theirs_are(bert: Path, tmp_path: Path) -> N
     (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 20, "do_lower_case": true}')
     model = sentence_transformers.SentenceTransformer(str(tmp_path / "st"), device="cpu")
     wanted = np.asarray(model.encode(["GOOD Film"]))
-    close(open_vectors(tmp_path / "st", "cpu")(["GOOD Film"]), wanted / np.linalg.norm(wanted))
+    close(open_embedder(tmp_path / "st", "cpu")(["GOOD Film"]), wanted / np.linalg.norm(wanted))
 
 
 def test_what_weft_does_not_have_is_refused(bert: Path, tmp_path: Path) -> None:
     saved(bert, tmp_path / "dense", "mean", (models.Dense(24, 8), models.Normalize()))
     with pytest.raises(ValueError, match=r"modules\.json: has a Dense, but vectors are made with Transformer, Pooling and Norm"):
-        open_vectors(tmp_path / "dense", "cpu")
+        open_embedder(tmp_path / "dense", "cpu")
     saved(bert, tmp_path / "st")
     (tmp_path / "st/1_Pooling/config.json").write_text('{"pooling_mode": "median"}')
     with pytest.raises(ValueError, match=r"there is no pooling_mode 'median' .known: cls, max, mean"):
-        open_vectors(tmp_path / "st", "cpu")
+        open_embedder(tmp_path / "st", "cpu")
     (tmp_path / "st/1_Pooling/config.json").write_text('{"pooling_mode": "mean"}')
     said = {"prompts": {"query": "find: "}, "default_prompt_name": "query"}
     (tmp_path / "st/config_sentence_transformers.json").write_text(json.dumps(said))
     with pytest.raises(ValueError, match="texts shall begin with the prompt 'query', and here have none"):
-        open_vectors(tmp_path / "st", "cpu")
+        open_embedder(tmp_path / "st", "cpu")
 
 
 def theirs(folder: Path) -> np.ndarray:
@@ -133,10 +133,10 @@ def theirs(folder: Path) -> np.ndarray:
 def test_there_and_back_it_is_still_theirs(bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", "cls", (models.Normalize(),), max_seq_length=7)
     run = to_run(tmp_path / "st", tmp_path / "run")
-    close(open_vectors(run, "cpu")(TEXTS), wanted)
+    close(open_embedder(run, "cpu")(TEXTS), wanted)
     back = to_published(run, tmp_path / "back")
     close(theirs(back), wanted)
-    close(open_vectors(back, "cpu")(TEXTS), wanted)
+    close(open_embedder(back, "cpu")(TEXTS), wanted)
 
 
 @pytest.mark.parametrize("kind", ["roberta", "electra", "bert"])
@@ -152,11 +152,11 @@ device: cpu
     run = read_run_text(text, "recipe.yaml", tmp_path)
     run.train(tmp_path / "run", quiet=True)
     out = to_published(tmp_path / "run", tmp_path / "out")
-    wanted = open_vectors(tmp_path / "run", "cpu")(TEXTS)
+    wanted = open_embedder(tmp_path / "run", "cpu")(TEXTS)
     if kind == "bert":  # its pooler has weights, for which they have no module
         assert not (out / "modules.json").exists()
         return
     close(theirs(out), wanted)
-    close(open_vectors(out, "cpu")(TEXTS), wanted)
+    close(open_embedder(out, "cpu")(TEXTS), wanted)
     tokenizer: Any = hf.AutoTokenizer.from_pretrained(out)
     assert (tokenizer.pad_token_id, tokenizer.mask_token_id, tokenizer("a")["input_ids"][-1]) == (0, 4, 2)

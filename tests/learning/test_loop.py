@@ -29,9 +29,10 @@ from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Ne
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import NextToken, Ramp
+from weft.training.callbacks import StageCallbacks
 from weft.training.run import Run
 from weft.training.stages import Stage
-from weft.training.trainer import Training, train
+from weft.training.trainer import train
 
 
 class Quiet:
@@ -540,18 +541,18 @@ def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_p
     assert saves >= 4
     for stop in range(1, saves, 2):
         folder = tmp_path / f"stop-{stop}"
-        real, count = Training.save, [0]
+        real, count = StageCallbacks.save, [0]
 
-        def save(self: Training, *args: Any, real: Any = real, count: list[int] = count, stop: int = stop) -> None:
+        def save(self: StageCallbacks, *args: Any, real: Any = real, count: list[int] = count, stop: int = stop) -> None:
             real(self, *args)
             count[0] += 1
             if count[0] == stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(Training, "save", save)
+        monkeypatch.setattr(StageCallbacks, "save", save)
         with pytest.raises(KeyboardInterrupt):
             small_run(**VARIANTS[name]).train(folder, quiet=True)
-        monkeypatch.setattr(Training, "save", real)
+        monkeypatch.setattr(StageCallbacks, "save", real)
         small_run(**VARIANTS[name]).train(folder, resume=True, quiet=True)
         assert final_digest(folder) == expected
         assert digest(folder / "model.safetensors") == weights
@@ -574,7 +575,7 @@ def test_evaluation_disturbs_nothing(tmp_path):
 
 def test_a_stop_that_was_asked_for_saves_and_can_be_resumed(tmp_path, monkeypatch):
     small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True)
-    monkeypatch.setattr(Training, "should_stop", lambda self: self.loop.progress.round == 3)
+    monkeypatch.setattr(StageCallbacks, "should_stop", lambda self: self.loop.progress.round == 3)
     with pytest.raises(Interrupted):
         small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True)
     monkeypatch.undo()

@@ -29,7 +29,7 @@ from weft.core.io import read_json, read_lines
 from weft.core.loss import Loss, Term
 from weft.data import Dates
 from weft.evaluate import Evaluation
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.learning import (
     DDP,
     EMA,
@@ -49,8 +49,9 @@ from weft.learning import (
 from weft.learning.checkpoint import load
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
+from weft.training import artifacts
+from weft.training.callbacks import StageCallbacks
 from weft.training.run import Run
-from weft.training.trainer import Training
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -120,7 +121,7 @@ def dates(learning: dict[str, Any], **more: Any) -> Run:
         structure=partial(Seq2Seq, dim=32, encoder=LSTM, decoder=AttentionLSTM),
         objective=NextToken,
         learning=partial(Gradient, **{**choices, **learning}),
-        **{"device": "cpu", "evaluate": partial(Evaluation, search=partial(Greedy, length=12)), **more},
+        **{"device": "cpu", "evaluate": partial(Evaluation, search=partial(GreedySearch, max_length=12)), **more},
     )
 
 
@@ -139,7 +140,7 @@ def trained(place: Path, run: str = "run", resume: bool = False, slow: float = 0
         time.sleep(slow)
         return update(self, phase, micros, *where)
 
-    Loop.update, Training.draw_curve = noted, lambda self: None
+    Loop.update, artifacts.draw_curve = noted, lambda *args: None
     stopped = False
     try:
         dates(learning).train(place / run, resume=resume, quiet=True)
@@ -470,15 +471,15 @@ def test_objectives_whose_examples_interact_are_refused(tmp_path):
 def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
     """Train with sharded weights, with a moving average and evaluation; tell of the share of the weights that is here."""
     shares: list[float] = []
-    began, wants = Loop.run, Training.should_stop
+    began, wants = Loop.run, StageCallbacks.should_stop
 
     def run(self: Loop, resume: bool) -> None:
         parameters: list[Any] = list(self.network.parameters().values())
         shares.append(sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters))
         began(self, resume)
 
-    Loop.run, Training.draw_curve = run, lambda self: None
-    Training.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
+    Loop.run, artifacts.draw_curve = run, lambda *args: None
+    StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
         dates(choices, evaluate=quick()).train(place / "sharded", resume=resume, quiet=True)
@@ -486,7 +487,7 @@ def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
 
 
 def quick() -> Any:
-    return partial(Evaluation, every=2, search=partial(Greedy, length=12))
+    return partial(Evaluation, every=2, search=partial(GreedySearch, max_length=12))
 
 
 def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):

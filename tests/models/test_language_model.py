@@ -37,7 +37,7 @@ def test_classifies_only_with_a_pooler():
     assert both.provides() == (Decodes, ModelsLanguage, Classifies)
     assert both.classifier(both.features(Seq(IDS, MASK))).shape == (2, 3)
     assert not any("classifier" in name for name, _ in plain.named_parameters())
-    with pytest.raises(ValueError, match="does not classify; give it a pooler"):
+    with pytest.raises(ValueError, match="does not classify; set the option pooler"):
         plain.features(Seq(IDS))
     with pytest.raises(ValueError, match="needs a field 'label'"):
         LanguageModel(Info({"text": TEXT}), dim=8, pooler=Last)

@@ -14,7 +14,7 @@ from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
-from weft.generate import Beam, Greedy
+from weft.generate import BeamSearch, GreedySearch
 from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
 from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
 from weft.pretrained import save
@@ -150,7 +150,7 @@ def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
         vae(decoder=decoder)
 
 
-@pytest.mark.parametrize("search", [Greedy(length=6), Beam(width=3, length=6)])
+@pytest.mark.parametrize("search", [GreedySearch(max_length=6), BeamSearch(beams=3, max_length=6)])
 def test_what_is_written_depends_on_the_row_alone(search):
     model, z = vae(), 3 * torch.randn(5, 4)
     together = search(model, model.memory_from(z), limits=[6] * 5)
@@ -265,7 +265,7 @@ def test_what_reads_and_what_writes():
 
 def test_parts_begin_with_their_weights(tmp_path):
     """The decoder from a published folder, the encoder from random numbers."""
-    from weft.pretrained.weights import begin
+    from weft.pretrained.weights import initialize_weights
 
     structure = gpt2(dim=8, layers=2, heads=2, length=9)
     torch.manual_seed(3)
@@ -275,7 +275,7 @@ def test_parts_begin_with_their_weights(tmp_path):
     torch.manual_seed(4)
     model = TextVAE(INFO, latent=4, **choices)
     encoder = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
-    taken = begin(model, partial(TextVAE, latent=4, **choices))
+    taken = initialize_weights(model, partial(TextVAE, latent=4, **choices))
     assert [str(place) for place in taken] == [str(tmp_path / "gpt2")]
     for name, tensor in source.state_dict().items():
         assert torch.equal(model.decoder.model.state_dict()[name], tensor), name

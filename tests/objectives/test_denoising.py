@@ -375,9 +375,9 @@ def test_static_places_depend_on_the_seed() -> None:
 
 def pieces_field() -> Field:
     """Ids from 100 go on with the word before them."""
-    from weft.core.fields import pack_pieces
+    from weft.core.fields import pack_continuations
 
-    return Field("text", VOCAB, continuations=pack_pieces([i >= 100 for i in range(VOCAB)]))
+    return Field("text", VOCAB, continuations=pack_continuations([i >= 100 for i in range(VOCAB)]))
 
 
 def test_whole_words_are_hidden_whole() -> None:
@@ -580,7 +580,7 @@ def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_doe
 
     torch.manual_seed(0)
     info = Info({"text": Field("text", 60)})
-    model, objective = electra(dim=16, layers=1, heads=2, width=6)(info), ReplacedToken(info, 16, vectors=6)
+    model, objective = electra(dim=16, layers=1, heads=2, embedding_dim=6)(info), ReplacedToken(info, 16, vectors=6)
     batch = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)])
     with pytest.raises(ValueError, match="give the objective vectors: 6"):
         ReplacedToken(info, 16)(model, batch, Clock())

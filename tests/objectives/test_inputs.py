@@ -29,5 +29,5 @@ def test_letters_stay_with_their_words():
 
 
 def test_texts_of_two_id_spaces_cannot_be_one():
-    with pytest.raises(ValueError, match=r"one id space, but the data \(data\) gives: first, second"):
+    with pytest.raises(ValueError, match=r"one id space, but the data \(data\) has: first, second"):
         Given(Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}))

@@ -15,7 +15,7 @@ from weft.blocks import BagOfWords, ClassifierHead, Ordered
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.models import Classifier
 from weft.objectives import Classification, MultiLabel, Ordinal, Regression
 
@@ -60,8 +60,8 @@ def test_multi_label_is_torchs_binary_cross_entropy():
 def test_multi_label_predicts_sets():
     logits = torch.tensor([[1.0, -1.0, 3.0, -1.0], [-1.0, -2.0, -3.0, -4.0]])
     batch = batch_of(MultiLabel(SET, 8), [np.zeros(4, np.float32)] * 2)
-    assert MultiLabel(SET, 8).predict(Fixed(logits), batch, Greedy()) == [[0, 2], []]
-    assert MultiLabel(SET, 8, threshold=0.9).predict(Fixed(logits), batch, Greedy()) == [[2], []]
+    assert MultiLabel(SET, 8).predict(Fixed(logits), batch, GreedySearch()) == [[0, 2], []]
+    assert MultiLabel(SET, 8, threshold=0.9).predict(Fixed(logits), batch, GreedySearch()) == [[2], []]
 
 
 def test_ordinal_is_coral_with_the_ordered_head():
@@ -76,7 +76,7 @@ def test_ordinal_is_coral_with_the_ordered_head():
     levels_BK = (torch.tensor(labels)[:, None] > torch.arange(3)).float()
     want = F.binary_cross_entropy_with_logits(above_BK, levels_BK, reduction="sum")
     torch.testing.assert_close(total(objective, model, batch), want)
-    assert objective.predict(model, batch, Greedy()) == (above_BK > 0).sum(1).tolist()
+    assert objective.predict(model, batch, GreedySearch()) == (above_BK > 0).sum(1).tolist()
 
 
 def test_ordinal_costs_more_the_farther_away():
@@ -92,7 +92,7 @@ def test_ordinal_predicts_the_median():
     logits = torch.tensor([[0.4, 0.0, 0.25, 0.35], [0.0, 0.0, 0.0, 1.0], [0.6, 0.0, 0.0, 0.4]]).clamp(min=1e-9).log()
     objective = Ordinal(ONE, 8)
     batch = batch_of(objective, [0, 0, 0])
-    assert objective.predict(Fixed(logits), batch, Greedy()) == [2, 3, 0]
+    assert objective.predict(Fixed(logits), batch, GreedySearch()) == [2, 3, 0]
     torch.testing.assert_close(objective.probabilities(Fixed(logits), batch), logits.exp())
 
 
@@ -102,7 +102,7 @@ def test_regression_is_the_squared_error():
     guesses = torch.tensor([[0.0], [-2.0], [1.25]])
     batch = batch_of(objective, numbers)
     torch.testing.assert_close(total(objective, Fixed(guesses), batch), torch.tensor(0.25 + 0.0 + 4.0))
-    assert objective.predict(Fixed(guesses), batch, Greedy()) == [0.0, -2.0, 1.25]
+    assert objective.predict(Fixed(guesses), batch, GreedySearch()) == [0.0, -2.0, 1.25]
 
 
 @pytest.mark.parametrize("objective", [MultiLabel, Ordinal, Regression])
@@ -118,7 +118,7 @@ def test_a_classifier_learns_it(objective):
         optimizer.zero_grad()
         goal(model, batch, Clock()).mean().backward()
         optimizer.step()
-    found = goal.predict(model, batch, Greedy())
+    found = goal.predict(model, batch, GreedySearch())
     want = {MultiLabel: [[0], [1], [2], [3]], Ordinal: [0, 1, 2, 3], Regression: pytest.approx([0, 0.25, 0.5, 0.75], abs=0.1)}
     assert found == want[objective]
 
@@ -172,16 +172,16 @@ def test_the_wrong_kind_of_answer_is_refused(objective, info, message):
 
 def test_recipe_words_for_weights():
     from weft.core.contracts import Objective
-    from weft.recipe import Reader, parse
+    from weft.recipe import RecipeParser, parse
 
     for text, want in (("balanced", "balanced"), ("{a: 2}", {"a": 2.0}), ("null", None)):
-        reader = Reader()
+        reader = RecipeParser()
         node = parse(f"part: {{type: classification, weights: {text}}}", "r.yaml")
         part = reader.read(Objective, node.value["part"], "part")
         assert not reader.problems
         assert part.keywords["weights"] == want
     for text in ("equal", "{a: -1}"):
-        reader = Reader()
+        reader = RecipeParser()
         reader.read(Objective, parse(f"part: {{type: classification, weights: {text}}}", "r.yaml").value["part"], "part")
         assert reader.problems
 

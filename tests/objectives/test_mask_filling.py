@@ -17,7 +17,7 @@ from weft.core.fields import Field, Info
 from weft.core.outputs import MaskPrediction
 from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, Word, WordPiece
 from weft.data.tokenizers.mask_tokens import MaskAwareTokenizer
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.models import bert
 from weft.objectives import MaskedLM, NextSentence, NextToken, Weighted
 from weft.training.recipes import read_run_text
@@ -81,7 +81,7 @@ def asked(objective: Objective, *texts: Any) -> Batch:
 def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
     model, objective = filler(), MaskedLM(INFO, 16)
     texts = [np.array([8, 4, 9, 4]), np.array([4, 10, 11, 12, 13])]
-    found = objective.predict(model, asked(objective, *texts), Greedy())
+    found = objective.predict(model, asked(objective, *texts), GreedySearch())
     assert [len(one.ids) for one in found] == [2, 1]
     for text, one in zip(texts, found, strict=True):
         assert isinstance(one, MaskPrediction) and one.of == "text"
@@ -96,8 +96,8 @@ def test_the_first_part_of_several_is_asked() -> None:
     objective = Weighted(INFO, 16, parts={"fill": MaskedLM, "other": NextToken})
     assert objective.fills and not Weighted(INFO, 16, parts={"other": NextToken, "fill": MaskedLM}).fills
     alone = MaskedLM(INFO, 16)
-    (wanted,) = alone.predict(model, asked(alone, [8, 4, 9]), Greedy())
-    assert objective.predict(model, asked(objective, [8, 4, 9]), Greedy()) == [wanted]
+    (wanted,) = alone.predict(model, asked(alone, [8, 4, 9]), GreedySearch())
+    assert objective.predict(model, asked(objective, [8, 4, 9]), GreedySearch()) == [wanted]
 
 
 def test_what_cannot_be_filled_is_refused() -> None:
@@ -107,7 +107,7 @@ def test_what_cannot_be_filled_is_refused() -> None:
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
     with pytest.raises(ValueError, match="has no predictions to compare with references"):
-        objective.predict(filler(), collate([hidden]), Greedy())
+        objective.predict(filler(), collate([hidden]), GreedySearch())
     assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
 
 

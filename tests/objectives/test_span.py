@@ -16,7 +16,7 @@ from weft.core.batch import Clock, collate
 from weft.core.contracts import Encodes, ExtractsSpans
 from weft.core.fields import Field, Frame, Info
 from weft.core.outputs import SpanPrediction
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.models import SpanExtractor, bert
 from weft.objectives import SpanAnswer
 from weft.objectives.span import Scores
@@ -102,7 +102,7 @@ def test_the_best_span_is_that_of_trying_all(setting: tuple[Any, SpanAnswer], th
     objective.threshold = threshold
     model.requires_grad_(False)
     rows = [example(q, c, [], 10 * q + c) for q in (1, 3) for c in (1, 2, 5, 12)]
-    found = objective.predict(model, collate([objective.prepare(row, None, None) for row in rows]), Greedy())
+    found = objective.predict(model, collate([objective.prepare(row, None, None) for row in rows]), GreedySearch())
     for row, passage in zip(rows, found, strict=True):
         begin, end, _ = logits_of(model, objective, row)
         size = len(row["context"])
@@ -143,7 +143,7 @@ def test_padding_and_the_question_are_no_answers() -> None:
     objective = SpanAnswer(INFO, 2)
     rows = [example(2, 2, [0, 1]), example(2, 1, [0, 0])]
     batch = collate([objective.prepare(row, None, None) for row in rows])
-    assert objective.predict(Fixed(), batch, Greedy())[1] == SpanPrediction("context", 0, 0, 2.0)
+    assert objective.predict(Fixed(), batch, GreedySearch())[1] == SpanPrediction("context", 0, 0, 2.0)
     want = 2 * np.log(2 + np.exp(-1)) + 2 * np.log(1 + np.exp(-1))
     assert float(objective(Fixed(), batch, Clock())["loss"].total) == pytest.approx(want, rel=1e-5)
 
@@ -151,7 +151,7 @@ def test_padding_and_the_question_are_no_answers() -> None:
 def test_a_context_without_tokens_has_no_answer(setting: tuple[Any, SpanAnswer]) -> None:
     model, objective = setting
     rows = [example(2, 0, []), example(0, 3, [])]
-    found = objective.predict(model, collate([objective.prepare(row, None, None) for row in rows]), Greedy())
+    found = objective.predict(model, collate([objective.prepare(row, None, None) for row in rows]), GreedySearch())
     assert found[0].first == -1
 
 

@@ -16,7 +16,7 @@ from weft.core.contracts import Embeds, Encodes, Tags
 from weft.core.example import MarkedIds, Targets
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.models import Classifier, Tagger
 from weft.objectives import EncoderLM, Tagging, Weighted
 
@@ -47,9 +47,9 @@ def test_the_loss_is_over_first_tokens_of_words():
 
 def test_predictions_are_one_list_of_tags_a_row_whatever_the_batch():
     model, objective = Tagger(INFO, dim=8).eval(), Tagging(INFO, 8)
-    together = objective.predict(model, batch_of(objective), Greedy())
+    together = objective.predict(model, batch_of(objective), GreedySearch())
     assert [len(row) for row in together] == [3, 1]
-    assert together == [objective.predict(model, batch_of(objective, [row]), Greedy())[0] for row in ROWS]
+    assert together == [objective.predict(model, batch_of(objective, [row]), GreedySearch())[0] for row in ROWS]
 
 
 def test_weights_count_words():
@@ -155,7 +155,7 @@ def test_two_tasks_on_one_encoder():
     assert {name: term.count for name, term in loss.items()} == objective.counts(batch) == {"tagging": 4, "reading": 7}
     loss.mean().backward()
     assert all(p.grad is not None for p in (*model.parameters(), *objective.parameters()))
-    assert [len(row) for row in objective.predict(model.eval(), batch, Greedy())] == [3, 1]
+    assert [len(row) for row in objective.predict(model.eval(), batch, GreedySearch())] == [3, 1]
 
 
 def test_any_structure_that_encodes_will_do():
@@ -183,7 +183,7 @@ def test_with_a_chain_all_tags_of_a_text_are_judged_together():
     loss = objective(model, batch, Clock())["loss"]
     torch.testing.assert_close(loss.total, want)
     assert loss.count == 4 and objective.counts(batch) == {"loss": 4}
-    assert objective.predict(model, batch, Greedy()) == best
+    assert objective.predict(model, batch, GreedySearch()) == best
     with torch.device("meta"):
         unreal = Tagger(INFO, dim=8, chain=CRF)
     assert objective(unreal, batch.to("meta"), Clock())["loss"].total.shape == ()

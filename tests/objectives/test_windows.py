@@ -14,7 +14,7 @@ import weft
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Frame, Info
 from weft.data import encode_example
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.convert import to_run
 from weft.models import SpanExtractor
 from weft.objectives import SpanAnswer, span
@@ -62,7 +62,7 @@ def test_every_token_is_in_a_window_and_none_begins_in_vain() -> None:
 def test_one_window_is_the_whole(model: Any) -> None:
     whole, wide = SpanAnswer(INFO, 16), SpanAnswer(INFO, 16, window=200)
     assert wide(model, made(wide), Clock()).mean().item() == pytest.approx(whole(model, made(whole), Clock()).mean().item())
-    assert wide.predict(model, made(wide), Greedy()) == whole.predict(model, made(whole), Greedy())
+    assert wide.predict(model, made(wide), GreedySearch()) == whole.predict(model, made(whole), GreedySearch())
 
 
 def test_each_window_is_a_question_of_its_own(model: Any) -> None:
@@ -94,9 +94,9 @@ def test_the_cost_is_the_number_of_tokens(window: int, stride: int) -> None:
 
 def test_answers_do_not_depend_on_how_many_windows_are_asked_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = SpanAnswer(INFO, 16, window=16, stride=4, threshold=-1000.0)
-    wanted = objective.predict(model, made(objective), Greedy())
+    wanted = objective.predict(model, made(objective), GreedySearch())
     monkeypatch.setattr(span, "TOGETHER", 3)
-    found = objective.predict(model, made(objective), Greedy())
+    found = objective.predict(model, made(objective), GreedySearch())
     assert [(p.first, p.last) for p in found] == [(p.first, p.last) for p in wanted]
 
 
@@ -169,5 +169,5 @@ def test_a_published_reader_answers_from_anywhere_in_a_long_context(
     assert run.truncated == 0
     objective: Any = run.objectives[""]
     asked = [objective.prepare_request(encode_example(run.request_format(row).codec, run.cells(row))) for row in rows]
-    scores = [passage.score for passage in objective.predict(run.model, collate(asked), Greedy())]
+    scores = [passage.score for passage in objective.predict(run.model, collate(asked), GreedySearch())]
     assert scores == pytest.approx([score for _, score in wanted], abs=1e-3)

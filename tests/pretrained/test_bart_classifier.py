@@ -24,7 +24,7 @@ from weft.core.registry import name_of
 from weft.core.seq import Seq
 from weft.inference.convert import to_published
 from weft.models import Seq2SeqClassifier, bart
-from weft.models.seq2seq_classifier import moved_on
+from weft.models.seq2seq_classifier import shift_right
 from weft.objectives import Classification
 from weft.pretrained import load, save
 from weft.training.recipes import read_run_text
@@ -78,14 +78,14 @@ def close(ours: Tensor, theirs: Tensor, to: float = 1e-5) -> None:
 
 def test_the_decoder_reads_the_text_moved_on_and_its_last_token_first() -> None:
     ids, real = rows(1, (4, 3, 1))
-    right = moved_on(Seq(ids, real, {"letters": ids[..., None] + 100}))
+    right = shift_right(Seq(ids, real, {"letters": ids[..., None] + 100}))
     turned = Seq(ids.flip(1), real.flip(1))
     a, b, c, d = ids[0].tolist()
     assert right.data[0].tolist() == [d, a, b, c] and d == END
     assert right.data[1, :3].tolist() == [END, *ids[1, :2].tolist()] and right.data[2, 0] == END
     assert torch.equal(right.marks["letters"][real][:, 0], right.data[real] + 100)
-    assert moved_on(turned).data[1, 1:].tolist() == [ids[1, 0], *ids[1, 1:3].flip(0).tolist()]  # padding on the left
-    assert moved_on(Seq(ids[:1])).data.tolist() == [[d, a, b, c]]
+    assert shift_right(turned).data[1, 1:].tolist() == [ids[1, 0], *ids[1, 1:3].flip(0).tolist()]  # padding on the left
+    assert shift_right(Seq(ids[:1])).data.tolist() == [[d, a, b, c]]
 
 
 @pytest.mark.parametrize("norms", [0.0, 1.0])
@@ -94,7 +94,7 @@ def test_logits_and_losses_are_the_same(name: str, norms: float, tmp_path: Path)
     for seed in (1, 2, 3):
         theirs = written(name, seed, tmp_path / str(seed), norms)
         loaded = load(tmp_path / str(seed))
-        assert isinstance(loaded.model, Seq2SeqClassifier) and not loaded.taken.new and not loaded.taken.unused
+        assert isinstance(loaded.model, Seq2SeqClassifier) and not loaded.report.new and not loaded.report.unused
         ids, real = rows(seed)
         label = torch.randint(theirs.config.num_labels, (4,), generator=torch.Generator().manual_seed(seed))
         with torch.no_grad():
@@ -166,8 +166,8 @@ def test_a_bart_that_writes_classifies_with_a_new_head(tmp_path: Path) -> None:
     hf.BartForConditionalGeneration(hf.BartConfig(**BODY)).save_pretrained(tmp_path)
     loaded = load(tmp_path, task="classification")
     new = [f"classifier.{part}.{of}" for part in ("hidden", "out") for of in ("weight", "bias")]
-    assert loaded.taken.new == new and loaded.taken.unused in ([], ["final_logits_bias"])
-    with pytest.raises(ValueError, match="a bart is for the tasks write and classify, not tag"):
+    assert loaded.report.new == new and loaded.report.unused in ([], ["final_logits_bias"])
+    with pytest.raises(ValueError, match="not supported by bart; use one of generation, classification"):
         load(tmp_path, task="token-classification")
 
 
@@ -175,7 +175,7 @@ def test_a_decoder_that_begins_otherwise_is_refused(tmp_path: Path) -> None:
     written("three", 1, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"decoder_start_token_id": 0}))
-    with pytest.raises(ValueError, match=r"decoder_start_token_id is 0, but a bart that classifies needs 2 there"):
+    with pytest.raises(ValueError, match=r"decoder_start_token_id is 0, but task classification needs eos_token_id \(2\)"):
         load(tmp_path)
     load(tmp_path, task="generation")
 
@@ -185,7 +185,7 @@ def test_a_copy_of_the_tokens_that_differs_is_refused(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
     copy = tensors["model.shared.weight"].clone()
     save_file(tensors | {"model.encoder.embed_tokens.weight": copy}, tmp_path / "model.safetensors")
-    assert not load(tmp_path).taken.unused
+    assert not load(tmp_path).report.unused
     save_file(tensors | {"model.encoder.embed_tokens.weight": copy + 1}, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=r"model.encoder.embed_tokens.weight differs"):
         load(tmp_path)

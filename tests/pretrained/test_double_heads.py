@@ -61,7 +61,7 @@ def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: 
     for seed in (1, 2):
         theirs = written(name, seed, tmp_path / str(seed), norms)
         loaded = load(tmp_path / str(seed))
-        assert isinstance(loaded.model, LanguageModel) and not loaded.taken.new and not loaded.taken.unused
+        assert isinstance(loaded.model, LanguageModel) and not loaded.report.new and not loaded.report.unused
         parts = {"answer": partial(MultipleChoiceObjective, begin=True), "lm": partial(NextToken, whole=True)}
         both = Weighted(loaded.info, 48, parts=parts, weights={"lm": 0.5})
         rows = questions(seed)
@@ -116,8 +116,11 @@ def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, 
 def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
     loaded = load(tmp_path, task="multiple-choice")
-    assert sorted(loaded.taken.new) == ["choice_head.out.bias", "choice_head.out.weight"] and not loaded.taken.unused
-    with pytest.raises(ValueError, match="it is for the tasks write, classify and choose, not tag"):
+    assert sorted(loaded.report.new) == ["choice_head.out.bias", "choice_head.out.weight"] and not loaded.report.unused
+    with pytest.raises(
+        ValueError,
+        match="not supported by gpt2; use one of generation, classification, multiple-choice",
+    ):
         load(tmp_path, task="token-classification")
 
 
@@ -127,7 +130,7 @@ def test_a_bias_of_a_class_has_no_place_in_their_layout(tmp_path: Path) -> None:
     structure = partial(loaded.structure, classifier=partial(ClassifierHead, dropout=0.1))
     model: Any = structure(loaded.info)
     torch.nn.init.ones_(model.classifier.out.bias)
-    with pytest.raises(ValueError, match=r"a gpt2 has no place for: classifier.out.bias"):
+    with pytest.raises(ValueError, match=r"a published gpt2 has no tensors for: classifier.out.bias"):
         save(model, structure, tmp_path / "out")
     choices = load(tmp_path, task="multiple-choice").info
     structure = gpt2(dim=48, layers=2, heads=3, length=30, task="classification")
@@ -150,7 +153,7 @@ def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
     theirs = kind(config(**BODY, num_labels=3, pad_token_id=1)).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
-    assert not loaded.taken.new and not loaded.taken.unused
+    assert not loaded.report.new and not loaded.report.unused
     assert isinstance(loaded.model, LanguageModel) and loaded.model.classifier.out.bias is None
     loaded.save(tmp_path / "ours")
     first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))

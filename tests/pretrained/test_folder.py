@@ -17,8 +17,8 @@ from weft.core.batch import Batch
 from weft.core.registry import identity
 from weft.core.seq import Seq
 from weft.pretrained import load
-from weft.pretrained.folder import Published
-from weft.pretrained.model import Loaded
+from weft.pretrained.folder import PublishedModel
+from weft.pretrained.model import PretrainedModel
 
 BERT = {
     "hidden_size": 16,
@@ -70,7 +70,7 @@ def rewrite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
 
 
-def same(kind: str, folder: Path) -> Loaded:
+def same(kind: str, folder: Path) -> PretrainedModel:
     """What weft loads, after its logits were compared with those of transformers."""
     theirs, loaded = MODELS[kind][0].from_pretrained(folder).eval(), load(folder)
     ours: Any = loaded.model
@@ -83,7 +83,7 @@ def same(kind: str, folder: Path) -> Loaded:
         logits = theirs(IDS, **pair).logits
     assert logits.std() > 0.01
     assert torch.allclose(ours.head(hidden.data), logits, atol=1e-5)
-    assert not loaded.taken.new
+    assert not loaded.report.new
     return loaded
 
 
@@ -107,7 +107,7 @@ def test_a_tied_table_is_found_under_any_of_its_names(kind: str, name: str, tmp_
     tensors = written(kind, tmp_path)
     tensors[name] = tensors.pop(TIED[kind][0])
     rewrite(tmp_path, tensors)
-    assert same(kind, tmp_path).taken.unused == []
+    assert same(kind, tmp_path).report.unused == []
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt"])
@@ -131,7 +131,7 @@ def test_what_safetensors_itself_wrote_is_read(kind: str, tmp_path: Path) -> Non
     written(kind, tmp_path)
     build, config, sizes = MODELS[kind]
     save_model(build(config(**sizes)), str(tmp_path / "model.safetensors"), {"format": "pt"})
-    assert same(kind, tmp_path).taken.unused == []
+    assert same(kind, tmp_path).report.unused == []
 
 
 # ----------------------------------------------------------------------------------------------------------- bare bodies
@@ -156,22 +156,22 @@ def test_the_head_of_a_vit_too(tmp_path: Path) -> None:
 def test_what_stands_beside_a_bare_body_is_not_of_it(tmp_path: Path) -> None:
     tensors = {name.removeprefix("bert."): tensor for name, tensor in written("bert", tmp_path).items()}
     rewrite(tmp_path, tensors | {"adapter.weight": torch.ones(2)})
-    assert same("bert", tmp_path).taken.unused == ["adapter.weight"]
+    assert same("bert", tmp_path).report.unused == ["adapter.weight"]
     rewrite(tmp_path, tensors | {"encoder.layer.1.output.dense.bias": torch.ones(16)})
-    with pytest.raises(ValueError, match=r"config.json says 1 layers, the file has 2"):
+    with pytest.raises(ValueError, match=r"config.json has 1 layers, but the file has 2"):
         load(tmp_path)
 
 
 # --------------------------------------------------------------------------------------------------------------- defaults
 
 
-def told(folder: Path, config: Mapping[str, Any]) -> Any:
-    """All that is read of a config.json: the structures for each task, and the field that is read."""
+def described(folder: Path, config: Mapping[str, Any]) -> Any:
+    """All that config.json determines: the structure for each task, and the input field."""
     (folder / "config.json").write_text(json.dumps(config))
-    found = Published(folder)
-    tasks = dict.fromkeys(found.layout.tasks.values())
-    structures = {task: identity(found.layout.read(found.config, task, [])) for task in tasks}
-    return structures, found.layout.field(found.config)
+    found = PublishedModel(folder)
+    tasks = dict.fromkeys(found.family.tasks.values())
+    structures = {task: identity(found.family.from_config(found.config, task, [])) for task in tasks}
+    return structures, found.family.field(found.config)
 
 
 SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} | {
@@ -185,10 +185,10 @@ SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} |
 def test_a_config_of_sizes_alone_has_the_defaults_of_transformers(kind: str, tmp_path: Path) -> None:
     config, sizes = SIZES[kind]
     said = {"model_type": kind, **sizes}
-    assert told(tmp_path, said) == told(tmp_path, config(**sizes).to_dict())
+    assert described(tmp_path, said) == described(tmp_path, config(**sizes).to_dict())
     for key in sizes:
         with pytest.raises(ValueError, match=f"config.json has no '{key}', which a {kind} needs"):
-            told(tmp_path, {name: value for name, value in said.items() if name != key})
+            described(tmp_path, {name: value for name, value in said.items() if name != key})
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -215,4 +215,4 @@ def test_keys_of_another_family_are_not_read(tmp_path: Path) -> None:
 def test_of_an_old_and_a_new_name_one_is_told_of(place: str, old: str, new: str, tmp_path: Path) -> None:
     tensors = written("bert", tmp_path)
     rewrite(tmp_path, tensors | {f"{place}.LayerNorm.{old}": torch.randn(16)})
-    assert same("bert", tmp_path).taken.unused == [f"{place}.LayerNorm.{new}"]
+    assert same("bert", tmp_path).report.unused == [f"{place}.LayerNorm.{new}"]

@@ -13,7 +13,7 @@ import transformers as hf
 from weft.core.batch import Batch
 from weft.core.fields import Special
 from weft.core.seq import Seq
-from weft.generate import Beam, Greedy, Sample
+from weft.generate import BeamSearch, GreedySearch, Sampling
 from weft.pretrained import load
 
 VOCAB, END, BEGIN, LIMIT = 11, 5, 3, 12
@@ -88,7 +88,7 @@ def test_greedy_and_beam_write_the_same(name: str, tmp_path: Path) -> None:
             )
             start = 7 if name == "gpt2" else 1
             wanted = [row[: row.index(END)] if END in row else row for row in expected[:, start:].tolist()]
-            search = Greedy() if width == 1 else Beam(width=width, alpha=alpha)
+            search = GreedySearch() if width == 1 else BeamSearch(beams=width, length_penalty=alpha)
             rows = found(name, ours, ids, real, search)
             assert [row[0].ids for row in rows] == wanted, (seed, width, alpha)
             ended += sum(row[0].finished for row in rows)
@@ -120,7 +120,7 @@ def test_any_of_several_end_marks_ends_a_text(ends: tuple[int, ...], tmp_path: P
                 max_new_tokens=LIMIT,
                 do_sample=False,
             )
-            search = Greedy() if width == 1 else Beam(width=width, alpha=alpha)
+            search = GreedySearch() if width == 1 else BeamSearch(beams=width, length_penalty=alpha)
             rows = [row[0] for row in found("gpt2", ours, ids, real, search, ends)]
             assert [h.ids for h in rows] == [cut(row, ends) for row in expected[:, 7:].tolist()], (seed, width, alpha)
             last = [row[len(h.ids)] if h.finished else None for h, row in zip(rows, expected[:, 7:].tolist(), strict=True)]
@@ -128,8 +128,8 @@ def test_any_of_several_end_marks_ends_a_text(ends: tuple[int, ...], tmp_path: P
             ended |= {h.end for h in rows}
             finished += sum(h.finished for h in rows)
             different += len({tuple(h.ids) for h in rows})
-        plain = found("gpt2", ours, ids, real, Sample(seed=seed))
-        for one, two in zip(found("gpt2", ours, ids, real, Sample(seed=seed), ends), plain, strict=True):
+        plain = found("gpt2", ours, ids, real, Sampling(seed=seed))
+        for one, two in zip(found("gpt2", ours, ids, real, Sampling(seed=seed), ends), plain, strict=True):
             assert one[0].ids == cut(two[0].ids, ends)  # the same draws, up to the first end mark
             ended |= {one[0].end}
     assert {*ends} <= ended and finished >= 20 and different >= 30, (ended, finished, different)  # or it says little

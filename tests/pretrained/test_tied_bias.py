@@ -38,4 +38,4 @@ def test_the_bias_is_the_one_that_transformers_computes_with(kind: str, there: s
         wanted = build.from_pretrained(tmp_path).eval()(ids).logits[0]
         loaded: Any = load(tmp_path)
         assert torch.allclose(loaded.model.head(loaded.model.encode(Seq(ids)).data[0]), wanted, atol=1e-5)
-    assert loaded.taken.unused == ([f"{prefix}bias"] if there == "both" else [])
+    assert loaded.report.unused == ([f"{prefix}bias"] if there == "both" else [])

@@ -19,7 +19,7 @@ from weft.blocks import Interpolated
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.models import ImageEncoder, vit
-from weft.models.zoo.family import LAYOUTS
+from weft.models.zoo.family import FAMILIES
 from weft.pretrained import load, save
 from weft.training.recipes import read_run_text
 
@@ -149,7 +149,7 @@ def test_two_tensors_that_are_swapped_are_noticed(tmp_path: Path) -> None:
 def test_an_encoder_becomes_a_classifier_and_the_other_way(tmp_path: Path) -> None:
     theirs = written("pooled", 3, tmp_path)
     loaded = load(tmp_path, task="classification")
-    assert sorted(loaded.taken.new) == ["classifier.out.bias", "classifier.out.weight"]
+    assert sorted(loaded.report.new) == ["classifier.out.bias", "classifier.out.weight"]
     image = Seq(pixels(theirs))
     with torch.no_grad():
         close(loaded.model.encode(image).data, theirs(image.data).last_hidden_state)
@@ -160,17 +160,17 @@ def test_an_encoder_becomes_a_classifier_and_the_other_way(tmp_path: Path) -> No
 
 def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: Path) -> None:
     written("classify", 3, tmp_path)
-    from weft.pretrained.weights import begin
+    from weft.pretrained.weights import initialize_weights
 
     def built(side: int) -> Any:
         structure = vit(dim=24, layers=3, heads=2, hidden=20, patch=4, weights=str(tmp_path))
         label = Field("label", 5, kind="label", space="label")
         model = structure(Info({"image": Field("image", 3, kind="image", max_length=side), "label": label}))
-        begin(model, structure)
+        initialize_weights(model, structure)
         return model
 
     assert torch.equal(built(12).classifier.out.weight, load(tmp_path).model.classifier.out.weight)
-    with pytest.raises(ValueError, match=r"position_embeddings .* has shape \(10, 24\), here it is \(17, 24\)"):
+    with pytest.raises(ValueError, match=r"position_embeddings .* has shape \(10, 24\), expected \(17, 24\)"):
         built(16)
 
 
@@ -181,7 +181,7 @@ def test_images_of_another_size_have_interpolated_positions(name: str, times: in
     side = theirs.config.patch_size * (times * 2 if name != "one patch" else times)
     image = torch.randn(2, theirs.config.num_channels, side, side, generator=torch.Generator().manual_seed(times))
     loaded = load(tmp_path / "theirs", side=side)
-    assert not loaded.taken.new and not loaded.taken.unused
+    assert not loaded.report.new and not loaded.report.unused
     with torch.no_grad():
         result = theirs(image, interpolate_pos_encoding=True, output_hidden_states=True)
         states = loaded.model.encoder.states(loaded.model.embedder(Seq(image)))  # pyright: ignore[reportAttributeAccessIssue]
@@ -198,7 +198,7 @@ def test_images_of_another_size_have_interpolated_positions(name: str, times: in
 
 def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path) -> None:
     theirs = written("classify", 3, tmp_path)
-    from weft.pretrained.weights import begin
+    from weft.pretrained.weights import initialize_weights
 
     label = Field("label", 5, kind="label", space="label")
     info = Info({"image": Field("image", 3, kind="image", max_length=20), "label": label})
@@ -211,11 +211,11 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
         recipe = f"data: dates\nstructure: {kind}\nobjective: next-token\nlearning: {{type: gradient, steps: 1}}\n"
         structure = read_run_text(recipe, "r.yaml", Path()).structure
         model: Any = structure(info).eval()
-        begin(model, structure)
+        initialize_weights(model, structure)
         image = torch.randn(2, 3, 20, 20, generator=torch.Generator().manual_seed(1))
         with torch.no_grad():
             close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
-        out = save(model, structure, tmp_path / f"out-{number}", kind="vit")
+        out = save(model, structure, tmp_path / f"out-{number}", model_type="vit")
         assert load(out).info["image"].max_length == 20
 
 
@@ -225,12 +225,12 @@ def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None
     grid = Interpolated(4, Field("image", 4, kind="vector", max_length=9))
     assert grid.fitted(torch.ones(17, 4)).shape == (17, 4)  # one has a vector before the grid, the other has none
     hf.BertModel(hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="reads texts: side is for images; leave it out"):
+    with pytest.raises(ValueError, match="is a text model: side applies to image models only"):
         load(tmp_path, side=32)
 
 
 def test_the_published_choices_are_those_of_transformers() -> None:
-    said, theirs = LAYOUTS["vit"].write(vit(size="base")), hf.ViTConfig().to_dict()
+    said, theirs = FAMILIES["vit"].to_config(vit(size="base")), hf.ViTConfig().to_dict()
     assert said == {key: theirs[key] for key in said} and len(said) == 10
 
 
@@ -249,12 +249,12 @@ def folder(tmp_path: Path) -> Path:
         ({"qkv_bias": False}, "qkv_bias is False, but only True is supported"),
         ({"pooler_act": "relu"}, "pooler_act is 'relu', but only 'tanh' is supported"),
         ({"pooler_output_size": 7}, "pooler_output_size is 7, but only 24 is supported"),
-        ({"image_size": [12, 8]}, r"image_size is \[12, 8\], but only squares are supported"),
-        ({"image_size": 0}, "image_size is 0, but only squares are supported"),
-        ({"patch_size": 0}, "patch_size is 0, but it must be a whole number from 1"),
+        ({"image_size": [12, 8]}, r"image_size is \[12, 8\], but only square images are supported"),
+        ({"image_size": 0}, "image_size is 0, but only square images are supported"),
+        ({"patch_size": 0}, "patch_size is 0, but it must be an integer from 1"),
         ({"image_size": 13}, "images of 13 x 13 pixels cannot be cut into patches of 4 x 4"),
-        ({"image_size": 16}, r"position_embeddings .* has shape \(10, 24\), here it is \(17, 24\)"),
-        ({"num_channels": 1}, r"projection.weight .* has shape \(24, 3, 4, 4\), here it is \(24, 1, 4, 4\)"),
+        ({"image_size": 16}, r"position_embeddings .* has shape \(10, 24\), expected \(17, 24\)"),
+        ({"num_channels": 1}, r"projection.weight .* has shape \(24, 3, 4, 4\), expected \(24, 1, 4, 4\)"),
     ],
 )
 def test_a_config_that_is_not_supported_or_does_not_fit(folder: Path, change: dict[str, Any], message: str) -> None:
@@ -265,7 +265,7 @@ def test_a_config_that_is_not_supported_or_does_not_fit(folder: Path, change: di
 
 
 def test_it_cannot_do_what_is_for_texts(folder: Path) -> None:
-    with pytest.raises(ValueError, match="a vit cannot fill: it can encode or classify"):
+    with pytest.raises(ValueError, match="task masked-lm is not supported by vit; use classification or encode"):
         load(folder, task="masked-lm")
     with pytest.raises(ValueError, match=r"reads images, .*: take weft.pretrained.load"):
         weft.load(folder)

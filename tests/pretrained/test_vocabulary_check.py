@@ -81,9 +81,7 @@ def test_ids_may_be_added_as_far_as_there_are_vectors(tmp_path: Path, folder: Pa
     "tokenizer", ["word", "bpe", "{type: word, vocab_size: 16}", "{type: with-sentinels, tokenizer: word, count: 2}"]
 )
 def test_a_tokenizer_that_learns_is_refused(tmp_path: Path, folder: Path, tokenizer: str) -> None:
-    said = (
-        rf"r\.yaml:3: structure: {folder} does not know the ids of the tokenizer of 'text': [\w-]+ learns its own from the data; "
-    )
+    said = rf"r\.yaml:3: structure: {folder} has other token ids than the tokenizer of 'text': [\w-]+ is trained on the data; "
     with pytest.raises(RecipeError, match=said + rf"set it to \{{type: pretrained, from: {folder}\}}$"):
         checked(tmp_path, folder, tokenizer)
 
@@ -91,26 +89,26 @@ def test_a_tokenizer_that_learns_is_refused(tmp_path: Path, folder: Path, tokeni
 @pytest.mark.parametrize(("number", "has"), [(-1, 11), (SPARE + 1, 17)])
 def test_another_number_of_ids_is_refused(tmp_path: Path, folder: Path, number: int, has: int) -> None:
     words = WORDS[:number] if number < 0 else [*WORDS, *(f"new{i}" for i in range(number))]
-    with pytest.raises(RecipeError, match=rf"published has {has}, and there are 12, or with spare ones 16; set it to"):
+    with pytest.raises(RecipeError, match=rf"pretrained has {has} ids, the model 12 \(padded to 16\); set it to"):
         checked(tmp_path, folder, of(vocabulary(tmp_path, words)))
-    with pytest.raises(RecipeError, match=r"byte has 263, and there are"):
+    with pytest.raises(RecipeError, match=r"byte has 263 ids, the model"):
         checked(tmp_path, folder, "byte")
 
 
 def test_other_tokens_are_told_where_most_differ(tmp_path: Path, folder: Path) -> None:
     few = [*WORDS[:9], "cinema", "stage", "so"]
     checked(tmp_path, folder, of(vocabulary(tmp_path, few)))
-    with pytest.raises(RecipeError, match=r"published has as many, but other tokens \(5 of 12 are the same\); set it to"):
+    with pytest.raises(RecipeError, match=r"only 5 of the 12 tokens of pretrained are the model's; set it to"):
         checked(tmp_path, folder, of(vocabulary(tmp_path, WORDS[:5] + WORDS[6:] + WORDS[5:6])))
 
 
 def test_without_a_tokenizer_beside_it_only_the_number_can_tell(tmp_path: Path) -> None:
     folder = published(tmp_path / "bare", partial(bert, hidden=8), 16, [])
     with pytest.raises(
-        RecipeError, match=r"does not know the ids of the tokenizer of 'text': word has at most 15, and there are 16$"
+        RecipeError, match=r"has other token ids than the tokenizer of 'text': word has at most 15 ids, the model 16$"
     ):
         checked(tmp_path, folder, "{type: word, vocab_size: 15}")
-    with pytest.raises(RecipeError, match=r"published has 12, and there are 16$"):
+    with pytest.raises(RecipeError, match=r"pretrained has 12 ids, the model 16$"):
         checked(tmp_path, folder, of(vocabulary(tmp_path, WORDS)))
     checked(tmp_path, folder, "{type: word, vocab_size: 16}", trains=False)  # it may turn out to have as many
 
@@ -163,7 +161,7 @@ def test_structures_inside_a_structure_each_know_their_own_field(tmp_path: Path,
     assert wrong("word", of(gpt)) == ["structure.encoder word"]
     assert wrong(of(folder), "{type: word, split: whitespace}") == ["structure.decoder word"]
     assert wrong("word", "byte") == ["structure.encoder word", "structure.decoder byte"]
-    assert wrong(of(gpt), of(folder)) == ["structure.decoder published"]  # 13 ids fit into 16 vectors, 12 are too few for 13
+    assert wrong(of(gpt), of(folder)) == ["structure.decoder pretrained"]  # 13 ids fit into 16 vectors, 12 are too few for 13
 
 
 def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +174,7 @@ def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, 
 
     monkeypatch.setattr(AutoencodingText, "open", read)
     found = weft("train", tmp_path / "r.yaml", "--run", tmp_path / "run")
-    assert found.code == 2 and "structure.encoder" in found.err and "word learns its own from the data" in found.err
+    assert found.code == 2 and "structure.encoder" in found.err and "word is trained on the data" in found.err
     assert not (tmp_path / "run").exists()
 
 

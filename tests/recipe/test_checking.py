@@ -67,7 +67,7 @@ def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> 
 
 def test_data_that_does_not_fit(read, small: str) -> None:
     assert refused(read(small, ["objective=classification"])) == [
-        "command line: objective: needs a field 'label', but the data (dates) gives: source, target"
+        "command line: objective: needs a field 'label', but the data (dates) has: source, target"
     ]
 
 
@@ -171,7 +171,7 @@ def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) >= 5
     print_catalog("attention", "multihead")
     shown = capsys.readouterr().out
-    assert "  heads  (a whole number from 1 to 10,000; default 4)\n" in shown
+    assert "  heads  (an integer from 1 to 10,000; default 4)\n" in shown
     assert "  score  (a Score; default scaled-dot)\n" in shown
     assert "  with  (" not in shown
     assert "arxiv.org" in shown

@@ -86,7 +86,7 @@ def test_nothing_to_graft(read) -> None:
         (
             "encoder.layer.mixr: alignment",
             "7: structure.with.encoder.layer.mixr: matches nothing; did you mean 'encoder.layer.mixer'? "
-            "(there is: dim, embedder, encoder, decoder, head, target_embedder, pooler, weights, ...)",
+            "(available: dim, embedder, encoder, decoder, head, target_embedder, pooler, weights, ...)",
         ),
         (
             "encoder.layer.mixer: alignmnt",
@@ -99,7 +99,7 @@ def test_nothing_to_graft(read) -> None:
             "(options: heads, head_dim, score, bias, dropout)",
         ),
         ("'*.dropout': 2", "7: structure.with.*.dropout: must be a number from 0 to below 1, not 2"),
-        ("encoder.layers: 0", "7: structure.with.encoder.layers: must be a whole number from 1 to 1,000, not 0"),
+        ("encoder.layers: 0", "7: structure.with.encoder.layers: must be an integer from 1 to 1,000, not 0"),
         ("encoder.layer: [a]", "7: structure.with.encoder.layer.0: no Layer named 'a' (known: transformer-layer)"),
     ],
 )

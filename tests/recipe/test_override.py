@@ -30,10 +30,10 @@ def test_space_around(read, small: str) -> None:
 def test_empty_value_is_null(read, mistakes, small: str) -> None:
     assert read(small, ["structure.encoder.position="]).dump()["structure"]["encoder"]["position"] is None
     assert mistakes(small, ["structure.dim="]) == [
-        "command line: structure.dim: must be a whole number from 1 to 1,000,000, not nothing"
+        "command line: structure.dim: must be an integer from 1 to 1,000,000, not null"
     ]
     assert mistakes(small, ["structure.encoder="]) == [
-        "command line: structure.encoder: must be an Encoder, a name or {type: name, ...}, not nothing"
+        "command line: structure.encoder: must be an Encoder, a name or {type: name, ...}, not null"
     ]
 
 
@@ -44,7 +44,7 @@ def test_an_option_on_a_bare_name(read, small: str) -> None:
 
 
 def test_an_option_on_a_default(read, small: str) -> None:
-    run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.length=9"]).dump()
+    run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.max_length=9"]).dump()
     assert run["structure"]["encoder"]["layers"] == 1
     assert run["structure"]["encoder"]["layer"]["mixer"]["heads"] == 2
     assert run["evaluate"]["search"] == {"type": "greedy", "length": 9, "ratio": None, "extra": 10}
@@ -120,14 +120,14 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         ("structure", "structure: an override is path=value, as in learning.steps=100"),
         ("=3", "=3: an override is path=value, as in learning.steps=100"),
         ("structure..dim=3", "structure..dim=3: an override is path=value, as in learning.steps=100"),
-        ("structure.dim.x=3", "structure.dim: nothing can be set below the plain value 16"),
-        ("device=@x", "device: not valid YAML: a value cannot begin with @; put it in quotes"),
+        ("structure.dim.x=3", "structure.dim: cannot set an option below the scalar 16"),
+        ("device=@x", "device: not valid YAML: a value cannot start with @; put it in quotes"),
         ("data={type: dates", "data: not valid YAML: the { that opens here is not closed"),
         ("device='x", "device: not valid YAML: the quote that opens here is not closed"),
         ("device=#x", "device: '#x' is only a comment; does it need quotes?"),
-        ("device=a\n---\nb", "device: a recipe is one YAML document; here a second one begins"),
+        ("device=a\n---\nb", "device: a recipe is one YAML document; here a second one starts"),
         ("device=!!python/name:os.system", "device: cannot read '' as !!python/name:os.system; a recipe has plain values only"),
-        ("data={train: 1, train: 2}", "data.train: the key 'train' is there twice (first: command line)"),
+        ("data={train: 1, train: 2}", "data.train: duplicate key 'train' (first: command line)"),
         ("device.x=1", 'device: must be auto, cpu, cuda or mps, not {"type": "auto", "x": 1}'),
         ("evaluate.metrics.0=bleu", 'evaluate.metrics: must be a list of Metric or null, not {"0": "bleu"}'),
         ("evaluate.metrics=bleu", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
@@ -152,9 +152,9 @@ def test_places_in_lists(mistakes, small: str) -> None:
     text = small + "evaluate: {metrics: [bleu]}\n"
     for step in ("1", "-1", "x", "²", "99999999999999999999"):
         assert mistakes(text, [f"evaluate.metrics.{step}=bleu"]) == [
-            f"command line: evaluate.metrics.{step}: {step!r} is no place in this list (there is: 0)"
+            f"command line: evaluate.metrics.{step}: {step!r} is not an index of this list (indices: 0)"
         ]
-        assert "is no place in this list" in mistakes(text, [f"evaluate.metrics.{step}.field=a"])[0]
+        assert "is not an index of this list" in mistakes(text, [f"evaluate.metrics.{step}.field=a"])[0]
 
 
 def test_below_a_reference(mistakes, read, small: str) -> None:

@@ -14,10 +14,10 @@ from annotated_types import Ge, Gt, Le, Lt
 from weft.blocks import LSTM, MultiHead, Transformer
 from weft.core.contracts import Encoder, Norm
 from weft.core.fields import Field, Info
-from weft.core.options import Count, File, Layers, Share, Width
+from weft.core.options import Count, Dim, File, Fraction, Layers
 from weft.core.registry import CATALOG, block, choices, unregister
 from weft.models import Seq2Seq
-from weft.recipe import Node, Part, Reader, RecipeError
+from weft.recipe import Node, Part, RecipeError, RecipeParser
 from weft.recipe.describe import allowed
 
 INFO = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
@@ -57,7 +57,7 @@ def test_objectives_by_name(read, small: str) -> None:
 @pytest.mark.parametrize(
     ("written", "messages"),
     [
-        ("{tpye: next-token}", ["objective.tpye: 'tpye' is too close to a type; did you mean 'type'?"]),
+        ("{tpye: next-token}", ["objective.tpye: 'tpye' is too similar to 'type'; did you mean 'type'?"]),
         (
             "{label_smoothing: 0.1}",
             [
@@ -99,18 +99,18 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
             "7: structure.decoder: no Decoder named 'Transformer'; did you mean 'transformer'? "
             "(known: lstm, gru, attention-lstm, attention-gru, transformer)",
         ),
-        ("dim: 16", "dim: 0", "5: structure.dim: must be a whole number from 1 to 1,000,000, not 0"),
-        ("dim: 16", "dim: 16.0", "5: structure.dim: must be a whole number from 1 to 1,000,000, not 16.0"),
-        ("dim: 16", "dim: true", "5: structure.dim: must be a whole number from 1 to 1,000,000, not true"),
-        ("dim: 16", "dim:", "5: structure.dim: must be a whole number from 1 to 1,000,000, not nothing"),
-        ("dim: 16", "dim: .nan", "5: structure.dim: must be a whole number from 1 to 1,000,000, not NaN"),
-        ("dim: 16", "dim: '16'", '5: structure.dim: must be a whole number from 1 to 1,000,000, not "16"'),
+        ("dim: 16", "dim: 0", "5: structure.dim: must be an integer from 1 to 1,000,000, not 0"),
+        ("dim: 16", "dim: 16.0", "5: structure.dim: must be an integer from 1 to 1,000,000, not 16.0"),
+        ("dim: 16", "dim: true", "5: structure.dim: must be an integer from 1 to 1,000,000, not true"),
+        ("dim: 16", "dim:", "5: structure.dim: must be an integer from 1 to 1,000,000, not null"),
+        ("dim: 16", "dim: .nan", "5: structure.dim: must be an integer from 1 to 1,000,000, not NaN"),
+        ("dim: 16", "dim: '16'", '5: structure.dim: must be an integer from 1 to 1,000,000, not "16"'),
         (
             "layers: 1",
             "layers: 1000000000000",
-            "6: structure.encoder.layers: must be a whole number from 1 to 1,000, not 1000000000000",
+            "6: structure.encoder.layers: must be an integer from 1 to 1,000, not 1000000000000",
         ),
-        ("steps: 3", "steps: -3", "11: learning.steps: must be a whole number from 1 to 10^12, not -3"),
+        ("steps: 3", "steps: -3", "11: learning.steps: must be an integer from 1 to 10^12, not -3"),
         ("lr: 0.01", "lr: 0", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not 0"),
         ("lr: 0.01", "lr: .nan", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not NaN"),
         ("lr: 0.01", "lr: 1e999", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not Infinity"),
@@ -123,7 +123,7 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
         ("seed: 1", "format: 2", "1: format: must be 1, not 2"),
         ("train: 100", "languages: [de, dee]", '2: data.languages.1: must be de, en, es, fr, it, nl, pt or sv, not "dee"; {de}'),
         ("train: 100", "languages: de", '2: data.languages: must be a list of de, en, es, fr, it, nl, pt or sv, not "de"; {de}'),
-        ("layers: 1", "dim: 3", "6: structure.encoder.dim: 'dim' is given by the part above, not by the recipe"),
+        ("layers: 1", "dim: 3", "6: structure.encoder.dim: 'dim' is set by the enclosing part, not by the recipe"),
         (
             "layers: 1",
             "wiht: {}",
@@ -166,12 +166,12 @@ def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> Non
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("{split: 1}", "evaluate.split: must be text, not 1: put it in quotes"),
-        ("{split: true}", "evaluate.split: must be text, not true: put it in quotes"),
-        ("{split: [a]}", 'evaluate.split: must be text, not ["a"]'),
+        ("{split: 1}", "evaluate.split: must be a string, not 1: put it in quotes"),
+        ("{split: true}", "evaluate.split: must be a string, not true: put it in quotes"),
+        ("{split: [a]}", 'evaluate.split: must be a string, not ["a"]'),
         ("{metrics: bleu}", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
         ("{metrics: []}", "evaluate.metrics: an empty list; at least one Metric is needed"),
-        ("{metrics: [bleu, null]}", "evaluate.metrics.1: must be a Metric, a name or {type: name, ...}, not nothing"),
+        ("{metrics: [bleu, null]}", "evaluate.metrics.1: must be a Metric, a name or {type: name, ...}, not null"),
         (
             "{search: {width: 3}}",
             "evaluate.search.width: Greedy has no option 'width'; 'beam' has one (options: length, ratio, extra)",
@@ -185,13 +185,13 @@ def test_mistakes_in_evaluate(mistakes, small: str, written: str, message: str) 
 @pytest.mark.parametrize(
     ("written", "messages"),
     [
-        ("every: -1", ["every: must be a whole number from 0 to 10^12 or {epochs: a whole number from 0 to 10^12}, not -1"]),
+        ("every: -1", ["every: must be an integer from 0 to 10^12 or {epochs: an integer from 0 to 10^12}, not -1"]),
         ("every: {epoch: 1}", ["every.epoch: no key 'epoch' here; did you mean 'epochs'? (known: epochs)"]),
-        ("every: {epochs: x}", ['every.epochs: must be a whole number from 0 to 10^12, not "x"']),
-        ("train: 3", ["train: must be a list of texts, not 3"]),
+        ("every: {epochs: x}", ['every.epochs: must be an integer from 0 to 10^12, not "x"']),
+        ("train: 3", ["train: must be a list of strings, not 3"]),
         (
             "train: [3, a, true]",
-            ["train.0: must be text, not 3: put it in quotes", "train.2: must be text, not true: put it in quotes"],
+            ["train.0: must be a string, not 3: put it in quotes", "train.2: must be a string, not true: put it in quotes"],
         ),
         ("clip: x", ['clip: must be a number from 0 to 10^12 or null, not "x"']),
     ],
@@ -339,7 +339,7 @@ def odd_norm():
             pairs: tuple[int, str] = (1, "a"),
             either: int | Literal["all"] = "all",
             words: dict[str, str] = {},
-            inner: dict[str, list[Share]] = {},
+            inner: dict[str, list[Fraction]] = {},
         ):
             super().__init__(dim)
             self.file = file
@@ -351,9 +351,9 @@ def odd_norm():
 def read_odd(written: dict, folder: Path = Path(), where: str = "r.yaml:1") -> object:
     from weft.recipe import from_plain
 
-    reader = Reader(folder)
-    found = reader.part(Norm, from_plain({"type": "odd-norm", **written}, where), "norm")
-    return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
+    parser = RecipeParser(folder)
+    found = parser.part(Norm, from_plain({"type": "odd-norm", **written}, where), "norm")
+    return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in parser.problems]
 
 
 @pytest.mark.usefixtures("odd_norm")
@@ -362,13 +362,13 @@ def test_leaves_of_many_types() -> None:
     assert isinstance(found, dict)
     assert found["pairs"] == (3, "x")
     assert (found["either"], found["words"], found["inner"]) == (3, {"*": "a.*"}, {"a": [0.0, 0.5]})
-    assert read_odd({"pairs": [3]}) == ["norm.pairs: must be a list of 2 whole numbers, not [3]"]
-    assert read_odd({"pairs": [3, 4]}) == ["norm.pairs.1: must be text, not 4: put it in quotes"]
-    assert read_odd({"either": "al"}) == ["norm.either: must be a whole number or all, not \"al\"; did you mean 'all'?"]
-    assert read_odd({"either": 1.0}) == ["norm.either: must be a whole number or all, not 1.0"]
-    assert read_odd({"either": True}) == ["norm.either: must be a whole number or all, not true"]
-    assert read_odd({"words": {"a": 1}}) == ["norm.words.a: must be text, not 1: put it in quotes"]
-    assert read_odd({"words": ["a"]}) == ['norm.words: must be a mapping of names to texts, not ["a"]']
+    assert read_odd({"pairs": [3]}) == ["norm.pairs: must be a list of 2 integers, not [3]"]
+    assert read_odd({"pairs": [3, 4]}) == ["norm.pairs.1: must be a string, not 4: put it in quotes"]
+    assert read_odd({"either": "al"}) == ["norm.either: must be an integer or all, not \"al\"; did you mean 'all'?"]
+    assert read_odd({"either": 1.0}) == ["norm.either: must be an integer or all, not 1.0"]
+    assert read_odd({"either": True}) == ["norm.either: must be an integer or all, not true"]
+    assert read_odd({"words": {"a": 1}}) == ["norm.words.a: must be a string, not 1: put it in quotes"]
+    assert read_odd({"words": ["a"]}) == ['norm.words: must be a mapping of names to strings, not ["a"]']
     assert read_odd({"inner": {"a": [0, 2], "b": [-1]}}) == [
         "norm.inner.a.1: must be a number from 0 to 1, not 2",
         "norm.inner.b.0: must be a number from 0 to 1, not -1",
@@ -412,7 +412,7 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
     assert found("mine.txt", "command line") == (here / "mine.txt").resolve()
     assert found("both.txt", "command line") == (recipes / "both.txt").resolve()
     places = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     assert found("none.txt", "command line") == [f"norm.file: there is no file {places[0]}, nor {places[1]}{unset}"]
     assert found("mine.txt", "r.yaml:1") == [f"norm.file: there is no file {(recipes / 'mine.txt').resolve()}{unset}"]
 
@@ -420,12 +420,12 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
 @pytest.mark.usefixtures("odd_norm")
 def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
-    unset = " (WEFT_DATA, a second place to look, is not set)"
+    unset = " (WEFT_DATA, a second folder to search, is not set)"
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
     place = tmp_path.resolve()
     other = hashlib.sha256(b"other").hexdigest()
-    form = "norm.file: a file is a path, or {path: ..., sha256: ...}"
+    form = "norm.file: a file must be a path, or {path: ..., sha256: ...}"
     assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {place / 'b.txt'}{unset}"]
     assert read_odd({"file": "/b.txt"}, tmp_path) == ["norm.file: there is no file /b.txt"]
     assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {place} is a folder, not a file"]
@@ -495,26 +495,26 @@ def test_an_option_cannot_have_a_word_of_the_language() -> None:
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
-        (Width, "a whole number from 1 to 1,000,000"),
-        (Layers, "a whole number from 1 to 1,000"),
-        (Count | None, "a whole number from 1 to 10^12 or null"),
+        (Dim, "an integer from 1 to 1,000,000"),
+        (Layers, "an integer from 1 to 1,000"),
+        (Count | None, "an integer from 1 to 10^12 or null"),
         (Annotated[float, Gt(0), Lt(1)], "a number between 0 and 1"),
         (Annotated[float, Gt(-1.5)], "a number above -1.5"),
-        (Annotated[int, Ge(2)], "a whole number from 2"),
-        (Annotated[int, Le(2)], "a whole number up to 2"),
-        (Annotated[int, Lt(-(10**9))], "a whole number below -10^9"),
+        (Annotated[int, Ge(2)], "an integer from 2"),
+        (Annotated[int, Le(2)], "an integer up to 2"),
+        (Annotated[int, Lt(-(10**9))], "an integer below -10^9"),
         (Annotated[float, Ge(0), Lt(1)], "a number from 0 to below 1"),
         (bool, "true or false"),
-        (str, "text"),
+        (str, "a string"),
         (Literal["a"], "a"),
         (Literal["a", "b", 3], "a, b or 3"),
-        (list[str], "a list of texts"),
-        (list[list[int]], "a list of lists of whole numbers"),
-        (tuple[Share, ...], "a list of numbers from 0 to 1"),
+        (list[str], "a list of strings"),
+        (list[list[int]], "a list of lists of integers"),
+        (tuple[Fraction, ...], "a list of numbers from 0 to 1"),
         (tuple[File, File], "a list of 2 paths of files"),
         (File, "the path of a file"),
         (dict[str, float], "a mapping of names to numbers"),
-        (dict[Literal["epochs"], Count], "{epochs: a whole number from 1 to 10^12}"),
+        (dict[Literal["epochs"], Count], "{epochs: an integer from 1 to 10^12}"),
         (bytes, "bytes"),
     ],
 )
@@ -523,11 +523,11 @@ def test_what_is_allowed_in_words(annotation: object, words: str) -> None:
 
 
 def test_a_reader_without_a_recipe() -> None:
-    reader = Reader()
-    found = reader.read(Encoder, Node("lstm", "here"), "encoder")
+    parser = RecipeParser()
+    found = parser.read(Encoder, Node("lstm", "here"), "encoder")
     assert found.func is LSTM
-    assert reader.read(Encoder, Node("lsmt", "here"), "encoder") is None
-    assert [str(p) for p in reader.problems] == [
+    assert parser.read(Encoder, Node("lsmt", "here"), "encoder") is None
+    assert [str(p) for p in parser.problems] == [
         "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? "
         "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)"
     ]

@@ -37,7 +37,9 @@ def test_mistakes_of_a_name(mistakes, recipe: str, small: str) -> None:
         "command line: preset: the recipe has no preset 'papers' (it has: paper, test); did you mean 'paper'?"
     ]
     assert mistakes(small, ["preset=paper"]) == ["command line: preset: the recipe has no preset 'paper' (it has none)"]
-    assert mistakes(recipe, ["preset=paper", "preset=test"]) == ["command line: preset: 2 presets are asked for: give one"]
+    assert mistakes(recipe, ["preset=paper", "preset=test"]) == [
+        "command line: preset: 2 presets requested; at most one is allowed"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,4 +63,4 @@ def test_a_mistake_in_a_preset_is_shown_at_its_line(read, mistakes, small: str) 
     (told,) = mistakes(text, ["preset=a"])
     assert f":{lines + 2}: learning.stesp" in told and "did you mean 'steps'?" in told
     (told,) = mistakes(text, ["preset=b"])
-    assert f":{lines + 4}: learning.steps: nothing can be set below the plain value" in told
+    assert f":{lines + 4}: learning.steps: cannot set an option below the scalar" in told

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from weft.recipe import Problem, RecipeError, parse, read_file
-from weft.recipe.text import MOST_BYTES
-from weft.recipe.tree import MOST_DEPTH, MOST_NODES, MOST_PROBLEMS
+from weft.recipe.text import MAX_BYTES
+from weft.recipe.tree import MAX_DEPTH, MAX_NODES, MAX_PROBLEMS
 from weft.training.recipes import read_run
 
 
@@ -30,16 +30,16 @@ def said(text: str) -> list[str]:
         ("dates", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
         ("- a\n- b\n", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
         ("null", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
-        ("a: 1\n---\nb: 2\n", "r.yaml:3: a recipe is one YAML document; here a second one begins"),
-        ("a:\n\tb: 1\n", "r.yaml:2: a tab in the indentation: YAML wants spaces"),
-        ("a:\n  b: 1\n  \tc: 1\n", "r.yaml:3: a tab in the indentation: YAML wants spaces"),
-        ("a: 1\nb:\t2\nc: `x`", "r.yaml:2: not valid YAML: a tab where YAML wants spaces"),
+        ("a: 1\n---\nb: 2\n", "r.yaml:3: a recipe is one YAML document; here a second one starts"),
+        ("a:\n\tb: 1\n", "r.yaml:2: a tab in the indentation: YAML requires spaces"),
+        ("a:\n  b: 1\n  \tc: 1\n", "r.yaml:3: a tab in the indentation: YAML requires spaces"),
+        ("a: 1\nb:\t2\nc: `x`", "r.yaml:2: not valid YAML: a tab where YAML requires spaces"),
         ("a: 1\nb 2\nc: 3\n", "r.yaml:2: not valid YAML: a `key: value` has no colon"),
         ("a:\n  - b 1\n    c: 2\n", "r.yaml:2: not valid YAML: a `key: value` has no colon"),
-        ("a: 1\n   b: 2\n", "r.yaml:2: not valid YAML: a colon where none can be, or a line that is indented too far"),
+        ("a: 1\n   b: 2\n", "r.yaml:2: not valid YAML: an unexpected colon, or a line that is indented too far"),
         (
             "a:\n    b: 1\n  c: 2\n",
-            "r.yaml:3: not valid YAML: this line is indented unlike the others of its block, which begins in line 1",
+            "r.yaml:3: not valid YAML: this line is indented unlike the others of its block, which starts at line 1",
         ),
         ("a: 1\nb: {c: ${a}}\n", "r.yaml:2: not valid YAML: a ${...} inside of {...} must be in quotes"),
         ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
@@ -47,25 +47,25 @@ def said(text: str) -> list[str]:
         ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1, # ]\n  {c: 2},\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1,\n  {\n\n", "r.yaml:3: not valid YAML: the { that opens here is not closed"),
-        ("a: @b\n", "r.yaml:1: not valid YAML: a value cannot begin with @; put it in quotes"),
+        ("a: @b\n", "r.yaml:1: not valid YAML: a value cannot start with @; put it in quotes"),
         ("a: 1\nb: *c\n", "r.yaml:2: not valid YAML: found undefined alias 'c'"),
-        ("a: 1\nb: \x01\n", "r.yaml:2: not valid YAML: the character #x0001 cannot stand in a text file"),
+        ("a: 1\nb: \x01\n", "r.yaml:2: not valid YAML: the character #x0001 is not allowed in a text file"),
         ("%YAML 1.1\n---\na: yes\n", "r.yaml:1: a recipe is YAML 1.2, not 1.1"),
-        ("a: 1\na: 2\n", "r.yaml:2: a: the key 'a' is there twice (first: r.yaml:1)"),
-        ("a: {b: 1, b: 2}\n", "r.yaml:1: a.b: the key 'b' is there twice (first: r.yaml:1)"),
-        ("a: 1\n: 2\n", "r.yaml:2: there is nothing before the colon"),
-        ("a: {[x]: 2}\n", "r.yaml:1: a: a key must be a word"),
-        ("? {x: 1}\n: 2\n", "r.yaml:1: a key must be a word"),
+        ("a: 1\na: 2\n", "r.yaml:2: a: duplicate key 'a' (first: r.yaml:1)"),
+        ("a: {b: 1, b: 2}\n", "r.yaml:1: a.b: duplicate key 'b' (first: r.yaml:1)"),
+        ("a: 1\n: 2\n", "r.yaml:2: the key before the colon is missing"),
+        ("a: {[x]: 2}\n", "r.yaml:1: a: a key must be a scalar"),
+        ("? {x: 1}\n: 2\n", "r.yaml:1: a key must be a scalar"),
         (
             "a: &a {x: 1}\nb: {<<: *a}\n",
-            "r.yaml:2: b.<<: merging (<<) is not part of a recipe; ${a.b} copies what stands at a.b",
+            "r.yaml:2: b.<<: merging (<<) is not part of a recipe; ${a.b} copies the value at a.b",
         ),
         ("a: !foo 1\n", "r.yaml:1: a: cannot read '1' as !foo; a recipe has plain values only"),
         ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int"),
         ("a: !!bool maybe\n", "r.yaml:1: a: cannot read 'maybe' as !!bool; a recipe has plain values only"),
         ("a: !!null x\n", "r.yaml:1: a: cannot read 'x' as !!null; a recipe has plain values only"),
-        ("a: !!set {x}\n", "r.yaml:1: a: the tag !!set means nothing here; a recipe has plain values only"),
-        ('a: "\\ud800"\n', "r.yaml:1: a: '\\ud800' is no text: half of a surrogate pair"),
+        ("a: !!set {x}\n", "r.yaml:1: a: the tag !!set is not supported; a recipe has plain values only"),
+        ('a: "\\ud800"\n', "r.yaml:1: a: '\\ud800' is not valid Unicode: an unpaired surrogate"),
         ("a: &a [*a]\n", "r.yaml:1: a.0: an anchor that contains itself"),
         ("a: &a {b: {c: *a}}\n", "r.yaml:1: a.b.c: an anchor that contains itself"),
     ],
@@ -108,7 +108,7 @@ def test_explosions() -> None:
     for before, name in itertools.pairwise(names):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     (line,) = said(bomb)
-    assert line.endswith(f"more than {MOST_NODES:,} values once anchors are written out")
+    assert line.endswith(f"more than {MAX_NODES:,} values once anchors are written out")
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_explosions() -> None:
 )
 def test_too_deep(text: str) -> None:
     (line,) = said(text)
-    assert line.endswith(f"nested more than {MOST_DEPTH} levels deep")
+    assert line.endswith(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def test_depth_that_is_allowed() -> None:
-    depth = MOST_DEPTH - 1
+    depth = MAX_DEPTH - 1
     assert parse("a: " + "[" * (depth - 1) + "]" * (depth - 1), "r.yaml").problems == []
 
 
@@ -141,8 +141,8 @@ def test_long_things_are_cut_in_messages(mistakes, small: str) -> None:
 
 def test_there_is_an_end_to_messages(mistakes, small: str) -> None:
     lines = mistakes(small + "".join(f"strange-{i}: 1\n" for i in range(500)))
-    assert len(lines) == MOST_PROBLEMS + 1
-    assert lines[-1] == f"and {500 - MOST_PROBLEMS} more"
+    assert len(lines) == MAX_PROBLEMS + 1
+    assert lines[-1] == f"and {500 - MAX_PROBLEMS} more"
 
 
 def test_what_is_long_is_said_once() -> None:
@@ -215,7 +215,7 @@ def test_keys_are_words_whatever_they_look_like() -> None:
 
 
 def test_keys_that_look_different_but_are_the_same() -> None:
-    assert said('1: a\n"1": b\n') == ["r.yaml:2: 1: the key '1' is there twice (first: r.yaml:1)"]
+    assert said('1: a\n"1": b\n') == ["r.yaml:2: 1: duplicate key '1' (first: r.yaml:1)"]
 
 
 def test_a_value_in_the_line_after_its_key(mistakes, small: str) -> None:
@@ -237,11 +237,11 @@ def test_odd_files(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.yaml") == "r.yaml: there is no such file"
     assert refused(tmp_path) == "r.yaml: is a folder, not a recipe file"
     (tmp_path / "latin").write_bytes(b"a: 1\nb: \xfc\n")
-    assert refused(tmp_path / "latin") == "r.yaml:2: is not UTF-8 text (byte 8)"
+    assert refused(tmp_path / "latin") == "r.yaml:2: not valid UTF-8 (byte 8)"
     (tmp_path / "wide").write_bytes("a: 1\n".encode("utf-16"))
-    assert refused(tmp_path / "wide") == "r.yaml:1: is not UTF-8 text (byte 0)"
-    (tmp_path / "huge").write_bytes(b"#" * (MOST_BYTES + 1))
-    assert refused(tmp_path / "huge") == f"r.yaml: is too large: a recipe has at most {MOST_BYTES:,} bytes"
+    assert refused(tmp_path / "wide") == "r.yaml:1: not valid UTF-8 (byte 0)"
+    (tmp_path / "huge").write_bytes(b"#" * (MAX_BYTES + 1))
+    assert refused(tmp_path / "huge") == f"r.yaml: is too large: a recipe has at most {MAX_BYTES:,} bytes"
     assert "cannot be read" in refused(tmp_path / ("x" * 300))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.recipe.tree import MOST_DEPTH, MOST_NODES, RecipeError
+from weft.recipe.tree import MAX_DEPTH, MAX_NODES, RecipeError
 from weft.training.dry_run import check
 from weft.training.recipes import read_run_text
 
@@ -37,10 +37,9 @@ def test_entries_of_lists(read, small: str) -> None:
 
 def test_a_copy_is_read_in_its_new_place(mistakes, small: str) -> None:
     text = small.replace("decoder: transformer", 'decoder: {type: attention-lstm}\n  head: "${structure.decoder}"')
-    assert mistakes(text) == [
-        "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder "
-        "(known: tied, untied, classifier, ordered)"
-    ]
+    (line,) = mistakes(text)
+    assert line.startswith("r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder (known: ")
+    assert all(name in line for name in ("tied", "untied", "classifier", "ordered"))
 
 
 def test_a_mistake_in_what_is_copied_is_said_once_where_it_stands(mistakes, small: str) -> None:
@@ -53,7 +52,7 @@ def test_a_misspelt_top_is_said_of_it_and_not_of_who_refers_to_it(mistakes, smal
     text = small.replace("seed: 1", 'seed: "${data.train}"')
     said = mistakes(text.replace("\ndata:", "\ndtaa:"))
     assert any("'dtaa'; did you mean 'data'?" in line for line in said) and not any("nothing is written" in line for line in said)
-    assert any("nothing is written at 'dtaa.train'" in line for line in mistakes(text.replace("${data", "${dtaa")))
+    assert any("the recipe has no value at 'dtaa.train'" in line for line in mistakes(text.replace("${data", "${dtaa")))
 
 
 def test_also_through_several_copies_and_from_inside_one(mistakes, small: str) -> None:
@@ -82,14 +81,14 @@ def test_what_a_constructor_refuses_is_said_once_too(read, small: str) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("${sead}", "${sead}: nothing is written at 'sead' in this recipe; did you mean 'seed'?"),
+        ("${sead}", "${sead}: the recipe has no value at 'sead'; did you mean 'seed'?"),
         (
             "${learning.stesp}",
-            "${learning.stesp}: nothing is written at 'learning.stesp' in this recipe; did you mean 'learning.steps'?",
+            "${learning.stesp}: the recipe has no value at 'learning.stesp'; did you mean 'learning.steps'?",
         ),
-        ("${learning.clip}", "${learning.clip}: nothing is written at 'learning.clip' in this recipe"),
-        ("${seed.x}", "${seed.x}: nothing is written at 'seed.x' in this recipe"),
-        ("${data.languages.0}", "${data.languages.0}: nothing is written at 'data.languages.0' in this recipe"),
+        ("${learning.clip}", "${learning.clip}: the recipe has no value at 'learning.clip'"),
+        ("${seed.x}", "${seed.x}: the recipe has no value at 'seed.x'"),
+        ("${data.languages.0}", "${data.languages.0}: the recipe has no value at 'data.languages.0'"),
         ("${}", "${} names nothing; write for instance ${structure.dim}"),
         ("${ }", "${ } names nothing; write for instance ${structure.dim}"),
         ("${structure.dim}", "${structure.dim} refers to itself (structure.dim -> structure.dim)"),
@@ -121,7 +120,7 @@ def test_a_cycle_through_a_part_of_itself(mistakes, small: str) -> None:
 
 def test_what_leads_to_a_mistake_is_not_one(mistakes, small: str) -> None:
     text = small.replace("seed: 1", 'seed: "${learning.steps}"').replace("steps: 3", 'steps: "${nope}"')
-    assert mistakes(text) == ["r.yaml:11: learning.steps: ${nope}: nothing is written at 'nope' in this recipe"]
+    assert mistakes(text) == ["r.yaml:11: learning.steps: ${nope}: the recipe has no value at 'nope'"]
 
 
 def test_too_many(mistakes) -> None:
@@ -129,19 +128,19 @@ def test_too_many(mistakes) -> None:
     for before, name in zip("abcdefg", "bcdefgh", strict=True):
         text += f"{name}: [{', '.join([chr(34) + '${' + before + '}' + chr(34)] * 10)}]\n"
     (line,) = mistakes(text)
-    assert line.endswith(f"more than {MOST_NODES:,} values once references are written out")
+    assert line.endswith(f"more than {MAX_NODES:,} values once references are written out")
 
 
 @pytest.mark.parametrize("inner", ['"${k%d}"', '{x: "${k%d}"}', '["${k%d.0}"]'])
 def test_too_deep(mistakes, inner: str) -> None:
     text = "".join(f"k{i}: {inner % (i + 1)}\n" for i in range(400)) + "k400: 1\n"
     lines = mistakes(text)
-    assert any(f"{MOST_DEPTH}" in line for line in lines)
+    assert any(f"{MAX_DEPTH}" in line for line in lines)
 
 
 def test_a_named_model_is_not_built_of_a_reference_to_nothing(tmp_path):
     """What is broken is said once, where it stands: the composition around it must not stumble over it."""
     rest = "objective: next-token\nlearning: {type: gradient, steps: 1}\n"
     text = 'data: dates\nstructure: {type: pretrained, from: "${nothing}"}\n' + rest
-    with pytest.raises(RecipeError, match=r"r\.yaml:2: structure\.from: \$\{nothing\}: nothing is written at 'nothing'"):
+    with pytest.raises(RecipeError, match=r"r\.yaml:2: structure\.from: \$\{nothing\}: the recipe has no value at 'nothing'"):
         read_run_text(text, "r.yaml", tmp_path)

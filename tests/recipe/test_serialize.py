@@ -263,7 +263,7 @@ def test_files_are_written_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             partial(LSTM, layrs=3),
             r"LSTM has no option 'layrs'; did you mean 'layers'\? \(options: layers, bidirectional, dropout\)",
         ),
-        (partial(LSTM, dim=3), "LSTM: 'dim' is given by the part above, not by the recipe"),
+        (partial(LSTM, dim=3), "LSTM: 'dim' is set by the enclosing part, not by the recipe"),
         (partial(LSTM, 3), "LSTM: 3 is given without a name; in a recipe every option is named"),
         (partial(transformer_base, layrs=3), "transformer_base has no option 'layrs'; did you mean 'layers'?"),
         (lambda dim: LSTM(dim), "is not in the catalog: register it with @weft.block"),
@@ -298,7 +298,7 @@ def test_an_instance_where_a_factory_belongs(parts: dict[str, Any], path: str, k
 
 
 def test_wrong_values_from_python_are_located_too() -> None:
-    with pytest.raises(ValueError, match=r"structure.encoder.layers: must be a whole number from 1 to 1,000, not 0"):
+    with pytest.raises(ValueError, match=r"structure.encoder.layers: must be an integer from 1 to 1,000, not 0"):
         run_with(structure=partial(Seq2Seq, encoder=partial(LSTM, layers=0))).checked()
 
 

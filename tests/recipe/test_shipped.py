@@ -7,7 +7,7 @@ import torch
 
 import weft
 from weft.data.requests import input_fields
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.training.recipes import read_run, shipped_recipes
 
 SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
@@ -31,7 +31,7 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
     if getattr(again.model, "labelled", False):  # it must be told the class of what it writes
         memory = again.model.memory_from(again.model.prior(2), torch.tensor([0, 1]))
-        assert len(Greedy()(again.model, memory, limits=[5, 5])) == 2
+        assert len(GreedySearch()(again.model, memory, limits=[5, 5])) == 2
         return
     use = again.generate if hasattr(again.model, "head") and hasattr(again.model, "decoder") else again.predict
     assert again.codec is not None

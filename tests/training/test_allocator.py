@@ -12,7 +12,7 @@ from weft.training import allocator as memory
 
 PROGRAM = """
 import ctypes, resource
-from weft.memory import keep_freed
+from weft.training.allocator import keep_freed
 
 said = keep_freed() and keep_freed()
 c = ctypes.CDLL(None)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import weft.training.dry_run
 from weft.core.batch import Clock
-from weft.pretrained.empty_init import Unfilled
+from weft.pretrained.empty_init import SkipInit
 from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
 from weft.training.dry_run import Report, check, synthetic_batch
@@ -142,7 +142,7 @@ def test_nothing_is_changed_for_those_who_come_after() -> None:
 
 
 def test_weights_on_the_meta_device_only_are_left_unfilled() -> None:
-    with Unfilled():
+    with SkipInit():
         assert nn.init.normal_(torch.zeros(50)).std() > 0
         assert nn.init.normal_(torch.empty(50, device="meta")).is_meta
         assert torch.zeros(50).normal_().std() > 0

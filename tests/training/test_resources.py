@@ -28,7 +28,7 @@ def test_counters_are_added_and_may_begin_again(tmp_path, monkeypatch):
     meter = Meter()
     (one / "energy_uj").write_text("100000")  # wrapped around: 0.2 J
     (two / "energy_uj").write_text("300100")  # 0.3 J
-    meter.look()
+    meter.sample()
     (two / "energy_uj").write_text("400100")  # 0.1 J
     found = meter.read()
     assert found["joules"] == pytest.approx(0.6)

@@ -100,7 +100,7 @@ def test_who_loses_the_race_for_a_folder_leaves_the_winners_run_alone(tmp_path, 
     loser = RunFolder(tmp_path / "run")
     with pytest.raises(FolderError, match="already holds a run"):
         loser.create({"seed": 2}, [])
-    assert not loser.made
+    assert not loser.created
     assert "seed: 1" in loser.recipe.read_text()
 
 
@@ -112,7 +112,7 @@ def test_taking_back_leaves_nothing_where_nothing_was(tmp_path):
     folder.create(RECIPE, [])
     (folder.path / "fields.json").write_text("{}")
     (folder.path / "tokenizer-text.json").write_text("{}")
-    folder.take_back()
+    folder.remove_created()
     assert not folder.path.exists()
 
 
@@ -122,12 +122,12 @@ def test_taking_back_leaves_what_others_made(tmp_path):
     folder.create(RECIPE, [])
     (folder.path / "notes.txt").write_text("mine")
     (folder.path / "checkpoints").mkdir()
-    folder.take_back()
+    folder.remove_created()
     assert names(folder.path) == ["checkpoints", "notes.txt"]
     empty = RunFolder(tmp_path / "empty")
     empty.path.mkdir()
     empty.create(RECIPE, [])
-    empty.take_back()
+    empty.remove_created()
     assert names(empty.path) == []
 
 
@@ -175,7 +175,7 @@ def test_what_a_resumed_run_does_again_leaves_the_log_and_what_happened_stays(tm
             append_line(folder.log, {"event": "update", "stage": stage, "round": round_})
             append_line(folder.log, {"event": "valid", "stage": stage, "round": round_})
             append_line(folder.log, {"event": "saved", "stage": stage, "round": round_})
-    folder.forget_after(1, 2)
+    folder.truncate_log(1, 2)
     rows = [(row["event"], row["stage"], row["round"]) for row in folder.read_log()]
     assert [row for row in rows if row[0] == "saved"] == [("saved", s, r) for s in (0, 1) for r in (1, 2, 3)]
     for event in ("update", "valid"):

@@ -17,7 +17,7 @@ import weft
 from weft.core.batch import Clock, collate
 from weft.data.encoding import encode_example
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.convert import to_published
 from weft.training.recipes import read_run_text
 
@@ -103,6 +103,6 @@ def test_texts_that_fill_the_positions_are_read(folder: Path) -> None:
         options = {"do_sample": False, "num_beams": 1, "max_new_tokens": 4, "suppress_tokens": [0, 1, 4]}
         written: Any = theirs.generate(torch.tensor([ids(full)]), **options)  # pyright: ignore
     wanted = " ".join(WORDS[i] for i in written[0].tolist() if i > 4)
-    assert run.generate([full], search=Greedy(length=4)) == [wanted]
+    assert run.generate([full], search=GreedySearch(max_length=4)) == [wanted]
     with pytest.warns(UserWarning, match=f"truncated 1 request longer than {MOST - 2} tokens"):
-        assert run.generate([full + " good"], search=Greedy(length=4)) == [wanted]
+        assert run.generate([full + " good"], search=GreedySearch(max_length=4)) == [wanted]

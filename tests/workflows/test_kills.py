@@ -17,10 +17,11 @@ import weft.training.run_folder
 import weft.training.trainer
 from weft.core.io import read_lines
 from weft.learning import Checkpoints, Gradient, Interrupted, digest
+from weft.training import artifacts
+from weft.training.callbacks import StageCallbacks
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.stages import Stage
-from weft.training.trainer import Training
 
 
 class Killed(BaseException):
@@ -52,7 +53,7 @@ def test_a_run_that_is_killed_again_and_again_ends_bit_identical(killing: Kills)
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Training, "draw_curve", lambda self: None)
+    monkeypatch.setattr(artifacts, "draw_curve", lambda *args: None)
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
 
 def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, tmp_path, monkeypatch):
     metric_values = {1: 1.0, 2: 2.0, 3: 9.0}
-    monkeypatch.setattr(Training, "evaluate", lambda self, progress, last: metric_values.get(progress.round, 0.0))
+    monkeypatch.setattr(StageCallbacks, "evaluate", lambda self, progress, last: metric_values.get(progress.round, 0.0))
     choices = ["learning.steps=6", "learning.final=best", "learning.keep=1", "learning.save_every=1", "evaluate.every=1"]
     train(recipe, tmp_path / "whole", *choices)
     real = Checkpoints.mark_best
@@ -146,12 +147,12 @@ def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(stop
     choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 rounds
     train(recipe, tmp_path / "whole", *choices)
     for i, stop in enumerate(stops):
-        monkeypatch.setattr(Training, "should_stop", lambda self, stop=stop: self.loop.progress.round == stop)
+        monkeypatch.setattr(StageCallbacks, "should_stop", lambda self, stop=stop: self.loop.progress.round == stop)
         with pytest.raises(Interrupted):
             train(recipe, tmp_path / "run", *choices, resume=i > 0)
         assert (tmp_path / "run" / "checkpoints" / f"update-{stop:08d}").is_dir()
     monkeypatch.undo()
-    monkeypatch.setattr(Training, "draw_curve", lambda self: None)
+    monkeypatch.setattr(artifacts, "draw_curve", lambda *args: None)
     if orphan:  # killed after the next save, before the checkpoint of the stop was removed
         remove, patch = Checkpoints.remove, pytest.MonkeyPatch()
         patch.setattr(Checkpoints, "remove", lambda self, update: (_ for _ in ()).throw(Killed))
@@ -170,7 +171,7 @@ def test_if_no_whole_checkpoint_is_left_training_does_not_begin_anew(recipe, tmp
     files = list((tmp_path / "run" / "checkpoints").glob("*/model.safetensors"))
     for file in files:
         file.write_bytes(b"")
-    with pytest.raises(ValueError, match=r"no whole checkpoint is left in .*update-00000004: model.safetensors has 0 bytes"):
+    with pytest.raises(ValueError, match=r"no intact checkpoint is left in .*update-00000004: model.safetensors has 0 bytes"):
         train(recipe, tmp_path / "run", resume=True)
     assert list((tmp_path / "run" / "checkpoints").glob("*/model.safetensors")) == files
 
@@ -186,15 +187,15 @@ def with_stage(recipe: Path, *overrides: str) -> Run:
 
 def test_a_run_killed_in_its_second_stage_goes_on_there_with_the_same_vocabulary(recipe, tmp_path, monkeypatch):
     with_stage(recipe).train(tmp_path / "whole", quiet=True)
-    real = Training.save
+    real = StageCallbacks.save
 
-    def dies(self: Training, *args: Any) -> None:
+    def dies(self: StageCallbacks, *args: Any) -> None:
         real(self, *args)
         if self.plan.name == "polish" and args[-1].round == 1:
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "save", dies)
+        patch.setattr(StageCallbacks, "save", dies)
         with pytest.raises(Killed):
             with_stage(recipe).train(tmp_path / "run", quiet=True)
     monkeypatch.setattr(weft.training.trainer, "save_codec", lambda *args: pytest.fail("the vocabulary was measured again"))

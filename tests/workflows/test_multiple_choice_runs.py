@@ -156,7 +156,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     run = read_run_text(text, "r.yaml", files)
     trained = run.train(files / "run")
     judged = trained.result
-    assert "new: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
+    assert "newly initialized: choice_head.out.weight, choice_head.out.bias; not used: " in capsys.readouterr().err
     assert judged.metric_values["accuracy"] > 0.8
     out = to_published(files / "run", files / "out")
     theirs = hf.AutoModelForMultipleChoice.from_pretrained(out).eval()

@@ -14,7 +14,7 @@ import torch
 import weft
 from weft.core.fields import Field, Info
 from weft.inference.convert import to_published
-from weft.inference.embedding import open_vectors
+from weft.inference.embedding import open_embedder
 from weft.models import bert
 from weft.pretrained import load, save
 from weft.training.recipes import read_run_text
@@ -61,7 +61,7 @@ def test_a_recipe_begins_with_published_weights_and_its_run_needs_the_folder_no_
     run = read_run_text(recipe, "r.yaml", tmp_path)
     judged = run.train(tmp_path / "run").result
     assert judged.metric_values["accuracy"] == 1.0
-    assert "tensors taken; new: classifier.out.weight, classifier.out.bias; not used: " in capsys.readouterr().err
+    assert "tensors loaded; newly initialized: classifier.out.weight, classifier.out.bias; not used: " in capsys.readouterr().err
     filled = (tmp_path / "run/recipe.yaml").read_text()
     assert "type: classifier" in filled and f"path: {folder}" in filled  # what it is composed of, and where it began
     shutil.rmtree(folder)
@@ -98,7 +98,7 @@ def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_p
     run = read_run_text(other, "r.yaml", tmp_path)
     with pytest.raises(
         ValueError,
-        match=r"structure: .*its weights do not fit this structure: .*has shape \(24, 16\), here it is \(99, 16\)",
+        match=r"structure: .*the weights do not fit this structure: .*has shape \(24, 16\), expected \(99, 16\)",
     ):
         run.train(tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
@@ -141,12 +141,12 @@ def test_a_run_is_converted_to_the_published_layout_and_reads_back_the_same(tmp_
         shares = {theirs.config.id2label[i]: float(p) for i, p in enumerate(logits.softmax(-1))}
         assert shares == pytest.approx(answer.probabilities, abs=1e-5)
     assert weft.load(out).predict(texts) == trained.predict(texts)
-    with pytest.raises(ValueError, match="is there already and not empty"):
+    with pytest.raises(ValueError, match="already exists and is not empty"):
         to_published(tmp_path / "run", out)
 
 
 def test_vectors_of_texts_do_not_depend_on_their_company(folder: Path) -> None:
-    vectors_of = open_vectors(folder)
+    vectors_of = open_embedder(folder)
     texts = ["good film", "it was a very good film and a fine play", "not", "bad play . " * 20]
     together = vectors_of(texts)
     alone = np.stack([vectors_of([text])[0] for text in texts])
@@ -189,7 +189,7 @@ def test_minilm_gives_the_vectors_of_its_recipe() -> None:
 
     from weft.core.hub import find_model
 
-    vectors_of = open_vectors("minilm")
+    vectors_of = open_embedder("minilm")
     path = str(find_model("minilm"))
     tokenizer, model = hf.AutoTokenizer.from_pretrained(path), hf.AutoModel.from_pretrained(path).eval()
     awkward = [

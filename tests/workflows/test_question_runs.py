@@ -155,7 +155,7 @@ def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, publ
 
 def test_the_head_begins_at_random_and_the_body_does_not(published: Path) -> None:
     loaded = load(published, task="question-answering")
-    assert loaded.taken.new == ["span_head.out.weight", "span_head.out.bias"]
+    assert loaded.report.new == ["span_head.out.weight", "span_head.out.bias"]
     assert loaded.model.span_head.out.weight.shape == (2, 32)
 
 

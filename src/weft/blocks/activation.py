@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.core.contracts import Activation
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 
 
@@ -44,7 +44,7 @@ class LeakyReLU(Activation):
         [-0.20000000298023224, 2.0]
     """
 
-    def __init__(self, *, slope: Share = 0.2):
+    def __init__(self, *, slope: Fraction = 0.2):
         super().__init__()
         self.slope = slope
 

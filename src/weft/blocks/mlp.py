@@ -8,7 +8,7 @@ from weft.blocks.activation import ReLU
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.core.contracts import Activation, BatchNormalization, Transform
-from weft.core.options import Dropout, Width
+from weft.core.options import Dim, Dropout
 from weft.core.registry import Build, block
 
 
@@ -37,7 +37,7 @@ class MLP(Transform):
         dim: int,
         out: int,
         *,
-        hidden: list[Width] = [128],
+        hidden: list[Dim] = [128],
         activation: Build[Activation] = ReLU,
         batch_norm: Build[BatchNormalization] | None = None,
         dropout: Dropout = 0.0,

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.contracts import BatchNormalization, Norm
-from weft.core.options import Positive, Share
+from weft.core.options import Fraction, Positive
 from weft.core.registry import block
 
 
@@ -109,7 +109,7 @@ class BatchNorm(BatchNormalization):
         [[-1.0], [1.0]]
     """
 
-    def __init__(self, dim: int, *, momentum: Share = 0.1, eps: Positive = 1e-5):
+    def __init__(self, dim: int, *, momentum: Fraction = 0.1, eps: Positive = 1e-5):
         super().__init__(dim)
         self.momentum, self.eps = momentum, eps
         self.weight = nn.Parameter(torch.ones(dim))

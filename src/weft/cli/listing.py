@@ -46,9 +46,18 @@ def _beside(name: str, text: str, width: int) -> str:
     return textwrap.fill(text, room, initial_indent=name, subsequent_indent=" " * len(name), break_long_words=False)
 
 
+_ROLES = ("parts", "networks", "model", "data", "objective", "learning", "use")
+
+
+def _contract_order(contract: type) -> int:
+    """Contracts by role, then the slots of other packages."""
+    package, _, role = contract.__module__.rpartition(".")
+    return _ROLES.index(role) if package == "weft.core.contracts" and role in _ROLES else len(_ROLES)
+
+
 def print_catalog(slot: str | None, name: str | None) -> None:
     """Print every slot with its entries, one slot, or the full documentation of one entry."""
-    contracts = sorted(CATALOG, key=lambda contract: contract.__module__ != "weft.core.contracts")  # in any order of import
+    contracts = sorted(CATALOG, key=_contract_order)  # whatever was imported first
     slots = {_kebab(contract.__name__): contract for contract in contracts if CATALOG[contract]}
     if slot is None:
         for title, contract in slots.items():

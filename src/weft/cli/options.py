@@ -86,20 +86,20 @@ class SearchOptions:
 
         Raises ValueError for options that exclude each other.
         """
-        from weft.generate import Beam, Greedy, Sample
+        from weft.generate import BeamSearch, GreedySearch, Sampling
 
         if n_best > max(self.beams, 1):
             raise ValueError(f"--n-best {n_best} needs at least as many beams, but --beams is {self.beams}: add --beams {n_best}")
         sampling = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         sampling = {name: value for name, value in sampling.items() if value is not None}
-        limit = {} if self.max_length is None else {"length": self.max_length}
+        limit = {} if self.max_length is None else {"max_length": self.max_length}
         if self.beams and sampling:
             raise ValueError("--beams cannot be combined with sampling: use --beams or --temperature/--top-k/--top-p")
         if sampling:
-            return functools.partial(Sample, seed=self.seed, **sampling, **limit)
+            return functools.partial(Sampling, seed=self.seed, **sampling, **limit)
         if self.beams > 1:
-            return functools.partial(Beam, width=self.beams, best=n_best, **limit)
-        return functools.partial(Greedy if self.beams else default, **limit)
+            return functools.partial(BeamSearch, beams=self.beams, n_best=n_best, **limit)
+        return functools.partial(GreedySearch if self.beams else default, **limit)
 
 
 @dataclass(frozen=True)

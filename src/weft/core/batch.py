@@ -21,15 +21,15 @@ from weft.core.seq import Seq
 class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
-    Integer arrays and ``MarkedIds`` become padded sequences, ``Sequences`` of them ``Ragged`` ones, ``Targets`` gathered rows,
-    ints and floats one number per row, float arrays stacked tensors (images, C x H x W, as a ``Seq``), and
-    an ``Instance`` inside becomes a batch inside.
+    Integer arrays and ``MarkedIds`` become padded sequences, ``Sequences`` of them ``Ragged`` ones, ``Targets`` flat
+    indices, ints and floats one number per row, float arrays stacked tensors (images, C x H x W, a ``Seq``), and a nested
+    ``Instance`` a nested batch.
     """
 
 
 @dataclass(frozen=True)
 class FlatTargets:
-    """Gathered rows of a batch: flat indices into (B*T) and the targets there."""
+    """Target positions of a batch: flat indices into (B*T) and the target ids."""
 
     index_N: Tensor
     target_N: Tensor
@@ -38,7 +38,7 @@ class FlatTargets:
         return self.index_N.shape[0]
 
     def gather(self, x: Seq) -> Tensor:
-        """The N vectors at these rows."""
+        """The N hidden states at these positions."""
         return x.data.flatten(0, 1).index_select(0, self.index_N)
 
     def to(self, device: torch.device | str) -> FlatTargets:
@@ -47,12 +47,12 @@ class FlatTargets:
 
 @dataclass(frozen=True)
 class Ragged:
-    """Several sequences for each row of a batch, not equally many: N in all, M for the row that has most.
+    """A variable number of sequences per row of a batch: N in total, at most M in a row.
 
     Args:
         seq: The N sequences, those of the first row first.
         owner_N: The row that each belongs to.
-        rows: B, how many rows there are.
+        rows: B, the number of rows.
     """
 
     seq: Seq
@@ -64,21 +64,21 @@ class Ragged:
         return self.owner_N.shape[0]
 
     def counts(self) -> Tensor:
-        """B: how many sequences each row has."""
+        """B: the number of sequences of each row."""
         return torch.zeros(self.rows, dtype=torch.long, device=self.owner_N.device).index_add(
             0, self.owner_N, torch.ones_like(self.owner_N)
         )
 
     def offsets(self) -> Tensor:
-        """B: where the sequences of each row begin."""
+        """B: the index of the first sequence of each row."""
         number_B = self.counts()
         return number_B.cumsum(0) - number_B
 
     def to_padded(self, x_N: Tensor, filler: float) -> Tensor:
-        """B x M: the numbers of each row's sequences side by side, ``filler`` after them."""
-        place_N = torch.arange(len(self), device=self.owner_N.device) - self.offsets()[self.owner_N]
-        most = int(place_N.max()) + 1 if len(self) else 0
-        return x_N.new_full((self.rows, most), filler).index_put((self.owner_N, place_N), x_N)
+        """B x M: the values of each row's sequences, padded with ``filler``."""
+        column_N = torch.arange(len(self), device=self.owner_N.device) - self.offsets()[self.owner_N]
+        columns = int(column_N.max()) + 1 if len(self) else 0
+        return x_N.new_full((self.rows, columns), filler).index_put((self.owner_N, column_N), x_N)
 
     def to(self, device: torch.device | str) -> Ragged:
         return Ragged(self.seq.to(device), self.owner_N.to(device), self.rows)
@@ -86,7 +86,7 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Batch:
-    """Instances put together. ``rows`` are the numbers of the examples in their dataset."""
+    """Collated instances. ``rows`` are the indices of the examples in their dataset."""
 
     fields: dict[str, Any]
     size: int
@@ -105,12 +105,12 @@ class Batch:
         return replace(self, fields={k: v.to(device) for k, v in self.fields.items()})
 
     def tokens(self) -> int:
-        """Real tokens in its sequences; an image counts as its side, as it does where a batch is filled."""
+        """Number of real tokens; an image counts as its side length, as in the token budget."""
         return sum(_tokens(s) for s in self.sequences())
 
     @contextmanager
     def naming(self, of: str, first: int = 0) -> Iterator[None]:
-        """A ValueError inside names the row with most tokens in a sequence: a text may be too long for a network."""
+        """Add the longest row to the message of a ValueError raised inside: a text may be too long for a network."""
         try:
             yield
         except ValueError as error:
@@ -124,7 +124,7 @@ class Batch:
             ) from None
 
     def _lengths(self) -> Iterator[Tensor]:
-        """B: the tokens of each row, of every field that has some; of several sequences, those of the longest."""
+        """B: tokens per row of every tokenized field; for several sequences, those of the longest."""
         for value in self.fields.values():
             if isinstance(value, Seq) and value.data.ndim == 2:
                 yield value.lengths()

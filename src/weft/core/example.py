@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 Example = Mapping[str, Any]
-"""One clean row of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or
-none for a span, C x H x W floats for an image."""
+"""One example of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or none
+for a span, C x H x W floats for an image."""
 
 
 CHOICE_LABELS = tuple(string.ascii_uppercase)
-"""The classes where the label is one of a row's own texts: A is the first, whatever a file calls it."""
+"""Class names for multiple choice: A is the first choice, whatever the file calls it."""
 
 
 @dataclass(frozen=True)
 class MarkedIds:
-    """Ids with annotations of each: the numbers of its letters, its segment. A mark is T or T x C, padded with 0.
+    """Ids with per-token annotations (marks): character ids, segment. A mark is T or T x C, padded with 0.
 
     Args:
         ids: T ids.
-        marks: By name.
+        marks: Annotations by name.
     """
 
     ids: np.ndarray
@@ -34,7 +34,7 @@ class MarkedIds:
         return len(self.ids)
 
     def surround(self, first: Sequence[int], last: Sequence[int]) -> MarkedIds:
-        """With these ids before and after; their marks are 0."""
+        """Add ids before and after; their marks are 0."""
         around = (len(first), len(last))
         marks = {n: np.pad(m, [around] + [(0, 0)] * (m.ndim - 1)) for n, m in self.marks.items()}
         return MarkedIds(np.concatenate([np.asarray(first, np.int64), self.ids, np.asarray(last, np.int64)]), marks)
@@ -49,7 +49,7 @@ def ids_of(text: np.ndarray | MarkedIds) -> np.ndarray:
 
 
 def surround(first: Sequence[int], ids: np.ndarray | MarkedIds, last: Sequence[int]) -> np.ndarray | MarkedIds:
-    """A text with ids before and after it, such as the marks of its begin and end."""
+    """A text with ids before and after it, such as BOS and EOS."""
     if isinstance(ids, MarkedIds):
         return ids.surround(first, last)
     return np.concatenate([np.asarray(first, np.int64), np.asarray(ids, np.int64), np.asarray(last, np.int64)])
@@ -68,7 +68,7 @@ def _join(one: np.ndarray | MarkedIds, two: np.ndarray | MarkedIds) -> np.ndarra
 
 @dataclass(frozen=True)
 class Sequences:
-    """Several sequences of one row: the choices of a question, the sentences of a report.
+    """Several sequences of one example: the choices of a question, the sentences of a report.
 
     Args:
         parts: The ids of each; all with the same marks, or none.
@@ -77,23 +77,23 @@ class Sequences:
     parts: tuple[np.ndarray | MarkedIds, ...]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of sequences."""
         return len(self.parts)
 
     @property
     def tokens(self) -> int:
-        """The ids of all together."""
+        """Number of ids in all sequences."""
         return sum(map(len, self.parts))
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Positions of a sequence with what is to be predicted there: the rows an objective will gather.
+    """Positions of a sequence with their target ids: the hidden states that an objective gathers.
 
     Args:
-        of: The name of the instance's sequence that ``at`` counts in.
+        of: Name of the sequence in the instance.
         at: Positions in it.
-        ids: What is to be predicted, one per position.
+        ids: Target id of each position.
     """
 
     of: str

@@ -15,7 +15,7 @@ from weft.core.example import Example, MarkedIds, Sequences, Targets, _join, sur
 
 @dataclass(frozen=True)
 class Special:
-    """Ids with a meaning of their own, equal in all vocabularies that weft makes."""
+    """Ids of the special tokens, the same in all vocabularies that weft learns."""
 
     pad: int = 0
     bos: int = 1
@@ -30,13 +30,13 @@ class Special:
 
 @dataclass(frozen=True)
 class Frame:
-    """Ids around what is read as one sequence: ``first`` text ``last``, or ``first`` text ``between`` text ``last``.
+    """Special tokens around an encoded text or pair: ``first`` text ``last``, or ``first`` text ``between`` text ``last``.
 
     Args:
         first: Before the first text.
         between: Between two texts.
         last: After the last text.
-        segments: Whether a second text is told apart by the mark ``segment`` (0, and 1 for it and what follows it).
+        segments: Whether tokens carry the mark ``segment``: 0 in the first text, 1 in the second.
     """
 
     first: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Frame:
     segments: bool = False
 
     def around(self, texts: Sequence[np.ndarray | MarkedIds]) -> np.ndarray | MarkedIds:
-        """The texts as one sequence."""
+        """The texts as one sequence with special tokens."""
         parts = [surround(self.first if i == 0 else (), text, self.between) for i, text in enumerate(texts[:-1])]
         parts.append(surround(() if parts else self.first, texts[-1], self.last))
         if not self.segments or len(parts) == 1:
@@ -62,26 +62,25 @@ class Field:
 
     Args:
         name: ``text``, ``source``, ``target``, ``label``, ...
-        vocab: Number of ids (for labels and tags: of classes; for a span: 2, its begin and its end; for a vector: its width; for
+        vocab: Number of ids (for labels and tags: of classes; for a span: 2, start and end; for a vector: its size; for
             an image: its channels).
-        kind: ``text``; ``texts`` (several in a row); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a class for
-            each word of the text that ``space`` names), ``span`` (first and last token of an answer in the text that ``space``
-            names, or none), ``number``; ``vector``; or ``image`` (channels x height x width).
-        length: Longest text in tokens, as far as it is known; for an image, its height and its width in pixels.
+        kind: ``text``; ``texts`` (several per example); ``label`` (a class), ``labels`` (a set of classes), ``tags`` (a
+            class for each word of the text named by ``space``), ``span`` (first and last token of an answer in the text named
+            by ``space``, or none), ``number``; ``vector``; or ``image`` (channels x height x width).
+        max_length: Upper bound of the text length in tokens; for an image, its height and width in pixels.
         space: Name of the id space; fields of one space share a tokenizer, so an embedder may be shared.
-        special: Ids with a meaning of their own.
-        labels: The classes' names, for labels and tags.
-        words: Whether the text is given as words with spaces between them, each of which may have a tag; without tags, each token
-            says which word it is of (the mark ``word``, counted from 1; 0 for what stands around the text).
-        most_words: Most words of such a text; 0 = as many as ``length`` has place for.
-        letters: Where words are also spelled (the mark ``letters``): ids of characters are below this number; 0 = they are not.
-        frame: Ids around a text that is read.
-        pieces: Which ids go on with the word before them, packed (see ``continues``); empty = every id begins one.
-        stops: Ids that end a sentence.
-        spare: So many ids at the end of the vocabulary stand in no text: objectives use them as marks (sentinels).
-        ends: Ids that end a text which is written, besides the end mark of ``special``: published models may have several.
-        start: What a decoder that looks at an encoded text is given first, where a published model has said so; -1 = the begin
-            mark.
+        special: Ids of the special tokens.
+        labels: Class names, for labels and tags.
+        words: Whether the text is split into words by spaces, each of which may have a tag; without tags, each token carries the
+            index of its word (the mark ``word``, from 1; 0 for special tokens).
+        max_words: Upper bound of the number of words of such a text; 0 = bounded by ``max_length`` alone.
+        characters: Number of character ids where words carry their characters (the mark ``letters``); 0 = they do not.
+        frame: Special tokens around an encoded text.
+        continuations: Which ids continue the previous word, packed (see ``continues``); empty = every id begins a word.
+        sentence_ends: Ids that end a sentence.
+        sentinel_count: Number of ids at the end of the vocabulary that occur in no text and serve as sentinels.
+        extra_eos: Ids that end a generated text besides EOS; published models may have several.
+        decoder_start: First input id of a decoder with an encoder, where a published model declares one; -1 = BOS.
     """
 
     name: str
@@ -102,16 +101,16 @@ class Field:
     decoder_start: int = -1
 
     def decoder_prefix(self) -> tuple[int, ...]:
-        """What stands before a text that is written from another one: the begin mark; or the published start and then what the
-        frame has before a text, which is written too (BART: ``</s> <s> text``)."""
+        """The first decoder inputs: BOS; or the published start id, then the frame's first ids, which are generated too (BART:
+        ``</s> <s> text``)."""
         return (self.special.bos,) if self.decoder_start < 0 else (self.decoder_start, *self.frame.first)
 
     def eos_ids(self) -> list[int]:
-        """All ids that end a text which is written, the end mark first."""
+        """All ids that end a generated text, EOS first."""
         return [i for i in dict.fromkeys((self.special.eos, *self.extra_eos)) if 0 <= i < self.vocab]
 
     def reserved_ids(self) -> np.ndarray:
-        """The ids that are no part of any text: special ones, those of the frame, spare ones."""
+        """Ids that are not part of any text: special tokens, those of the frame, sentinels."""
         named = {value for value in vars(self.special).values() if value >= 0}
         named |= {*self.frame.first, *self.frame.between, *self.frame.last, *range(self.vocab - self.sentinel_count, self.vocab)}
         return np.array(sorted(named), np.int64)
@@ -125,7 +124,7 @@ class Field:
         return _is_reserved(self)
 
     def continues(self) -> np.ndarray:
-        """For each id, whether it goes on with the word before it."""
+        """For each id, whether it continues the previous word."""
         return _continues(self.continuations, self.vocab)
 
 
@@ -149,16 +148,16 @@ def _continues(pieces: str, vocab: int) -> np.ndarray:
     return found
 
 
-def pack_pieces(continues: Sequence[bool]) -> str:
+def pack_continuations(continues: Sequence[bool]) -> str:
     """What ``Field.continuations`` holds: a bit for each id."""
     return base64.b64encode(np.packbits(np.asarray(continues, bool)).tobytes()).decode() if any(continues) else ""
 
 
 @dataclass(frozen=True)
 class Info:
-    """What the data tells structure and objective: its fields, and which of them is to be generated.
+    """The declaration of a dataset for structure and objective: its fields, and which of them is generated.
 
-    ``hints`` says of fields that are not there how the data would give them.
+    ``hints`` maps an absent field to the option that would add it.
     """
 
     fields: dict[str, Field]
@@ -168,48 +167,48 @@ class Info:
 
     def __getitem__(self, name: str) -> Field:
         if name not in self.fields:
-            raise ValueError(
-                f"needs a field {name!r}, but the data ({self.data}) gives: {', '.join(self.fields)}{self.hint(name)}"
-            )
+            raise ValueError(f"needs a field {name!r}, but the data ({self.data}) has: {', '.join(self.fields)}{self.hint(name)}")
         return self.fields[name]
 
     def hint(self, name: str) -> str:
-        """How the data would give a field that is not there, as the end of a message; nothing where it cannot."""
-        return f"; to have it, {self.hints[name]}" if name in self.hints else ""
+        """How to add an absent field, as the end of a message; empty where it cannot be added."""
+        return f"; to add it, {self.hints[name]}" if name in self.hints else ""
 
     def __contains__(self, name: object) -> bool:
         return name in self.fields
 
     def single_text(self, name: str) -> Info:
-        """One text as if there were no other, under the name ``text``, and the label: for a network inside another."""
+        """One text under the name ``text``, and the label: the declaration for a structure inside another."""
         label = {"label": self.fields["label"]} if "label" in self.fields else {}
         return Info({"text": replace(self[name], name="text"), **label}, "text", self.data, self.hints)
 
     def texts(self) -> list[Field]:
+        """Fields of kind ``text``."""
         return [f for f in self.fields.values() if f.kind == "text"]
 
     def tokenized(self) -> list[Field]:
-        """All fields that a tokenizer encodes: those of one text a row, and those of several."""
+        """Fields that a tokenizer encodes: ``text`` and ``texts``."""
         return [f for f in self.fields.values() if f.kind in ("text", "texts")]
 
     def images(self) -> list[Field]:
+        """Fields of kind ``image``."""
         return [f for f in self.fields.values() if f.kind == "image"]
 
     def inputs(self) -> list[Field]:
-        """What an answer is about: an image, in data without texts; else the texts (``given``)."""
+        """The input fields: an image, in data without texts; else ``input_texts``."""
         return self.images()[:1] if self.images() and not self.texts() else self.input_texts()
 
     def input_texts(self) -> list[Field]:
-        """The texts that an answer is about: ``text``; or ``source``, where a label is to be predicted and ``target`` is another
-        answer; or all there are, which then must be of one id space."""
-        alone = "text" if "text" in self.fields else "source" if "label" in self.fields and "target" in self.fields else ""
-        found = [self.fields[alone]] if alone in self.fields else self.texts()
+        """The input texts: ``text``; or ``source``, in data with a label and a ``target``; or all texts, which must share an id
+        space."""
+        single = "text" if "text" in self.fields else "source" if "label" in self.fields and "target" in self.fields else ""
+        found = [self.fields[single]] if single in self.fields else self.texts()
         if len({f.space for f in found}) != 1:
-            raise ValueError(f"needs texts of one id space, but the data ({self.data}) gives: {', '.join(self.fields)}")
+            raise ValueError(f"needs texts of one id space, but the data ({self.data}) has: {', '.join(self.fields)}")
         return found
 
     def lengths(self, example: Example) -> dict[str, int]:
-        """What a dataset says of an example's lengths: the tokens of each text; of several, all tokens and how many they are."""
+        """Lengths of an example: tokens of each text; for ``texts``, the total and the number of texts."""
         found: dict[str, int] = {}
         for f in self.tokenized():
             value = example[f.name]
@@ -219,44 +218,56 @@ class Info:
         return found
 
     def synthetic_example(self, rng: np.random.Generator, length: int | None = None) -> dict[str, Any]:
-        """A made-up example of these fields: what ``weft check`` and the catalog's tests run on."""
+        """A random example of these fields: what ``weft check`` and the catalog tests run on.
+
+        Args:
+            rng: The random generator.
+            length: Tokens of each text; None = ``max_length`` of the field, at most 32.
+        """
+        sizes = {f.name: max(1, length or min(f.max_length, 32)) for f in self.tokenized()}
+        choices = int(rng.integers(2, 5)) if any(f.kind == "texts" for f in self.fields.values()) else 0
         example: dict[str, Any] = {}
-        places = {f.name: max(1, length or min(f.max_length, 32)) for f in self.texts()}
-        several = [f.name for f in self.tokenized() if f.kind == "texts"]
-        number = int(rng.integers(2, 5)) if several else 0
         for f in self.fields.values():
-            if f.kind == "label":  # of several texts, one of them
-                example[f.name] = int(rng.integers(min(f.vocab, number or f.vocab)))
-            elif f.kind == "labels":
-                example[f.name] = rng.integers(0, 2, f.vocab).astype(np.float32)
-            elif f.kind == "tags":
-                example[f.name] = Targets(f.space, np.arange(places[f.space]), rng.integers(0, f.vocab, places[f.space]))
-            elif f.kind == "span":
-                first = int(rng.integers(places[f.space]))
-                last = int(rng.integers(first, places[f.space]))
-                example[f.name] = np.array([first, last] if rng.random() < 0.8 else [], np.int64)
-            elif f.kind == "number":
-                example[f.name] = float(rng.normal())
-            elif f.kind == "vector":
-                example[f.name] = rng.normal(size=f.vocab).astype(np.float32)
+            if f.kind == "text":
+                example[f.name] = _synthetic_text(f, rng, sizes[f.name], self.marks_words(f))
             elif f.kind == "texts":
-                most = max(1, length or min(f.max_length, 32))
-                sizes = rng.integers(1, most + 1, number).tolist()
-                example[f.name] = Sequences(tuple(_imagined(f, rng, size) for size in sizes))
-            elif f.kind == "image":
-                example[f.name] = rng.normal(size=(f.vocab, f.max_length, f.max_length)).astype(np.float32)
+                lengths = rng.integers(1, sizes[f.name] + 1, choices).tolist()
+                example[f.name] = Sequences(tuple(_synthetic_text(f, rng, size) for size in lengths))
+            elif f.kind in ("tags", "span"):
+                example[f.name] = _synthetic_annotation(f, rng, sizes[f.space])
             else:
-                example[f.name] = _imagined(f, rng, places[f.name], self.marks_words(f))
+                example[f.name] = _synthetic_value(f, rng, choices)
         return example
 
     def marks_words(self, field: Field) -> bool:
-        """Whether each token of a text says which word it is of: it is given as words, and no tags say where these are."""
+        """Whether tokens carry the index of their word: the text is split into words, and no tags locate them."""
         return field.words and not any(other.kind == "tags" and other.space == field.name for other in self.fields.values())
 
 
-def _imagined(field: Field, rng: np.random.Generator, size: int, marks_words: bool = False) -> np.ndarray | MarkedIds:
+def _synthetic_text(field: Field, rng: np.random.Generator, size: int, marks_words: bool = False) -> np.ndarray | MarkedIds:
     first = min(len(Special.NAMES), field.vocab - 1)
     ids = rng.integers(first, field.vocab - field.sentinel_count, size)
     marks = {"letters": rng.integers(1, field.characters, (len(ids), 5))} if field.characters else {}
     marks |= {"word": 1 + np.arange(size) // 4} if marks_words else {}
     return MarkedIds(ids, marks) if marks else ids
+
+
+def _synthetic_annotation(field: Field, rng: np.random.Generator, size: int) -> Targets | np.ndarray:
+    """Tags or a span of a text of ``size`` tokens."""
+    if field.kind == "tags":
+        return Targets(field.space, np.arange(size), rng.integers(0, field.vocab, size))
+    first = int(rng.integers(size))
+    last = int(rng.integers(first, size))
+    return np.array([first, last] if rng.random() < 0.8 else [], np.int64)
+
+
+def _synthetic_value(field: Field, rng: np.random.Generator, choices: int) -> Any:
+    """A label (with ``choices`` > 0: the index of a choice), a set of labels, a number, a vector or an image."""
+    if field.kind == "label":
+        return int(rng.integers(min(field.vocab, choices or field.vocab)))
+    if field.kind == "labels":
+        return rng.integers(0, 2, field.vocab).astype(np.float32)
+    if field.kind == "number":
+        return float(rng.normal())
+    shape = (field.vocab, field.max_length, field.max_length) if field.kind == "image" else (field.vocab,)
+    return rng.normal(size=shape).astype(np.float32)

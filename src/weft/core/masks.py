@@ -1,7 +1,7 @@
-"""Which position may look at which: small predicates on positions, chosen by the caller and passed to the encoder.
+"""Attention masks: which query attends to which key, as predicates on positions chosen by the caller.
 
-The same Transformer is trained under many objectives; what differs is the mask. A mask is never a dense matrix before a kernel
-asks for one. Combine with ``&`` and ``|``.
+The same Transformer is trained under many objectives; what differs is the mask. A mask becomes a dense matrix only where
+a kernel needs one. Combine with ``&`` and ``|``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Mask:
     """A predicate on (query position, key position)."""
 
     def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
-        """B x T x S, True = may look; None = everything is allowed."""
-        raise TypeError(f"{type(self).__name__} does not say what it allows")
+        """B x T x S, True = the query attends to the key; None = no restriction."""
+        raise TypeError(f"{type(self).__name__} must implement allow")
 
     def __and__(self, other: Mask) -> Mask:
         return Both(self, other)
@@ -29,7 +29,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Full(Mask):
-    """Everything sees everything."""
+    """Every query attends to every key."""
 
     def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
         return None
@@ -37,7 +37,7 @@ class Full(Mask):
 
 @dataclass(frozen=True)
 class Causal(Mask):
-    """Only what came before, and itself."""
+    """A query attends to keys at its own position and before it."""
 
     def allow(self, query_BT: Tensor, key_BS: Tensor) -> Tensor | None:
         return key_BS[:, None, :] <= query_BT[:, :, None]
@@ -45,7 +45,7 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Prefix(Mask):
-    """The first ``length`` positions see each other; what follows is causal (prefix language model, T5).
+    """Full attention among the first ``length`` positions, causal attention after them (prefix language model, T5).
 
     The length is a number, or one for each row (B).
     """
@@ -60,7 +60,7 @@ class Prefix(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """At most ``reach`` positions to either side."""
+    """A query attends to keys at most ``reach`` positions away, on either side."""
 
     reach: int
 
@@ -70,6 +70,8 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Both(Mask):
+    """The intersection of two masks."""
+
     left: Mask
     right: Mask
 
@@ -80,6 +82,8 @@ class Both(Mask):
 
 @dataclass(frozen=True)
 class Either(Mask):
+    """The union of two masks."""
+
     left: Mask
     right: Mask
 

@@ -1,4 +1,4 @@
-"""Leaf types of options: what a number or a file may be. pydantic reads the constraints, and so does the schema."""
+"""Types of options: allowed ranges of numbers, files, models. Validated by pydantic and exported to the JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from weft.core.hub import find_model
 from weft.core.io import content_hash
 
 Count = Annotated[int, Ge(1), Le(10**12)]
-"""How many of something: steps, rows, tokens."""
+"""A positive count: steps, examples, tokens."""
 Natural = Annotated[int, Ge(0), Le(10**12)]
 """A count that may be zero (zero = never, or none)."""
 Layers = Annotated[int, Ge(1), Le(1000)]
-Width = Annotated[int, Ge(1), Le(10**6)]
+Dim = Annotated[int, Ge(1), Le(10**6)]
 """A size of vectors: dim, hidden, head_dim."""
 Heads = Annotated[int, Ge(1), Le(10**4)]
 Vocab = Annotated[int, Ge(8), Le(10**8)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
-Share = Annotated[float, Ge(0), Le(1)]
+Fraction = Annotated[float, Ge(0), Le(1)]
 Positive = Annotated[float, Gt(0), Le(1e12)]
 NonNegative = Annotated[float, Ge(0), Le(1e12)]
 
 
 WEFT_DATA = "WEFT_DATA"
-"""The environment variable with the folder where data is looked for that is not beside its recipe."""
+"""Environment variable: a second folder to resolve data files in, after the folder of the recipe."""
 
 
 class IsFile:
-    """Marks an annotation whose strings are paths, so that a filled recipe writes them absolute, with the file's hash."""
+    """Marks an option that is a path, so that the filled recipe stores it absolute, with the hash of the file."""
 
 
-def _place(value: Any, info: ValidationInfo) -> Any:
+def _file_or_folder(value: Any, info: ValidationInfo) -> Any:
     return _file(value, info, folders=True)
 
 
 def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
-    """A path, or {path, sha256} as a run's own recipe writes it. Resolved against the folder of the recipe."""
+    """A path, or {path, sha256} as in the recipe of a run folder. Resolved against the folder of the recipe."""
     wanted = None
     if isinstance(value, dict):
         if set(value) != {"path", "sha256"} or not all(isinstance(v, str) for v in value.values()):
-            raise ValueError("a file is a path, or {path: ..., sha256: ...}")
+            raise ValueError("a file must be a path, or {path: ..., sha256: ...}")
         value, wanted = value["path"], value["sha256"]
     if not isinstance(value, str | Path):
         raise ValueError(f"must be the path of a file, not {json.dumps(value, default=str)}")
@@ -66,19 +66,20 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
 
 
 def find_file(name: str | Path, *folders: str | Path) -> Path:
-    """The first file of that name in the folders or, where there is none, under the folder that WEFT_DATA names."""
-    places = _places(name, *folders)
-    return next((place for place in places if place.exists()), places[0])
+    """The first existing file of that name in the folders, then in the folder WEFT_DATA."""
+    candidates = _candidates(name, *folders)
+    return next((path for path in candidates if path.exists()), candidates[0])
 
 
 def not_there(name: str | Path, *folders: str | Path) -> str:
-    """What is said of a file that is in none of these places."""
-    unset = f" ({WEFT_DATA}, a second place to look, is not set)" * (not Path(name).is_absolute() and WEFT_DATA not in os.environ)
-    return f"there is no file {', nor '.join(map(str, _places(name, *folders)))}{unset}"
+    """The message for a file that is in none of these folders."""
+    hint = not Path(name).is_absolute() and WEFT_DATA not in os.environ
+    unset = f" ({WEFT_DATA}, a second folder to search, is not set)" if hint else ""
+    return f"there is no file {', nor '.join(map(str, _candidates(name, *folders)))}{unset}"
 
 
-def _places(name: str | Path, *folders: str | Path) -> list[Path]:
-    """Where a file may be, each place once."""
+def _candidates(name: str | Path, *folders: str | Path) -> list[Path]:
+    """The paths to try, without repetition."""
     elsewhere = [os.environ[WEFT_DATA]] if os.environ.get(WEFT_DATA) else []
     return list(dict.fromkeys(Path(folder, name).resolve() for folder in (*(folders or [Path()]), *elsewhere)))
 
@@ -99,9 +100,9 @@ _FILE_SCHEMA = {
     ]
 }
 File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
-"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder in WEFT_DATA; on the command
-line also to the folder where one is."""
-Place = Annotated[str, BeforeValidator(_place), WithJsonSchema(_FILE_SCHEMA), IsFile]
+"""A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder WEFT_DATA; on the command
+line also to the working directory."""
+FileOrFolder = Annotated[str, BeforeValidator(_file_or_folder), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file, or a folder with files in it."""
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SpanPrediction:
-    """A part of a text, found as the answer to something: tokens ``first`` to ``last``.
+    """A span of a text predicted as the answer: tokens ``first`` to ``last``.
 
     Args:
-        of: The name of the text's field.
-        first: Its first token, or -1 where nothing was found.
-        last: Its last token.
-        score: How sure the network is, compared with finding nothing.
+        of: Name of the text field.
+        first: First token, or -1 for no answer.
+        last: Last token.
+        score: Score of the span minus the score of no answer.
     """
 
     of: str
@@ -24,11 +24,11 @@ class SpanPrediction:
 
 @dataclass(frozen=True)
 class MaskPrediction:
-    """What was found to stand at the masks of a text.
+    """The tokens predicted at the masked positions of a text.
 
     Args:
-        of: The name of the text's field.
-        ids: An id for each mask.
+        of: Name of the text field.
+        ids: One id per mask.
     """
 
     of: str
@@ -37,9 +37,9 @@ class MaskPrediction:
 
 @dataclass
 class Hypothesis:
-    """One generated sequence: its ids without the end mark, its score, and the summed log-probability behind the score.
+    """One generated sequence: ids without EOS, score, and the total log-probability behind the score.
 
-    ``end`` is the end mark that it was finished with, where that is known.
+    ``end`` is the EOS id that finished it, where known.
     """
 
     ids: list[int]

@@ -1,4 +1,4 @@
-"""Numbers that stand for tuples: what every generator is seeded with, so that no generator's state has to be stored."""
+"""Seeds by hashing: every random generator is seeded from a tuple, so that no generator state has to be stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = int | str | tuple["Key", ...]
 
 
 def key(*parts: Key) -> int:
-    """64 bits that depend on all parts: BLAKE2b of their canonical form (a numpy integer counts as the int it is).
+    """A 64-bit seed that depends on all parts: BLAKE2b of their canonical form (NumPy integers count as ints).
 
     >>> key(1, "train") == key(1, "train"), key(1, "train") == key("1", "train")
     (True, False)
@@ -19,9 +19,9 @@ def key(*parts: Key) -> int:
 
 
 def normal(shape: tuple[int, ...], *parts: Key) -> np.ndarray:
-    """Normal numbers that depend on all parts: the noise of a row is its own, whatever else is in its batch.
+    """Standard normal samples that depend on all parts: the noise of an example does not depend on its batch.
 
-    Of two shapes that differ in the first number, the smaller has the first numbers of the larger.
+    Shapes that differ only in the first dimension share their leading rows.
 
     >>> bool((normal((2, 3), "row", 1) == normal((4, 3), "row", 1)[:2]).all())
     True
@@ -36,4 +36,4 @@ def _canonical(part: Key) -> str:
         return f"s{len(part)}:{part}"
     if isinstance(part, int | np.integer):
         return f"i{int(part)}"
-    raise TypeError(f"a key is made of ints, strings and tuples of them, not of {type(part).__name__}")
+    raise TypeError(f"a key consists of ints, strings and tuples of them, not {type(part).__name__}")

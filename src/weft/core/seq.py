@@ -1,7 +1,7 @@
-"""The currency between blocks: sequences, what a decoder is given, and projected memory.
+"""Tensors that travel between blocks: sequences, the memory of a decoder, keys and values.
 
 Shape suffixes used all over weft:
-B rows of a batch, T positions of the query, S positions of the memory, D width, H heads, K width of a head, V vocabulary,
+B rows of a batch, T positions of the query, S positions of the memory, D hidden size, H heads, K size of a head, V vocabulary,
 N gathered rows.
 """
 
@@ -15,34 +15,19 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Topology:
-    """How the nodes of a sequence are connected. Line is what text is; grids, trees and graphs are subclasses."""
-
-
-@dataclass(frozen=True)
-class Line(Topology):
-    """One node after the other."""
-
-
-LINE = Line()
-
-
-@dataclass(frozen=True)
 class Seq:
-    """B x T nodes: words, patches, graph nodes.
+    """A padded batch of sequences: B x T tokens, patches or nodes.
 
     Args:
-        data: Ids (B x T, integer), soft ids (B x T x V), vectors (B x T x D), or images (B x C x H x W), each of which is one
-            node until an embedder makes patches of it.
+        data: Ids (B x T, integer), soft ids (B x T x V), vectors (B x T x D), or images (B x C x H x W), each one
+            position until an embedder splits it into patches.
         mask: B x T, True = real, False = padding; None = no padding.
         marks: Named B x T annotations: position, segment, order, view.
-        topology: How the nodes are connected.
     """
 
     data: Tensor
     mask: Tensor | None = None
     marks: dict[str, Tensor] = field(default_factory=dict)
-    topology: Topology = LINE
 
     @property
     def rows(self) -> int:
@@ -60,11 +45,11 @@ class Seq:
         return torch.ones(self.rows, self.width, dtype=torch.bool, device=self.data.device)
 
     def lengths(self) -> Tensor:
-        """Real positions per row, B."""
+        """B: the number of real positions of each row."""
         return self.real().sum(1)
 
     def positions(self) -> Tensor:
-        """B x T: the mark ``position`` if there is one, else real tokens counted from 0 (padding on either side is skipped)."""
+        """B x T: the mark ``position`` if present, else real tokens counted from 0 (padding on either side is skipped)."""
         if "position" in self.marks:
             return self.marks["position"]
         if self.mask is None:
@@ -88,7 +73,7 @@ class Seq:
 
 @dataclass(frozen=True)
 class KV:
-    """Projected memory: a cache, a cross-attention memory, a latent slot, a prefix are all this.
+    """Keys and values: a decoding cache, a cross-attention memory, a latent vector, or a prefix.
 
     Args:
         key: B x H x S x K.
@@ -112,7 +97,7 @@ class KV:
         return torch.ones(self.position.shape, dtype=torch.bool, device=self.key.device)
 
     def join(self, new: KV) -> KV:
-        """This memory followed by ``new``."""
+        """These keys and values followed by ``new``."""
         mask = None if self.mask is None and new.mask is None else torch.cat([self.real(), new.real()], 1)
         return KV(
             torch.cat([self.key, new.key], 2),
@@ -128,13 +113,13 @@ class KV:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder is given: sequences to look at, one vector to start from, what its layers remember already, and a class.
+    """What a decoder is conditioned on: sequences to attend to, a summary vector, past keys and values, and a class.
 
     Args:
         sources: Encoded sequences, each B x S x D.
         vector: B x D, a summary of the input, or None.
-        past: For each layer, keys and values that every position sees before the first token: a latent slot, a prefix.
-        label: B, the class that a text is to have, or None.
+        past: For each layer, keys and values before the first token, visible to every position: a latent vector, a prefix.
+        label: B, the class to condition on, or None.
     """
 
     sources: tuple[Seq, ...] = ()
@@ -156,14 +141,14 @@ class Memory:
 
 
 class State(Protocol):
-    """What a decoder keeps between steps. It is dead after the next ``step``; ``select`` makes a new one (and is how to fork)."""
+    """Decoding state between steps. Invalid after the next ``step``; ``select`` copies rows into a new state (use it to fork)."""
 
     def select(self, rows: Tensor) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a decoder returns: hidden states (never logits) and, from ``step``, the state to go on from."""
+    """Output of a decoder: hidden states (never logits) and, from ``step``, the next state."""
 
     hidden: Seq
     state: Any = None

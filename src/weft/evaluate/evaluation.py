@@ -21,7 +21,7 @@ from weft.data import evaluation_batches
 from weft.evaluate.bootstrap import bootstrap
 from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import evenly
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 
 _FROM_PREDICTIONS = ("text", "label")
 """Values of ``Metric.inputs`` for which ``compute`` receives the predictions."""
@@ -105,7 +105,7 @@ class Evaluation:
         *,
         every: Natural = 0,
         metrics: list[Build[Metric]] | None = None,
-        search: Build[Search] = Greedy,
+        search: Build[Search] = GreedySearch,
         split: str = "valid",
         max_examples: Natural = 0,
         monitor: str = "loss",

@@ -337,12 +337,12 @@ def _metrics(nodes: list[Any]) -> list[Any]:
     import weft.evaluate  # noqa: F401  (fills the catalog)
     from weft.core.contracts import Metric
     from weft.core.registry import Build
-    from weft.recipe import Node, Reader
+    from weft.recipe import Node, RecipeParser
 
-    reader = Reader(files=False)
-    parts = reader.read(list[Build[Metric]], Node(nodes, ""), "evaluate.metrics")
-    if reader.problems:
-        raise RecipeError(reader.problems)
+    parser = RecipeParser(files=False)
+    parts = parser.read(list[Build[Metric]], Node(nodes, ""), "evaluate.metrics")
+    if parser.problems:
+        raise RecipeError(parser.problems)
     return [part() for part in parts]
 
 

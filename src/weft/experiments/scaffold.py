@@ -325,9 +325,9 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
         steps: Updates; None = about three times through the data.
     """
     from weft.core.registry import name_of
-    from weft.pretrained import Published
+    from weft.pretrained import PublishedModel
 
-    published = Published(name)
+    published = PublishedModel(name)
     kind = made.source if made.answer == "one" else made.answer
     tuning = _TUNED["fill" if kind == "plain-text" and published.task != "generation" else kind]
     try:
@@ -337,7 +337,7 @@ def tuned_recipe(made: Guess, folder: Path, name: str, steps: int | None = None)
     if both != (made.source == "parallel-text"):
         what = "writes texts from texts" if both else "writes no texts from texts, as a t5 does"
         raise ValueError(f"the files are {made.source} ({made.why}), but {published.path} {what}")
-    room = published.layout.field(published.config).max_length - 8
+    room = published.family.field(published.config).max_length - 8
     windows = made.source == "question-answering" and room >= 64  # of fewer tokens, a question may take all
     together = made.source in ("sentence-pairs", "multiple-choice", "question-answering")
     most = 4000 if windows else min(256, max(1, room // 2 if together else room))

@@ -53,7 +53,7 @@ class Arm:
 
 
 @dataclass
-class Row:
+class SweepRow:
     """Arms that differ in nothing but the seed."""
 
     name: str
@@ -67,13 +67,13 @@ class Row:
 
 
 @dataclass
-class Sweep:
+class SweepResult:
     """The arms of a sweep, and its table."""
 
     folder: Path
     paths: list[str]
     arms: list[Arm]
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SweepRow] = field(default_factory=list)
 
     @property
     def failed(self) -> list[Arm]:
@@ -135,7 +135,7 @@ def sweep(
     *,
     plugins: list[str] | None = None,
     display: Display | None = None,
-) -> Sweep:
+) -> SweepResult:
     """Train a recipe with every combination of values, one after another, each into ``folder/<its choices>``.
 
     A sweep that was stopped goes on when it is asked for again: finished arms are kept, an interrupted one is resumed, failed
@@ -156,7 +156,7 @@ def sweep(
     arms = make_arms(values, place)
     display = display or Display()
     runs = _read_all(recipe, arms)
-    result = Sweep(place, [path for path, texts in values.items() if len(texts) > 1], arms)
+    result = SweepResult(place, [path for path, texts in values.items() if len(texts) > 1], arms)
     home, first = RunFolder(place), runs[0].dump(hashes=True)
     if _look(home, values, first):
         display.say(f"going on with the sweep in {place}")
@@ -465,14 +465,14 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _row(name: str, arms: list[Arm]) -> Row:
+def _row(name: str, arms: list[Arm]) -> SweepRow:
     done = [arm.metric_values for arm in arms if arm.metric_values is not None]
     names = [n for n in (done[0] if done else {}) if all(n in metric_values for metric_values in done)]
     mean = {n: math.fsum(f[n] for f in done) / len(done) for n in names}
     # By hand: statistics.stdev refuses what is not finite, and a run that diverged is one.
     deviation = {n: _deviation([f[n] for f in done]) for n in names}
     choices = {path: value for path, value in arms[0].choices.items() if path != "seed"}
-    return Row(name, choices, [arm.name for arm in arms], len(done), mean, deviation)
+    return SweepRow(name, choices, [arm.name for arm in arms], len(done), mean, deviation)
 
 
 def _deviation(values: list[float]) -> float | None:

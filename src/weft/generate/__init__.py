@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.generate.beam import Beam
-from weft.generate.greedy import Greedy
-from weft.generate.length_limit import Limited
-from weft.generate.sample import Sample
+from weft.generate.beam import BeamSearch
+from weft.generate.greedy import GreedySearch
+from weft.generate.length_limit import LengthLimited
+from weft.generate.sample import Sampling
 
-__all__ = ["Beam", "Greedy", "Limited", "Sample"]
+__all__ = ["BeamSearch", "GreedySearch", "LengthLimited", "Sampling"]

@@ -1,6 +1,6 @@
-"""One token after the other, one sequence per row: the loop of the searches that never go back.
+"""Autoregressive decoding without backtracking, one sequence per row: the loop of greedy search and sampling.
 
-N running rows, V vocabulary.
+N unfinished rows, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from weft.core.seq import Memory, Seq
 from weft.generate.frontier import bounded, prefill
 
 Choose = Callable[[Tensor, list[int]], Tensor]
-"""From N x V log-probabilities and the rows' numbers to the N next tokens. Called once per step."""
+"""Maps N x V log-probabilities and the row indices to the N next tokens. Called once per step."""
 
 
 @torch.inference_mode()
 def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], choose: Choose) -> list[list[Hypothesis]]:
-    """Extend every row by the chosen tokens up to its end mark or limit. A row that is done leaves the batch."""
+    """Extend every row by the chosen tokens up to EOS or its limit. Finished rows leave the batch."""
     limits = bounded(model, prompt, limits)
     found = [Hypothesis([], 0.0, 0.0, finished=False) for _ in limits]
     rows = [row for row, limit in enumerate(limits) if limit > 0]
     if not rows:
         return [[h] for h in found]
     ends = model.target.eos_ids()
-    front = prefill(model, memory, prompt, limits, rows)
+    frontier = prefill(model, memory, prompt, limits, rows)
     while True:
-        logp_NV = front.logprobs()
+        logp_NV = frontier.logprobs()
         token_N = choose(logp_NV, rows)
         going: list[int] = []
         steps = logp_NV.gather(1, token_N[:, None]).flatten().tolist()
@@ -46,7 +46,7 @@ def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence
         if not going:
             break
         rows = [rows[n] for n in going]
-        front = front.advance(torch.tensor(going), token_N.cpu()[going])
+        frontier = frontier.advance(torch.tensor(going), token_N.cpu()[going])
     for hypothesis in found:
         hypothesis.logprob = hypothesis.score = sum(hypothesis.steps)
     return [[h] for h in found]

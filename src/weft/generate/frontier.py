@@ -1,6 +1,6 @@
-"""Where a search stands: the last hidden state of every running sequence, and the state to go on from.
+"""The frontier of a search: the last hidden state and the decoding state of every unfinished sequence.
 
-N running sequences; other suffixes as in seq.py.
+N unfinished sequences; other suffixes as in seq.py.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from weft.core.seq import Memory, Seq
 
 
 @dataclass(frozen=True)
-class Front:
-    """The running sequences of a search.
+class Frontier:
+    """The unfinished sequences of a search.
 
     Args:
         model: A structure that decodes.
-        hidden_ND: What the next token is predicted from.
-        state: The model's state after everything so far.
+        hidden_ND: Hidden states from which the next token is predicted.
+        state: The decoding state of the model.
     """
 
     model: Any
@@ -32,46 +32,45 @@ class Front:
     state: Any
 
     def logprobs(self) -> Tensor:
-        """N x V log-probabilities of the next token, the model's own, with -inf for what is never generated.
+        """N x V log-probabilities of the next token, with -inf for ids that are never generated.
 
-        Padding, begin, mask, class and separator marks are forbidden *after* the softmax, so that the log-probability of a
-        sequence is the one the model was trained with, whatever the search.
+        PAD, BOS, MASK, CLS and SEP are excluded *after* the softmax, so that the log-probability of a sequence is the one that
+        the model was trained with, whatever the search.
         """
         logp_NV = self.model.head(self.hidden_ND).float().log_softmax(-1)
         logp_NV[:, forbidden(self.model.target, logp_NV.shape[1])] = -torch.inf
         if not (logp_NV.amax(-1) > -torch.inf).all():
             raise ValueError(
-                "no token has a probability above 0: the model's weights have diverged or were not loaded, "
-                "or the numbers it is given are far too large"
+                "no token has a probability above 0: the weights have diverged or were not loaded, or the inputs are too large"
             )
         return logp_NV
 
-    def advance(self, index: Tensor, token: Tensor) -> Front:
-        """Append a token to each of the sequences ``index``, which may name one twice (a fork) or not at all."""
+    def advance(self, index: Tensor, token: Tensor) -> Frontier:
+        """Append a token to each sequence in ``index``, which may repeat a sequence (a fork) or leave it out."""
         state, device = self.state, self.hidden_ND.device
-        # A state is copied by select: most steps of a greedy search keep every row where it is.
+        # select copies the state; most steps of a greedy search keep all rows in order.
         if index.tolist() != list(range(len(self.hidden_ND))):
             state = state.select(index.to(device))
         done = self.model.step(Seq(token.to(device)[:, None]), state)
-        return Front(self.model, done.hidden.data[:, -1], done.state)
+        return Frontier(self.model, done.hidden.data[:, -1], done.state)
 
 
 def forbidden(field: Field, vocab: int) -> list[int]:
-    """Ids that are never generated. An id that also means end or unknown (GPT-2 begins with its end mark) is allowed."""
+    """Ids that are never generated. An id that is also EOS or UNK is allowed (the BOS of GPT-2 is its EOS)."""
     special = field.special
     never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.eos_ids(), special.unk}
     return sorted(i for i in never if 0 <= i < vocab)
 
 
 def positions(model: Any) -> int | None:
-    """How many tokens a text may have that the model writes, its beginning included; None = as many as one likes."""
+    """Maximum number of tokens that the model can generate, prompt included; None = unlimited."""
     embedder = getattr(model, "target_embedder", None) or getattr(model, "embedder", None)
     lengths = [part.length for part in embedder.modules() if isinstance(part, Learned)] if embedder is not None else []
     return min(lengths, default=None)
 
 
 def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
-    """The limits, none beyond the model's positions: the last token that is written is not read again, and needs none."""
+    """The limits, clipped to the positions of the model; the last generated token needs no position."""
     most = positions(model)
     if most is None:
         return list(limits)
@@ -79,17 +78,17 @@ def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
     if len(read) != len(limits):
         return list(limits)  # prefill refuses that
     if long := [row for row, tokens in enumerate(read) if tokens > most and limits[row] > 0]:
-        raise ValueError(f"the prompt of row {long[0]} has {read[long[0]]} tokens, but the model has {most} positions")
+        raise ValueError(f"the prompt of row {long[0]} has {read[long[0]]} tokens; the model has {most} positions: shorten it")
     return [min(limit, max(most - tokens + 1, 0)) for limit, tokens in zip(limits, read, strict=True)]
 
 
-def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Front:
-    """Read the prompts of the rows ``keep`` in one step. Without a prompt every row begins with the begin mark, or
-    as ``Field.opening`` says where another text is looked at."""
+def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Frontier:
+    """Encode the prompts of the rows ``keep`` in one step. Without a prompt, a row starts with BOS, or with
+    ``Field.decoder_prefix`` where the decoder has a memory."""
     rows = len(limits)
     for name, given in (("memory", memory), ("prompt", prompt)):
         if given is not None and given.rows != rows:
-            raise ValueError(f"{rows} limits for the {given.rows} rows of the {name}: give one limit per row")
+            raise ValueError(f"got {rows} limits for the {given.rows} rows of the {name}; pass one limit per row")
     if prompt is None:
         apart = memory is not None and len(memory.sources) > 0
         first = model.target.decoder_prefix() if apart else (model.target.special.bos,)
@@ -99,11 +98,11 @@ def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Seque
         prompt, memory = prompt.select(index), None if memory is None else memory.select(index)
     real_BT = prompt.real()
     if (empty := (~real_BT.any(1)).nonzero().flatten()).numel():
-        raise ValueError(f"the prompt of row {keep[int(empty[0])]} has no token: begin it with the begin mark")
+        raise ValueError(f"the prompt of row {keep[int(empty[0])]} is empty; start it with BOS")
     done = model.step(prompt, model.start(memory, len(keep)))
     at_T = torch.arange(prompt.width, device=real_BT.device)
     last_B = torch.where(real_BT, at_T, -1).amax(1)
-    return Front(model, done.hidden.data[torch.arange(len(keep), device=last_B.device), last_B], done.state)
+    return Frontier(model, done.hidden.data[torch.arange(len(keep), device=last_B.device), last_B], done.state)
 
 
 def _device(model: Any, memory: Memory | None) -> torch.device:

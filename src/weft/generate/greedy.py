@@ -10,29 +10,29 @@ from weft.core.outputs import Hypothesis
 from weft.core.registry import block
 from weft.core.seq import Memory, Seq
 from weft.generate.autoregressive import walk
-from weft.generate.length_limit import Limited
+from weft.generate.length_limit import LengthLimited
 
 
 @block("greedy")
-class Greedy(Limited):
-    """Take the likeliest token at every step.
+class GreedySearch(LengthLimited):
+    """Greedy search: the most probable token at every step.
 
     y_t = argmax_v p(v | y_<t, x)
 
-    The first of equally likely tokens is taken. The score is the log-probability.
+    Ties go to the smallest id. The score is the log-probability.
 
     Args:
-        length: Most tokens to generate, the end mark included.
-        ratio: Most tokens per token of the input (and ``extra`` more); none: ``length`` alone counts.
-        extra: Tokens granted on top of ``ratio``.
+        max_length: Maximum number of generated tokens, EOS included.
+        max_length_ratio: Maximum number of tokens per input token (plus ``max_length_extra``); None = ``max_length`` alone.
+        max_length_extra: Tokens added to ``max_length_ratio`` times the input length.
 
     Example:
         >>> Greedy(ratio=1.5, extra=5).limit(10)
         20
     """
 
-    def __init__(self, *, length: Count = 200, ratio: Positive | None = None, extra: Natural = 10):
-        super().__init__(length, ratio, extra)
+    def __init__(self, *, max_length: Count = 200, max_length_ratio: Positive | None = None, max_length_extra: Natural = 10):
+        super().__init__(max_length, max_length_ratio, max_length_extra)
 
     def __call__(
         self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()

@@ -1,4 +1,4 @@
-"""The sequences that a search has found for a row."""
+"""The finished hypotheses of a row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import math
 from weft.core.outputs import Hypothesis
 
 
-class Pool:
-    """The ``size`` best sequences, best first."""
+class HypothesisPool:
+    """The ``size`` best hypotheses, best first."""
 
     def __init__(self, size: int):
         self.size = size
@@ -17,9 +17,10 @@ class Pool:
 
     @property
     def worst(self) -> float:
-        """The score that a new one must beat."""
+        """The score that a new hypothesis must exceed."""
         return self.found[-1].score if len(self.found) == self.size else -math.inf
 
     def add(self, hypothesis: Hypothesis) -> None:
+        """Insert a hypothesis; drop the worst where the pool is full."""
         bisect.insort(self.found, hypothesis, key=lambda h: -h.score)
         del self.found[self.size :]

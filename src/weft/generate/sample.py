@@ -12,34 +12,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.options import Count, Natural, Positive, Share
+from weft.core.options import Count, Fraction, Natural, Positive
 from weft.core.outputs import Hypothesis
 from weft.core.registry import block
 from weft.core.seq import Memory, Seq
 from weft.generate.autoregressive import walk
-from weft.generate.length_limit import Limited
+from weft.generate.length_limit import LengthLimited
 
 
 @block("sample")
-class Sample(Limited):
-    """Draw every token from the model's distribution, sharpened or cut if wanted.
+class Sampling(LengthLimited):
+    """Sampling from the model's distribution, with temperature, top-k and nucleus (top-p) filtering.
 
-    q(v) ~ p(v)^(1/temperature), kept for the top_k likeliest tokens, then for the fewest whose share reaches top_p
+    q(v) ~ p(v)^(1/temperature), restricted to the top_k most probable tokens, then to the smallest set with mass >= top_p
 
-    Tokens as likely as the last one kept are kept too. The uniform number behind the t-th token of a row depends on ``seed``, the
-    row's key and t alone, and the distribution is walked through in the order of the ids: what a row becomes does not depend on
-    what else is in the batch. The score is the log-probability under the model itself, not under q.
+    Tokens tied with the last one kept are kept too. The uniform sample behind the t-th token of a row depends only on ``seed``,
+    the key of the row and t, so a result does not depend on the rest of the batch. The score is the log-probability under the
+    model itself, not under q.
 
     Top-k: Fan et al. 2018, https://arxiv.org/abs/1805.04833; nucleus: Holtzman et al. 2020, https://arxiv.org/abs/1904.09751
 
     Args:
-        temperature: Below 1 the likely gets likelier, above 1 everything gets more alike.
-        top_k: Draw from this many of the likeliest tokens; none: from all.
-        top_p: Draw from the likeliest tokens that together have this share of the probability; none: from all.
-        seed: Another seed gives other draws.
-        length: Most tokens to generate, the end mark included.
-        ratio: Most tokens per token of the input (and ``extra`` more); none: ``length`` alone counts.
-        extra: Tokens granted on top of ``ratio``.
+        temperature: Below 1 sharpens the distribution, above 1 flattens it.
+        top_k: Sample from this many of the most probable tokens; None = all.
+        top_p: Sample from the most probable tokens whose total probability reaches this value; None = all.
+        seed: Random seed.
+        max_length: Maximum number of generated tokens, EOS included.
+        max_length_ratio: Maximum number of tokens per input token (plus ``max_length_extra``); None = ``max_length`` alone.
+        max_length_extra: Tokens added to ``max_length_ratio`` times the input length.
 
     Example:
         >>> import torch
@@ -53,20 +53,20 @@ class Sample(Limited):
         *,
         temperature: Positive = 1.0,
         top_k: Count | None = None,
-        top_p: Share | None = None,
+        top_p: Fraction | None = None,
         seed: Natural = 0,
-        length: Count = 200,
-        ratio: Positive | None = None,
-        extra: Natural = 10,
+        max_length: Count = 200,
+        max_length_ratio: Positive | None = None,
+        max_length_extra: Natural = 10,
     ):
-        super().__init__(length, ratio, extra)
+        super().__init__(max_length, max_length_ratio, max_length_extra)
         self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
 
     def __call__(
         self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
         if len(keys) not in (0, len(limits)):
-            raise ValueError(f"{len(keys)} keys for {len(limits)} rows: give one key per row, or none")
+            raise ValueError(f"got {len(keys)} keys for {len(limits)} rows; pass one key per row, or none")
         draws = [
             np.random.Generator(np.random.Philox(key=np.array([self.seed, key % 2**64], np.uint64)))
             for key in (keys or range(len(limits)))
@@ -79,8 +79,8 @@ class Sample(Limited):
         return walk(model, memory, prompt, limits, choose)
 
     def distribution(self, logp_NV: Tensor) -> Tensor:
-        """N x V probabilities to draw from."""
-        # In double precision (mps has none): rounding in the sum over a large vocabulary would be seen in rare tokens.
+        """N x V probabilities to sample from."""
+        # Double precision (not available on mps): rounding in the sum over a large vocabulary would bias rare tokens.
         exact_NV = logp_NV if logp_NV.device.type == "mps" else logp_NV.double()
         p_NV = (exact_NV / self.temperature).softmax(-1)
         if self.top_k is not None and self.top_k < p_NV.shape[1]:
@@ -95,7 +95,7 @@ class Sample(Limited):
 
 
 def pick(p_NV: Tensor, uniform_N: Tensor) -> Tensor:
-    """The token at which the summed probability, in the order of the ids, passes ``uniform_N``."""
+    """Inverse-transform sampling: the token at which the cumulative probability exceeds ``uniform_N``."""
     sum_NV = p_NV.cumsum(-1)
     token_N1 = torch.searchsorted(sum_NV, uniform_N[:, None] * sum_NV[:, -1:], right=True)
     at_V = torch.arange(p_NV.shape[1], device=p_NV.device)

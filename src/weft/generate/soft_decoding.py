@@ -1,4 +1,4 @@
-"""Writing with a gradient: every token is a mixture of all. Suffixes: see seq.py."""
+"""Differentiable decoding with soft tokens (Gumbel-softmax). Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from weft.core.seq import Memory, Seq
 from weft.generate.frontier import forbidden, positions
 
 
-def write_softly(model: Any, memory: Memory, *, length: int, temperature: float = 0.5, straight_through: bool = False) -> Seq:
-    """Soft ids of a text that the model writes from a memory, token by token; each is read again as it is.
+def soft_decode(model: Any, memory: Memory, *, max_length: int, temperature: float = 0.5, straight_through: bool = False) -> Seq:
+    """Decode soft ids from a memory, token by token; each soft token is the next input.
 
     y_t = softmax((logits_t + g) / temperature),  g = -log(-log u) for each symbol,  u uniform on (0, 1)
 
-    While the model is in evaluation mode there is no noise g, so that the result is a function of the memory. A row ends with the
-    first step at which the end mark weighs most: that step is real, what follows is padding. With noise, argmax y_t is a sample
-    of the model's own distribution. What no search generates weighs nothing.
+    In evaluation mode there is no noise g, so the result is a function of the memory. A row ends at the first step whose most
+    probable symbol is EOS: that step is real, the rest is padding. With noise, argmax y_t is a sample from the model's
+    distribution. Ids that are never generated have weight 0.
 
     Jang et al. 2017, https://arxiv.org/abs/1611.01144; Maddison et al. 2017, https://arxiv.org/abs/1611.00712
 
     Args:
         model: A structure that decodes.
-        memory: What it writes from, with B rows.
-        length: Most tokens to write, the end mark included.
-        temperature: Mixtures come near to single symbols as it goes to 0.
-        straight_through: Whether a token is the symbol that weighs most, while its gradient is the mixture's.
+        memory: What the decoder is conditioned on, with B rows.
+        max_length: Maximum number of tokens, EOS included.
+        temperature: Soft tokens approach one-hot vectors as it goes to 0.
+        straight_through: Use the one-hot argmax in the forward pass and the gradient of the soft token in the backward pass.
 
     Returns:
         B x T x V with a mask.
@@ -36,17 +36,17 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     >>> from weft.core.fields import Field, Info
     >>> from weft.models import LanguageModel
     >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
-    >>> text = write_softly(model, Memory(vector=torch.zeros(2, 8)), length=3)
+    >>> text = write_softly(model, Memory(vector=torch.zeros(2, 8)), max_length=3)
     >>> text.rows, text.data.shape[-1], float(text.data[0, 0].sum().round())
     (2, 11, 1.0)
     """
     most = positions(model)
-    if length < 1 or (most is not None and length > most):
+    if max_length < 1 or (most is not None and max_length > most):
         raise ValueError(
-            f"length is {length}, but it must be at least 1" + (f" and at most {most}, the model's positions" * bool(most))
+            f"max_length is {max_length}; it must be at least 1" + (f" and at most {most}, the model's positions" if most else "")
         )
     if temperature <= 0:
-        raise ValueError(f"temperature is {temperature:g}, but it must be above 0")
+        raise ValueError(f"temperature is {temperature:g}; it must be above 0")
     special, rows = model.target.special, memory.rows
     state = model.start(memory, rows)
     token = torch.full((rows, 1), special.bos, device=_device(memory))
@@ -54,7 +54,7 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     soft: list[Tensor] = []
     real: list[Tensor] = []
     going_B = torch.ones(rows, dtype=torch.bool, device=token.device)
-    for _ in range(length):
+    for _ in range(max_length):
         done = model.step(Seq(token), state)
         logits_BV = model.head(done.hidden.data[:, -1]).float().index_fill(1, never, -torch.inf)
         soft.append(_mixture(logits_BV, temperature, straight_through, model.training))
@@ -66,11 +66,11 @@ def write_softly(model: Any, memory: Memory, *, length: int, temperature: float 
     return Seq(torch.stack(soft, 1), torch.stack(real, 1))
 
 
-def unended(text: Seq, eos: int) -> Tensor:
-    """How many rows of soft ids were cut at the most tokens, before their end mark.
+def count_unfinished(text: Seq, eos: int) -> Tensor:
+    """Number of rows of soft ids that reached the maximum length without EOS.
 
     >>> end, other = [0.1, 0.9], [0.8, 0.2]
-    >>> unended(Seq(torch.tensor([[other, end], [other, other]]), torch.tensor([[True, True], [True, True]])), eos=1).item()
+    >>> count_unfinished(Seq(torch.tensor([[other, end], [other, other]])), eos=1).item()
     1.0
     """
     last_B = text.data[:, -1].argmax(-1) != eos

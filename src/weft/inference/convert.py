@@ -21,20 +21,20 @@ from weft.core.registry import is_composition, name_of, options
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
-from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_vectors
+from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_embedder
 from weft.inference.load import load
 from weft.inference.published import open_published
 from weft.learning import write_weights
 from weft.learning.network import Network
-from weft.models.zoo.family import LAYOUTS, at, changed
-from weft.pretrained import Published
-from weft.pretrained.generation_config import GENERATION
-from weft.pretrained.save import OF_THE_FILE, write_layout
+from weft.models.zoo.family import FAMILIES, option_at, with_options
+from weft.pretrained import PublishedModel
+from weft.pretrained.generation_config import GENERATION_CONFIG
+from weft.pretrained.saving import FILE_KEYS, write_folder
 from weft.recipe import nearest
 from weft.training.build import plans
 from weft.training.run_folder import FORMAT, RunFolder
 
-_BESIDE = (GENERATION, "tokenizer_config.json", "special_tokens_map.json")
+_BESIDE = (GENERATION_CONFIG, "tokenizer_config.json", "special_tokens_map.json")
 """Files of a published model that are kept with its config.json."""
 _READERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
 """Structures of which a RoBERTa is made."""
@@ -50,8 +50,8 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     """
     out, place = Path(out), RunFolder(run_folder).path
     check_free(out)
-    if kind is not None and kind not in LAYOUTS:
-        raise ValueError(f"there is no family {kind!r}{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
+    if kind is not None and kind not in FAMILIES:
+        raise ValueError(f"there is no family {kind!r}{nearest(kind, FAMILIES)} (known: {', '.join(FAMILIES)})")
     run = load(run_folder, "cpu")
     structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
@@ -61,8 +61,8 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     with whole_folder(out) as new:
         kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
         config = kept if was.config else _ids(run.codec, structure)
-        write_layout(run.model, structure, new, kind=kind or was.config.get("model_type"), config=config)
-        rest = {name: value for name, value in was.config.items() if name not in OF_THE_FILE}
+        write_folder(run.model, structure, new, model_type=kind or was.config.get("model_type"), config=config)
+        rest = {name: value for name, value in was.config.items() if name not in FILE_KEYS}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
         for name, content in was.files.items():
             (new / name).parent.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
     """
     out = Path(out)
     check_free(out)
-    published, run = Published(name), open_published(name, device="cpu")
+    published, run = PublishedModel(name), open_published(name, device="cpu")
     path = str(published.path.resolve())
     run.run.structure = functools.partial(run.run.structure, weights=path)
     with whole_folder(out) as new:
@@ -129,18 +129,18 @@ def _origin(place: Path, kind: str | None) -> _Origin:
 def _moved(model: Any, structure: Any, info: Info) -> Any:
     """The structure, and the model with it, with its positions where transformers looks for them in a RoBERTa: behind the id that
     pads, which the tokenizer has chosen."""
-    reads = name_of(structure) in _READERS and info.tokenized() and name_of(at(structure, "embedder")) == "sum"
-    parts = list(at(structure, "embedder.parts")) if reads else []
+    reads = name_of(structure) in _READERS and info.tokenized() and name_of(option_at(structure, "embedder")) == "sum"
+    parts = list(option_at(structure, "embedder.parts")) if reads else []
     at_1 = parts[1] if len(parts) > 1 and name_of(parts[1]) == "learned" else None
     place = info.tokenized()[0].special.pad + 1 if reads else 0
-    if at_1 is None or at(at_1, "offset") in (0, place):
+    if at_1 is None or option_at(at_1, "offset") in (0, place):
         return structure
     learned = model.embedder.parts[1]
     before = learned.weight.new_zeros(place, learned.weight.shape[1])
     learned.weight = nn.Parameter(torch.cat([before, learned.weight.detach()[learned.offset :]]))
     learned.offset = place
-    parts[1] = changed(at_1, offset=place)
-    return changed(structure, embedder=changed(at(structure, "embedder"), parts=parts))
+    parts[1] = with_options(at_1, offset=place)
+    return with_options(structure, embedder=with_options(option_at(structure, "embedder"), parts=parts))
 
 
 def _copy_pooling(old: Path, new: Path) -> None:
@@ -168,7 +168,7 @@ def _write_sentences(place: Path, structure: Any, new: Path) -> None:
     mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
     if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
         return
-    _write_pooling(mode, at(structure, "dim"), open_vectors(place, "cpu").length, new)
+    _write_pooling(mode, option_at(structure, "dim"), open_embedder(place, "cpu").length, new)
     parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
     write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])

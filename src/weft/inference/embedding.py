@@ -34,7 +34,7 @@ MODULES, SENTENCES, TOKENIZER = "modules.json", "config_sentence_transformers.js
 
 
 @dataclass
-class Vectors:
+class TextEmbedder:
     """A trained or published encoder as a function from texts to vectors.
 
     Args:
@@ -86,7 +86,7 @@ class Vectors:
         return [(float(score[i]), texts[i]) for i in map(int, best)]
 
 
-def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
+def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
     """The vectors of a published encoder, or of a trained run that encodes.
 
     A folder of sentence-transformers says how its tokens are pooled; other published encoders are averaged; a run's classifier
@@ -100,11 +100,11 @@ def open_vectors(name: str | Path, device: str = "auto") -> Vectors:
         own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
         pooler = own or Mean(run.model.dim)
         length = min(field.max_length + 8, positions(run.model) or field.max_length + 8)
-        return Vectors(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
+        return TextEmbedder(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
     run = open_published(name, task="encode", device=device)
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
     length = positions(run.model) or run.codec.info["text"].max_length
-    return Vectors(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
+    return TextEmbedder(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
 
 
 def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int, bool]:
@@ -112,7 +112,7 @@ def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int, b
     place = _check_modules(folder)
     if (file := folder / place).is_file():
         modes = modes_of(file)
-        pooler = MODES[modes[0]](dim) if len(modes) == 1 else Pooled(modes, dim)
+        pooler = MODES[modes[0]](dim) if len(modes) == 1 else ConcatPooling(modes, dim)
     return pooler, length_told(folder, length), bool(_object(folder / LENGTH).get("do_lower_case"))
 
 
@@ -194,7 +194,7 @@ KEYS = {
 """In older folders each has a key of its own; newer versions read those too."""
 
 
-class Pooled:
+class ConcatPooling:
     """Poolers of sentence-transformers, side by side."""
 
     def __init__(self, modes: Sequence[str], dim: int):

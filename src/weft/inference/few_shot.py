@@ -29,7 +29,7 @@ SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "no
 Labelled = list[tuple[Mapping[str, str], str]]
 
 
-def open_writer(model: str | Path) -> TrainedRun:
+def load_language_model(model: str | Path) -> TrainedRun:
     """A run, or a published model, that writes text."""
     run = load(model) if Path(model).exists() else open_published(model)
     if Decodes not in run.model.provides():
@@ -134,7 +134,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
 
 
 @dataclass(frozen=True)
-class Shots:
+class FewShotResult:
     """What came out.
 
     Args:
@@ -197,11 +197,11 @@ def ask(
     score: str = "length",
     calibrate: bool = False,
     seed: int = 1,
-) -> Shots:
+) -> FewShotResult:
     """Ask a language model for the class of each row of a table.
 
     Args:
-        run: What writes; see ``open_writer``.
+        run: What writes; see ``load_language_model``.
         template: A row's columns in braces, with ``{answer}`` at its end.
         file: The table of questions, with their classes.
         train: The table that demonstrations are drawn from.
@@ -228,7 +228,7 @@ def ask(
         rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
         made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
         _tokens(run, rows, file)
-        return Shots(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
+        return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
     rows = read_labelled(file, template, label)
     pool = read_labelled(train, template, label) if train is not None else []
     classes = {name: str(place) for place, table in ((train, pool), (file, rows)) for _, name in table}
@@ -240,7 +240,7 @@ def ask(
         raise ValueError(f"{classes[unknown[0]]} has the class {unknown[0]!r}, but the answers are: {', '.join(answers)}")
     made = Prompt(template, answers, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
     _differ(run, answers)
-    return Shots(made, rows, made.scores(run, [row for row, _ in rows], pool))
+    return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pool))
 
 
 def _tokens(run: TrainedRun, rows: Labelled, file: str | Path) -> None:

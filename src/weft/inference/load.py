@@ -13,7 +13,7 @@ from weft.data import load_codec
 from weft.inference.published import open_published, pair_of
 from weft.inference.trained_run import TrainedRun
 from weft.learning import read_weights
-from weft.pretrained.generation_config import GENERATION, beginning
+from weft.pretrained.generation_config import GENERATION_CONFIG, start_ids
 from weft.recipe import RecipeError
 from weft.training.build import build_network, choose_device, plans, with_data
 from weft.training.recipes import read_run
@@ -85,7 +85,7 @@ def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     if home.origin.is_file():  # converted from a pretrained model: keep its conventions
         origin = read_json(home.origin)
         if Decodes in trained.model.provides():
-            config = {**origin["config"], **origin.get("files", {}).get(GENERATION, {})}
-            trained.start_ids = beginning(trained.model, codec.info, config)
+            config = {**origin["config"], **origin.get("files", {}).get(GENERATION_CONFIG, {})}
+            trained.start_ids = start_ids(trained.model, codec.info, config)
         trained.pair_format = pair_of(trained)
     return trained

@@ -38,18 +38,13 @@ from weft.objectives import (
     SpanAnswer,
     Tagging,
 )
-from weft.pretrained import Published, load
-from weft.pretrained.generation_config import beginning, check_padding, ends_of, special_of, with_generation
+from weft.pretrained import PublishedModel, load
+from weft.pretrained.generation_config import check_padding, eos_ids, merge_generation_config, special_ids, start_ids
 from weft.training.build import choose_device
 from weft.training.run import Run
 
 ANY_LENGTH = 1_000_000
 """Of a text that is read in windows."""
-
-
-def is_published(place: str | Path) -> bool:
-    """Whether a folder is in the published layout."""
-    return (Path(place) / "config.json").is_file() and not (Path(place) / "recipe.yaml").is_file()
 
 
 def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> TrainedRun:
@@ -88,7 +83,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     objectives: dict[str, Objective] = {"": objective(codec.info, model.dim)} if objective is not None else {}
     trained = TrainedRun(run, model, codec, objectives)
     if Decodes in model.provides():
-        trained.start_ids = beginning(model, codec.info, with_generation(loaded.published.config, loaded.published.path))
+        trained.start_ids = start_ids(model, codec.info, merge_generation_config(loaded.published.config, loaded.published.path))
     trained.pair_format = pair_of(trained)
     return trained
 
@@ -122,11 +117,11 @@ _BY_KIND: dict[str, tuple[Any, Any]] = {
 """What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
 
 
-def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[type, ...], most: int | None) -> Info:
+def _told(info: Info, published: PublishedModel, tokenizer: Tokenizer, does: tuple[type, ...], most: int | None) -> Info:
     """The fields with what the tokenizer and the config say of their ids; ``most`` positions, if the model has so many."""
     special = tokenizer.special
-    config, target = with_generation(published.config, published.path), info[info.target]
-    writes = special_of(special, config, target, apart=target.name == "target")
+    config, target = merge_generation_config(published.config, published.path), info[info.target]
+    writes = special_ids(special, config, target, encoder_decoder=target.name == "target")
     told = {
         "frame": tokenizer.frame,
         "sentinel_count": tokenizer.sentinel_count,
@@ -142,5 +137,5 @@ def _told(info: Info, published: Published, tokenizer: Tokenizer, does: tuple[ty
         room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
         fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
     if Decodes in does:
-        fields[info.target] = replace(fields[info.target], special=writes, extra_eos=ends_of(config, target))
+        fields[info.target] = replace(fields[info.target], special=writes, extra_eos=eos_ids(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

@@ -102,7 +102,7 @@ class TrainedRun:
 
         Args:
             texts: Prompts for a language model; source texts for an encoder-decoder.
-            search: Decoding algorithm (``Greedy``, ``Beam``, ``Sample``); None = that of the recipe.
+            search: Decoding algorithm (``GreedySearch``, ``BeamSearch``, ``Sampling``); None = that of the recipe.
             n_best: Number of hypotheses to return for each text.
         """
         with self._warn_of_truncation():

@@ -22,7 +22,7 @@ from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
 from weft.data import encode_example
 from weft.data.requests import encoder_field, request_cells
-from weft.generate.frontier import Front
+from weft.generate.frontier import Frontier
 from weft.inspect.attention import attention
 from weft.inspect.attention_page import CROSS, Example, Map, Step, attention_page
 from weft.objectives.inputs import Given
@@ -209,7 +209,7 @@ def _written(
             found[name] = _numbered(weight_HTS)
     # What was asked for first: where the decoder looked.
     found = dict(sorted(found.items(), key=lambda item: item[1].kind != CROSS))
-    steps = _steps(codec, target, Front(model, hidden.data[0], None).logprobs(), said, top, len(start) - 1)
+    steps = _steps(codec, target, Frontier(model, hidden.data[0], None).logprobs(), said, top, len(start) - 1)
     output = codec.decode(target.name, ids)
     return Example(tokens, written, found, input=text, output=output, steps=steps, notes=notes)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block, slot
 
 _AVERAGE, _TYPE, _UPDATES = "average/", "type/", "updates"
@@ -37,7 +37,7 @@ class EMA:
         tensor([0.2500])
     """
 
-    def __init__(self, *, decay: Share = 0.999, warmup: bool = False):
+    def __init__(self, *, decay: Fraction = 0.999, warmup: bool = False):
         if not 0 <= decay <= 1:
             raise ValueError(f"decay is the share of the old average that stays: from 0 to 1, not {decay}")
         self.decay, self.warmup = decay, warmup

@@ -14,7 +14,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from weft.core.contracts import Schedule
-from weft.core.options import Count, Natural, Share
+from weft.core.options import Count, Fraction, Natural
 from weft.core.registry import block
 
 Ratio = Annotated[float, Ge(1), Le(1e12)]
@@ -56,7 +56,7 @@ class Linear(Schedule):
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
 
-    def __init__(self, *, warmup: Natural = 0, floor: Share = 0.0):
+    def __init__(self, *, warmup: Natural = 0, floor: Fraction = 0.0):
         self.warmup, self.floor = _natural(warmup), _share(floor)
 
     def factor(self, update: int, updates: int) -> float:
@@ -83,7 +83,7 @@ class Cosine(Schedule):
         [1.0, 0.854, 0.5, 0.146]
     """
 
-    def __init__(self, *, warmup: Natural = 0, floor: Share = 0.0):
+    def __init__(self, *, warmup: Natural = 0, floor: Fraction = 0.0):
         self.warmup, self.floor = _natural(warmup), _share(floor)
 
     def factor(self, update: int, updates: int) -> float:
@@ -145,7 +145,7 @@ class SlantedTriangular(Schedule):
         [0.25, 0.625, 1.0, 0.625, 0.344]
     """
 
-    def __init__(self, *, warmup: Natural = 0, cut: Share = 0.1, ratio: Ratio = 32.0):
+    def __init__(self, *, warmup: Natural = 0, cut: Fraction = 0.1, ratio: Ratio = 32.0):
         if not ratio >= 1:
             raise ValueError(f"ratio is the highest rate over the lowest: it is at least 1, not {ratio}")
         self.warmup, self.cut, self.ratio = _natural(warmup), _share(cut, "cut"), ratio

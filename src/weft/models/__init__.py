@@ -1,4 +1,4 @@
-"""Named compositions: structures over the blocks. Importing this package registers them."""
+"""Task models and published architectures. Importing this package registers them in the catalog."""
 
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
@@ -10,6 +10,7 @@ from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import TextVAE
+from weft.models.zoo import bert_family as _bert_family  # noqa: F401  (registers the family)
 from weft.models.zoo.bart import bart
 from weft.models.zoo.bert import albert, bert, electra, roberta
 from weft.models.zoo.gpt import gpt, gpt2, gpt3

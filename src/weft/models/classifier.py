@@ -1,37 +1,38 @@
-"""n -> 1: an encoder, a pooler, and a head that says the class. Suffixes: see seq.py."""
+"""Sequence classification: encoder, pooler, classification head."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from torch import Tensor
-
 from weft.blocks import LSTM, ClassifierHead, Mean, Sum
-from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Encodes, Head, Pooler, Structure
+from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Head, Pooler
 from weft.core.fields import Info
-from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
-from weft.core.seq import Seq
+from weft.models.encoder_model import EncoderModel
 
 
 @block("classifier")
-class Classifier(Structure, Encodes, Embeds, Classifies):
-    """Says the class (field ``label``) of a text, of a pair of texts that are read as one, or of an image.
+class Classifier(EncoderModel, Embeds, Classifies):
+    """Sequence classification with a pooled encoder.
 
-    p(label | x) = softmax(head(pooler(encoder(x))))
+    p(label | x) = softmax(head(pooler(encoder(embedder(x)))))
+
+    The input is a text, a pair of texts in one sequence, or an image; the target is the field ``label``. Depending on that
+    field and the objective, the head outputs the logits of one class or of several labels, or a regression value.
 
     Args:
-        dim: Width of all vectors between the parts.
-        embedder: Vectors of the tokens; those of an image are its patches.
-        encoder: n -> n, over the text or the patches.
-        pooler: n -> 1, over what was encoded.
-        head: Logits over the classes.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dim: Hidden size.
+        embedder: Embeds the tokens, or the patches of an image.
+        encoder: Maps the embeddings to hidden states.
+        pooler: Pools the hidden states into one vector.
+        head: Classification head: logits over the classes.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
+        >>> from weft.core.seq import Seq
         >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
         >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9]])))).shape
         torch.Size([1, 2])
@@ -41,22 +42,12 @@ class Classifier(Structure, Encodes, Embeds, Classifies):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
-        super().__init__(info, weights=weights)
-        self.dim = dim
-        self.embedder = embedder(dim, info.inputs()[0])
-        self.encoder = encoder(dim)
-        self.pooler = pooler(dim)
+        super().__init__(info, info.inputs()[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.classifier = head(dim, info["label"], None)
-
-    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        return self.encoder(self.embedder(x), mask)
-
-    def features(self, x: Seq) -> Tensor:
-        return self.pooler(self.encode(x))

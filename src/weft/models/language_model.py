@@ -1,4 +1,4 @@
-"""0 -> n: a decoder alone. Suffixes: see seq.py."""
+"""Decoder-only language model. Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from weft.core.contracts import (
     Structure,
 )
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
 
 @block("language-model")
 class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoices):
-    """Writes a text from nothing but its beginning; with a pooler it also says the text's class, or which of several is right.
+    """Autoregressive language model; with a pooler it also classifies texts or scores choices.
 
-    p(x_t | x_<t) = softmax(head(decoder(x_<t))),  p(label | x) = softmax(classifier(pooler(decoder(x)))),  and of several texts
-    p(i | x_1, x_2, ...) = softmax_i(classifier(pooler(decoder(x_i)))), which has one logit then
+    p(x_t | x_<t) = softmax(head(decoder(embedder(x_<t)))),  p(label | x) = softmax(classifier(pooler(decoder(embedder(x))))),
+    p(i | x_1, x_2, ...) = softmax_i(classifier(pooler(decoder(embedder(x_i))))) with one logit per choice
 
-    Radford et al. 2018 (GPT), who train both at once
+    Radford et al. 2018 (GPT), who train both heads jointly
 
     Args:
-        dim: Width of all vectors between the parts.
-        embedder: Vectors of the tokens.
-        decoder: Over the text; it looks at nothing else.
-        head: Logits over the ids.
-        pooler: Makes the vector that is classified; None = the model does not classify.
-        classifier: Logits over the classes of the field ``label``, or one for each of the texts of ``choices`` where rows have
-            several; not built without a pooler.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dim: Hidden size.
+        embedder: Embeds the tokens.
+        decoder: Causal decoder, without cross-attention.
+        head: Logits over the vocabulary.
+        pooler: Pools the hidden states into the vector that is classified; None = a language model only.
+        classifier: Logits over the classes of the field ``label``, or one logit per choice where the data has the field
+            ``choices``; not built without a pooler.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> import torch
@@ -54,13 +54,13 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         decoder: Build[Decoder] = TransformerDecoder,
         head: Build[Head] = Tied,
         pooler: Build[Pooler] | None = None,
         classifier: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self.dim = dim
@@ -69,8 +69,8 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         self.decoder = decoder(dim, None)
         self.head = head(dim, self.target, self.embedder)
         self.pooler = None if pooler is None else pooler(dim)
-        self.chooses = any(f.kind == "texts" for f in info.tokenized())
-        if pooler is not None and self.chooses:
+        self.scores_choices = any(f.kind == "texts" for f in info.tokenized())
+        if pooler is not None and self.scores_choices:
             self.choice_head = classifier(dim, CHOICE, None)
         elif pooler is not None:
             self.classifier = classifier(dim, info["label"], None)
@@ -80,11 +80,13 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
 
     def features(self, x: Seq) -> Tensor:
         if self.pooler is None:
-            raise ValueError("this language model does not classify; give it a pooler, such as last")
+            raise ValueError(
+                "this LanguageModel has no pooler, so it does not classify; set the option pooler, for example to last"
+            )
         return self.pooler(self.decode(x, None).hidden)
 
     def provides(self) -> tuple[type, ...]:
-        without = {Classifies, ScoresChoices} - (
-            set() if self.pooler is None else {ScoresChoices if self.chooses else Classifies}
-        )
-        return tuple(p for p in super().provides() if p not in without)
+        unused = {Classifies, ScoresChoices}
+        if self.pooler is not None:
+            unused.remove(ScoresChoices if self.scores_choices else Classifies)
+        return tuple(p for p in super().provides() if p not in unused)

@@ -1,4 +1,4 @@
-"""n -> m: an encoder, and a decoder that looks at what it encoded. Suffixes: see seq.py."""
+"""Encoder-decoder model. Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from weft.core.batch import Batch
 from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Reconstructs, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq")
 class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
-    """Reads a source sequence and writes a target sequence; a text alone it restores from what was done to it.
+    """Encoder-decoder model: generates a target sequence from a source sequence.
 
     p(y_t | y_<t, x) = softmax(head(decoder(y_<t, encoder(x))))
+
+    On data with a single field ``text`` it is a denoising model: it reconstructs the text from a corrupted copy.
 
     Sutskever et al. 2014, https://arxiv.org/abs/1409.3215; with attention: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473
 
     Args:
-        dim: Width of all vectors between the parts.
-        embedder: Vectors of the source's tokens.
-        target_embedder: Vectors of the target's tokens; None = the source's embedder serves both if they have one id space,
-            else a second one is built like it.
-        encoder: n -> n, over the source.
-        decoder: Over the target, looking at the encoded source.
-        pooler: Makes the vector that decoders start from; not built where the decoder wants none.
-        head: Logits over the target's ids.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dim: Hidden size.
+        embedder: Embeds the source tokens.
+        target_embedder: Embeds the target tokens; None = the source embedder is shared if source and target have the same
+            vocabulary, otherwise a second one is built like it.
+        encoder: Maps the source embeddings to hidden states.
+        decoder: Causal decoder with attention to the encoder's hidden states.
+        pooler: Pools the encoder's hidden states into the initial state of recurrent decoders; not built for other decoders.
+        head: Logits over the target vocabulary.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> import torch
@@ -48,32 +50,31 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         decoder: Build[Decoder] = AttentionLSTM,
         pooler: Build[Pooler] = Mean,
         head: Build[Head] = Tied,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
-        alone = "text" in info and "source" not in info
-        source, target = [info["text"]] * 2 if alone else (info["source"], info["target"])
-        one_space = (source.space, source.vocab) == (target.space, target.vocab)
-        # a text alone can only be restored from what was done to it; what is read in other ids than it is written cannot
-        self.lacks = Decodes if alone else None if one_space else Reconstructs
-        shared = target_embedder is None and one_space
-        longest = max(source.max_length, target.max_length) if shared else source.max_length
+        denoising = "text" in info and "source" not in info
+        source, target = [info["text"]] * 2 if denoising else (info["source"], info["target"])
+        same_vocabulary = (source.space, source.vocab) == (target.space, target.vocab)
+        # A single text can only be reconstructed; reconstruction needs source and target ids of the same vocabulary.
+        self.not_provided = Decodes if denoising else None if same_vocabulary else Reconstructs
+        shared = target_embedder is None and same_vocabulary
+        max_length = max(source.max_length, target.max_length) if shared else source.max_length
         self.dim, self.target = dim, target
-        self.embedder = embedder(dim, replace(source, max_length=longest))
+        self.embedder = embedder(dim, replace(source, max_length=max_length))
         self.target_embedder = None if shared else (target_embedder or embedder)(dim, target)
-        if self.target_embedder is not None and one_space:
+        if self.target_embedder is not None and same_vocabulary:
             self.target_embedder.share(self.embedder)
         self.encoder = encoder(dim)
         self.decoder = decoder(dim, dim)
-        # A pooler whose vector nobody reads would have parameters that never learn.
-        self.pooler = pooler(dim) if self.decoder.uses_vector else None
+        self.pooler = pooler(dim) if self.decoder.uses_vector else None  # otherwise its parameters would get no gradient
         self.head = head(dim, target, self.embedder if self.target_embedder is None else self.target_embedder)
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
@@ -84,7 +85,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         return Memory((encoded,), None if self.pooler is None else self.pooler(encoded))
 
     def provides(self) -> tuple[type, ...]:
-        return tuple(p for p in super().provides() if p is not self.lacks)
+        return tuple(p for p in super().provides() if p is not self.not_provided)
 
     def embed(self, x: Seq) -> Seq:
         return self.embedder(x) if self.target_embedder is None else self.target_embedder(x)

@@ -1,4 +1,4 @@
-"""n -> 1: a text is read by an encoder, and once more by a decoder, whose last state is classified. Suffixes: see seq.py."""
+"""Sequence classification with an encoder-decoder model. Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from weft.blocks import ClassifierHead, Last, Mean, Sum, Transformer, Transforme
 from weft.core.contracts import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq-classifier")
 class Seq2SeqClassifier(Structure, Encodes, Classifies):
-    """Says the class (field ``label``) of a text, or of a pair of texts read as one, which encoder and decoder both read.
+    """Sequence classification with an encoder-decoder: both receive the text, and the last decoder state is classified.
 
-    p(label | x) = softmax(head(pooler(decoder(x_T x_1 .. x_T-1, encoder(x)))))
+    p(label | x) = softmax(head(pooler(decoder(shift_right(x), encoder(x))))),  shift_right(x) = x_T x_1 .. x_T-1
 
-    The decoder is given the text as it would write it: moved on by one, the last token (the end mark) first. So the last state,
-    at which it would write the end mark, has seen all of the text.
+    The decoder's input is the text shifted right, with its last token (EOS) first, as in generation. So the last decoder
+    state, from which EOS would be predicted, has attended to the full text.
 
     Lewis et al. 2020 (BART, section 3.1), https://arxiv.org/abs/1910.13461
 
     Args:
-        dim: Width of all vectors between the parts.
-        embedder: Vectors of the tokens, for the encoder.
-        target_embedder: Vectors of the tokens, for the decoder; None = the encoder's.
-        encoder: n -> n, over the text.
-        decoder: Over the text once more, looking at what was encoded.
-        summary: Makes the vector that decoders start from; not built where the decoder wants none.
-        pooler: n -> 1, over the decoder's states.
-        head: Logits over the classes.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dim: Hidden size.
+        embedder: Embeds the tokens for the encoder.
+        target_embedder: Embeds the tokens for the decoder; None = the encoder's embedder is shared.
+        encoder: Maps the embeddings to hidden states.
+        decoder: Causal decoder over the same text, with attention to the encoder's hidden states.
+        summary: Pools the encoder's hidden states into the initial state of recurrent decoders; not built for other decoders.
+        pooler: Pools the decoder's hidden states into one vector.
+        head: Classification head: logits over the classes.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> from weft.core.fields import Field
@@ -49,7 +49,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = Transformer,
@@ -57,7 +57,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         summary: Build[Pooler] = Mean,
         pooler: Build[Pooler] = Last,
         head: Build[Head] = ClassifierHead,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         field = info.input_texts()[0]
@@ -79,16 +79,16 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         encoded = self.encode(x)
         embed = self.embedder if self.target_embedder is None else self.target_embedder
         memory = Memory((encoded,), None if self.summary is None else self.summary(encoded))
-        return self.pooler(self.decoder(embed(moved_on(x)), memory).hidden)
+        return self.pooler(self.decoder(embed(shift_right(x)), memory).hidden)
 
 
-def moved_on(x: Seq) -> Seq:
-    """Each row one place to the right, its last token first: x_T x_1 .. x_T-1. Padding stays where it is, on either side."""
+def shift_right(x: Seq) -> Seq:
+    """Shift each row right by one position, its last token first: x_T x_1 .. x_T-1. Padding stays in place, on either side."""
     real_BT = x.real()
-    place_T = torch.arange(x.width, device=x.data.device)
-    last_B1 = (real_BT * place_T).argmax(1, keepdim=True)
+    index_T = torch.arange(x.width, device=x.data.device)
+    last_B1 = (real_BT * index_T).argmax(1, keepdim=True)
     first_BT = real_BT & (real_BT.cumsum(1) == 1)
-    from_BT = torch.where(first_BT, last_B1, (place_T - 1).clamp(min=0))
+    from_BT = torch.where(first_BT, last_B1, (index_T - 1).clamp(min=0))
     row_B1 = torch.arange(x.rows, device=x.data.device)[:, None]
     marks = {name: mark if name == "position" else mark[row_B1, from_BT] for name, mark in x.marks.items()}
     return replace(x, data=x.data[row_B1, from_BT], marks=marks)

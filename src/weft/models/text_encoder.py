@@ -1,8 +1,6 @@
-"""n -> n: an encoder with what was learnt on top of it. Suffixes: see seq.py."""
+"""Text encoder with the heads of encoder pre-training."""
 
 from __future__ import annotations
-
-from torch import Tensor
 
 from weft.blocks import Sum, Tied, Transformer
 from weft.core.contracts import (
@@ -12,40 +10,44 @@ from weft.core.contracts import (
     Embedder,
     Embeds,
     Encoder,
-    Encodes,
     Head,
     Pooler,
     PredictsMasked,
-    Structure,
 )
 from weft.core.fields import Field, Info
-from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
-from weft.core.seq import Seq
+from weft.models.encoder_model import EncoderModel
+
+SEGMENT_RELATION = Field("relation", 2, kind="label", space="relation", labels=("yes", "no"))
+"""Classes of the segment head. Class 0 is the positive one (the segments belong together), as in published BERT models."""
 
 
 @block("text-encoder")
-class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, DetectsReplaced):
-    """Makes a vector of each token; says which tokens were hidden or replaced, and whether two segments belong together.
+class TextEncoder(EncoderModel, Embeds, PredictsMasked, ClassifiesPairs, DetectsReplaced):
+    """Text encoder with optional pre-training heads.
 
-    p(x_t | the rest of x) = softmax(head(encoder(x)_t)),  p(relation | x) = softmax(segment_head(pooler(encoder(x))))
+    masked language modeling: p(x_t | masked x) = softmax(head(h_t)),  h = encoder(embedder(x));
+    next sentence or sentence order: p(relation | x) = softmax(segment_head(pooler(h)));
+    replaced token detection: p(x_t was replaced) = sigmoid(discriminator(h_t))
 
-    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
+    Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805; Clark et al. 2020 (ELECTRA), https://arxiv.org/abs/2003.10555
 
     Args:
-        dim: Width of all vectors between the parts.
-        embedder: Vectors of the tokens.
-        encoder: n -> n, over the text.
-        head: Logits over the ids, at places that were hidden; None = it fills nothing in.
-        pooler: Makes one vector of a text; None = it has none.
-        segment_head: Logits for two classes of pairs of segments; None = it relates nothing. It needs a pooler.
-        discriminator: A logit of each token, for whether it was replaced; None = it judges nothing.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dim: Hidden size.
+        embedder: Embeds the tokens.
+        encoder: Maps the embeddings to hidden states.
+        head: Masked-LM head: logits over the vocabulary at masked positions; None = no such head.
+        pooler: Pools the hidden states into one vector; None = no pooler.
+        segment_head: Two logits for the relation of two segments (next sentence or sentence order), over the pooled vector;
+            None = no such head.
+        discriminator: One logit per token, whether it was replaced; None = no such head.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
+        >>> from weft.core.seq import Seq
         >>> model = TextEncoder(Info({"text": Field("text", 11)}), dim=8)
         >>> model.head(model.encode(Seq(torch.tensor([[7, 4, 9]]))).data[:, 1]).shape
         torch.Size([1, 11])
@@ -55,39 +57,24 @@ class TextEncoder(Structure, Encodes, Embeds, PredictsMasked, ClassifiesPairs, D
         self,
         info: Info,
         *,
-        dim: Width = 128,
+        dim: Dim = 128,
         embedder: Build[Embedder] = Sum,
         encoder: Build[Encoder] = Transformer,
         head: Build[Head] | None = Tied,
         pooler: Build[Pooler] | None = None,
         segment_head: Build[Head] | None = None,
         discriminator: Build[Head] | None = None,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
-        super().__init__(info, weights=weights)
         field = info.input_texts()[0]
-        self.dim = dim
-        self.embedder = embedder(dim, field)
-        self.encoder = encoder(dim)
+        super().__init__(info, field, dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.head = None if head is None else head(dim, field, self.embedder)
-        self.pooler = None if pooler is None else pooler(dim)
+        self.pooler = None if pooler is None else pooler(dim)  # after the head: the order in which parameters are initialized
         if segment_head is not None and pooler is None:
-            raise ValueError("a relation is said of one vector, and there is no pooler to make it; give one, such as first")
-        self.segment_head = None if segment_head is None else segment_head(dim, RELATION, None)
+            raise ValueError("segment_head classifies a pooled vector, but there is no pooler; set pooler, for example to first")
+        self.segment_head = None if segment_head is None else segment_head(dim, SEGMENT_RELATION, None)
         self.discriminator = None if discriminator is None else discriminator(dim, REPLACED, None)
 
-    def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        return self.encoder(self.embedder(x), mask)
-
-    def features(self, x: Seq) -> Tensor:
-        if self.pooler is None:
-            raise ValueError("this encoder makes no vector of a whole text; give it a pooler, such as mean or first")
-        return self.pooler(self.encode(x))
-
     def provides(self) -> tuple[type, ...]:
-        without = {PredictsMasked: self.head, ClassifiesPairs: self.segment_head, DetectsReplaced: self.discriminator}
-        return tuple(p for p in super().provides() if p not in without or without[p] is not None)
-
-
-RELATION = Field("relation", 2, kind="label", space="relation", labels=("yes", "no"))
-"""Whether two segments belong together: the first class is that they do, as in all published models."""
+        heads = {PredictsMasked: self.head, ClassifiesPairs: self.segment_head, DetectsReplaced: self.discriminator}
+        return tuple(p for p in super().provides() if p not in heads or heads[p] is not None)

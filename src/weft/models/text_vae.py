@@ -25,7 +25,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Natural, Place, Width
+from weft.core.options import Dim, FileOrFolder, Natural
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.language_model import LanguageModel
@@ -81,13 +81,13 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         self,
         info: Info,
         *,
-        latent: Width = 32,
+        latent: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] | None = MEMORY_AND_EMBEDDING,
         label_dim: Natural = 0,
-        weights: Place | None = None,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         self.latent = latent

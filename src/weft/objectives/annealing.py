@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.core.contracts import Annealing
-from weft.core.options import Count, NonNegative, Share
+from weft.core.options import Count, Fraction, NonNegative
 from weft.core.registry import block
 
 LEAST = 4
@@ -49,7 +49,7 @@ class Ramp(Annealing):
         [0.0, 0.0, 0.5, 1.0, 1.0]
     """
 
-    def __init__(self, *, zero: Share = 0.5, rise: Share = 0.25, top: NonNegative = 1.0, cycles: Count = 1):
+    def __init__(self, *, zero: Fraction = 0.5, rise: Fraction = 0.25, top: NonNegative = 1.0, cycles: Count = 1):
         if zero + rise > 1:
             raise ValueError(f"zero {zero:g} and rise {rise:g} are more than a whole cycle: together they may be 1 at most")
         if zero == 1:
@@ -86,7 +86,7 @@ class Decay(Annealing):
         [2.0, 1.0, 0.5]
     """
 
-    def __init__(self, *, top: NonNegative = 1.0, left: Share = 0.5):
+    def __init__(self, *, top: NonNegative = 1.0, left: Fraction = 0.5):
         if not left:
             raise ValueError("left is 0, but a factor never brings a weight to nothing: take a small share, such as 0.01")
         self.top, self.left = top, left

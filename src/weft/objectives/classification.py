@@ -13,7 +13,7 @@ from weft.core.contracts import Classifies, Objective, Search
 from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
 from weft.objectives.inputs import Ordered, Orders, refuse_choices
@@ -48,7 +48,7 @@ class Classification(Objective):
         info: Info,
         dim: int,
         *,
-        label_smoothing: Share = 0.0,
+        label_smoothing: Fraction = 0.0,
         weights: Weights | None = None,
         orders: Orders = "one",
         begin: bool = False,

@@ -11,7 +11,7 @@ from weft.core.contracts import Noise, Objective, Reconstructs, require
 from weft.core.example import Example, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import Build, block
 from weft.objectives.next_token import next_tokens
 from weft.objectives.noise import RandomSpans, ordinary_places
@@ -38,7 +38,7 @@ class Denoising(Objective):
 
     needs = (Reconstructs,)
 
-    def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Share = 0.0):
+    def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Fraction = 0.0):
         super().__init__(info, dim)
         self.text = info["text"] if "text" in info else info[info.target]
         self.noise, self.smoothing = noise(), label_smoothing

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def gradient_penalty(score: Callable[[Tensor], Tensor], real_BP: Tensor, made_BP: Tensor, share_B: Tensor) -> Tensor:
+def gradient_penalty(score: Callable[[Tensor], Tensor], real_BP: Tensor, fake_BP: Tensor, share_B: Tensor) -> Tensor:
     """B: how far the slope of a critic is from 1, at a place between something real and something made.
 
     (|grad D(x)| - 1)^2,  x = share real + (1 - share) made,  share ~ U(0, 1)
@@ -21,7 +21,7 @@ def gradient_penalty(score: Callable[[Tensor], Tensor], real_BP: Tensor, made_BP
     Args:
         score: The critic, B x P to B.
         real_BP: Something real in each row.
-        made_BP: Something made.
+        fake_BP: Something made.
         share_B: How near to the real one, uniform between 0 and 1.
 
     >>> ones, zeros, half = torch.ones(3, 4), torch.zeros(3, 4), torch.full((3,), 0.5)
@@ -30,8 +30,8 @@ def gradient_penalty(score: Callable[[Tensor], Tensor], real_BP: Tensor, made_BP
     """
     if not torch.is_grad_enabled():
         return real_BP.new_zeros(len(real_BP))
-    dtype = torch.promote_types(real_BP.dtype, made_BP.dtype)  # in bfloat16 one of them may be more exact
-    real_BP, made_BP = real_BP.detach().to(dtype), made_BP.detach().to(dtype)
-    x_BP = torch.lerp(made_BP, real_BP, share_B[:, None].to(dtype)).requires_grad_()
+    dtype = torch.promote_types(real_BP.dtype, fake_BP.dtype)  # in bfloat16 one of them may be more exact
+    real_BP, fake_BP = real_BP.detach().to(dtype), fake_BP.detach().to(dtype)
+    x_BP = torch.lerp(fake_BP, real_BP, share_B[:, None].to(dtype)).requires_grad_()
     (slope_BP,) = torch.autograd.grad(score(x_BP).sum(), x_BP, create_graph=True)
     return (slope_BP.norm(dim=-1) - 1) ** 2

@@ -14,7 +14,7 @@ from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pai
 from weft.core.example import Example, MarkedIds, Targets, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.outputs import MaskPrediction
 from weft.core.registry import Build, block
 from weft.core.seeding import key
@@ -55,10 +55,10 @@ class MaskedLM(Objective):
         info: Info,
         dim: int,
         *,
-        share: Share = 0.15,
+        share: Fraction = 0.15,
         masking: Build[MaskingStrategy] = Tokens,
-        mask: Share = 0.8,
-        other: Share = 0.1,
+        mask: Fraction = 0.8,
+        other: Fraction = 0.1,
         static: bool = False,
         pairing: Build[Pairing] | None = None,
     ):

@@ -15,7 +15,7 @@ from weft.core.contracts import Embedder, Encoder, EncodesImages, Objective
 from weft.core.example import Example
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
-from weft.core.options import Count, Share, Width
+from weft.core.options import Count, Dim, Fraction
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -59,10 +59,10 @@ class MaskedPatches(Objective):
         info: Info,
         dim: int,
         *,
-        share: Share = 0.75,
+        share: Fraction = 0.75,
         size: Count = 16,
         decoder: Build[Encoder] = partial(Transformer, position=None),
-        width: Width | None = None,
+        width: Dim | None = None,
         position: Build[Embedder] = Learned,
         normalise: bool = True,
     ):

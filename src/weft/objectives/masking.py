@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from weft.core.contracts import MaskingStrategy
-from weft.core.options import Count, Share
+from weft.core.options import Count, Fraction
 from weft.core.registry import block
 
 
@@ -72,7 +72,7 @@ class Spans(MaskingStrategy):
         6
     """
 
-    def __init__(self, *, stop: Share = 0.2, longest: Count = 10):
+    def __init__(self, *, stop: Fraction = 0.2, longest: Count = 10):
         super().__init__()
         if stop <= 0:
             raise ValueError("with stop 0 a span never ends; give more")

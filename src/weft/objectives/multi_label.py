@@ -12,7 +12,7 @@ from weft.core.contracts import Classifies, Objective, Search
 from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.inputs import Given
 
@@ -37,7 +37,7 @@ class MultiLabel(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int, *, threshold: Share = 0.5):
+    def __init__(self, info: Info, dim: int, *, threshold: Fraction = 0.5):
         super().__init__(info, dim)
         self.given, self.label = Given(info), info["label"]
         if self.label.kind != "labels":

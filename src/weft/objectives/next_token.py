@@ -13,7 +13,7 @@ from weft.core.contracts import Decodes, ModelsLanguage, Objective, Search, requ
 from weft.core.example import Example, MarkedIds, Targets, ids_of, surround
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.inputs import Whole
 
@@ -51,7 +51,7 @@ class NextToken(Objective):
     needs = (Decodes,)
     higher_is_better = {"perplexity": False}
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, whole: bool = False):
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, whole: bool = False):
         super().__init__(info, dim)
         self.whole = Whole(info) if whole else None
         self.target = info[info.target] if self.whole is None else self.whole.field

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.core.contracts import Corrupted, Noise
 from weft.core.fields import Field
-from weft.core.options import Positive, Share
+from weft.core.options import Fraction, Positive
 from weft.core.registry import Build, block
 from weft.objectives.masking import cut, runs_of
 
@@ -114,7 +114,7 @@ class TokenMasking(Noise):
 
     restores = True
 
-    def __init__(self, *, share: Share = 0.15, other: Share = 0.0):
+    def __init__(self, *, share: Fraction = 0.15, other: Fraction = 0.0):
         super().__init__()
         self.share, self.other = share, other
 
@@ -168,7 +168,7 @@ class ReplaceSpans(Noise):
         1
     """
 
-    def __init__(self, *, share: Share = 0.15):
+    def __init__(self, *, share: Fraction = 0.15):
         super().__init__()
         self.share = share
 
@@ -195,7 +195,7 @@ class DropTokens(Noise):
         (17, 3)
     """
 
-    def __init__(self, *, share: Share = 0.15):
+    def __init__(self, *, share: Fraction = 0.15):
         super().__init__()
         self.share = share
 
@@ -226,7 +226,7 @@ class RandomSpans(Noise):
         (2, 9)
     """
 
-    def __init__(self, *, share: Share = 0.15, mean: Positive = 3.0):
+    def __init__(self, *, share: Fraction = 0.15, mean: Positive = 3.0):
         super().__init__()
         self.share, self.mean = share, mean
 
@@ -276,7 +276,7 @@ class TokenDeletion(Noise):
 
     restores = True
 
-    def __init__(self, *, share: Share = 0.15):
+    def __init__(self, *, share: Fraction = 0.15):
         super().__init__()
         self.share = share
 
@@ -306,7 +306,7 @@ class TextInfilling(Noise):
 
     restores = True
 
-    def __init__(self, *, share: Share = 0.3, mean: Positive = 3.0):
+    def __init__(self, *, share: Fraction = 0.3, mean: Positive = 3.0):
         super().__init__()
         self.share, self.mean = share, mean
 

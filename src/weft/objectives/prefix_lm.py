@@ -14,7 +14,7 @@ from weft.core.example import Example, Targets, ids_of, surround
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.masks import Prefix
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 
 
@@ -41,7 +41,7 @@ class PrefixLM(Objective):
     needs = (ModelsLanguage,)
     higher_is_better = {"perplexity": False}
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0):
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0):
         super().__init__(info, dim)
         self.text = info["text"] if "text" in info else info[info.target]
         self.smoothing = label_smoothing

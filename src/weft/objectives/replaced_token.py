@@ -16,7 +16,7 @@ from weft.core.contracts import DetectsReplaced, Embeds, Encoder, Encodes, Maski
 from weft.core.example import Example, Targets, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
-from weft.core.options import Positive, Share, Width
+from weft.core.options import Dim, Fraction, Positive
 from weft.core.registry import Build, block
 from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.masking import Tokens
@@ -61,12 +61,12 @@ class ReplacedToken(Objective):
         info: Info,
         dim: int,
         *,
-        share: Share = 0.15,
+        share: Fraction = 0.15,
         masking: Build[MaskingStrategy] = Tokens,
-        mask: Share = 0.85,
+        mask: Fraction = 0.85,
         generator: Build[Encoder] = partial(Transformer, layers=2),
-        width: Width | None = None,
-        vectors: Width | None = None,
+        width: Dim | None = None,
+        vectors: Dim | None = None,
         weight: Positive = 50.0,
     ):
         super().__init__(info, dim)

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.core.contracts import Pairing, SegmentPair
 from weft.core.example import ids_of
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 
 DRAWS = 20
@@ -35,7 +35,7 @@ class NextSentence(Pairing):
         ([7, 8], [13], False)
     """
 
-    def __init__(self, *, other: Share = 0.5):
+    def __init__(self, *, other: Fraction = 0.5):
         super().__init__()
         self.other = other
 
@@ -83,7 +83,7 @@ class SentenceOrder(Pairing):
         ([7, 8, 9, 9], False)
     """
 
-    def __init__(self, *, swap: Share = 0.5):
+    def __init__(self, *, swap: Fraction = 0.5):
         super().__init__()
         self.swap = swap
 

@@ -13,7 +13,7 @@ from weft.core.contracts import Objective, Search, Tags
 from weft.core.example import Example, Targets
 from weft.core.fields import Info
 from weft.core.loss import Loss
-from weft.core.options import Share
+from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
 
@@ -43,7 +43,7 @@ class Tagging(Objective):
 
     needs = (Tags,)
 
-    def __init__(self, info: Info, dim: int, *, label_smoothing: Share = 0.0, weights: Weights | None = None):
+    def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
         self.tags = info["tags"]
         if self.tags.kind != "tags":

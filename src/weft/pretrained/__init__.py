@@ -1,8 +1,9 @@
-"""Published weights: finding, reading, checking and writing them."""
+"""Published models: find, load, check and save their weights."""
 
-from weft.pretrained.folder import Published
-from weft.pretrained.model import Loaded, load
-from weft.pretrained.save import save
+from weft.pretrained.folder import PublishedModel
+from weft.pretrained.load_weights import LoadReport
+from weft.pretrained.model import PretrainedModel, load
+from weft.pretrained.saving import save
 from weft.pretrained.weights import pretrained
 
-__all__ = ["Loaded", "Published", "load", "pretrained", "save"]
+__all__ = ["LoadReport", "PretrainedModel", "PublishedModel", "load", "pretrained", "save"]

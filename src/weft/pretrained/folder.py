@@ -1,10 +1,10 @@
-"""A published model's folder: its config, its tensors, and our structure for it."""
+"""The folder of a published model in the Hugging Face layout: config.json, tensors, and the structure that they describe."""
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,46 +21,49 @@ from weft.core.hub import find_model
 from weft.core.io import read_json
 from weft.core.registry import Build, name_of, options
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
-from weft.models.zoo.family import LAYOUTS, Config, Layout, tied
+from weft.models.zoo.config import ModelConfig
+from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
-from weft.pretrained.empty_init import Unfilled
-from weft.pretrained.load_weights import BY_ID, Taken, longer, take
+from weft.pretrained.empty_init import SkipInit
+from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
 from weft.recipe.tree import nearest
 
 CONVERT = (
-    "weft reads only safetensors, as a pickle can run code. Where you trust the file, convert it with the package transformers: "
-    "transformers.{kind}.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True), and copy the tokenizer's "
-    "files"
+    "weft loads only safetensors, because a pickle can execute code. If you trust the file, convert it with the package "
+    "transformers: transformers.{architecture}.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True), and "
+    "copy the tokenizer files"
 )
 
 
-class Published:
-    """A published model's folder, opened: its config, the names of its tensors, and our structure for it.
+class PublishedModel:
+    """The folder of a published model: its config.json, tensors and architecture. Weights are read only when they are needed.
 
     Args:
-        name: A folder, a packaged model's name, or a hub's.
+        name: A folder in the Hugging Face layout, a packaged model's name, or a name on the hub.
     """
 
     def __init__(self, name: str | Path):
         self.path = find_model(name)
         if not self.path.is_dir():
-            raise ValueError(f"{self.path} is a file; give the folder of a published model (config.json and model.safetensors)")
+            raise ValueError(f"{self.path} is a file; name the folder of a published model (config.json and model.safetensors)")
         file = self.path / "config.json"
         if not file.is_file():
             raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json")
         config = read_json(file)
         if not isinstance(config, dict):
-            raise ValueError(f"{file}: must be an object of JSON, with the model's sizes by their names")
-        self.config, kind = Config(config), str(config.get("model_type"))
-        if kind not in LAYOUTS:
-            raise ValueError(f"{file}: model_type {kind!r} is not known{nearest(kind, LAYOUTS)} (known: {', '.join(LAYOUTS)})")
-        with self._named():
+            raise ValueError(f"{file}: must be a JSON object with the model's hyperparameters, not a {type(config).__name__}")
+        model_type = str(config.get("model_type"))
+        if model_type not in FAMILIES:
+            known = ", ".join(FAMILIES)
+            raise ValueError(f"{file}: unknown model_type {model_type!r}{nearest(model_type, FAMILIES)} (supported: {known})")
+        self.family: Family = FAMILIES[model_type]
+        self.config: ModelConfig = config_of(config)
+        with self._error_context():
             self.config.check()
-        self.layout: Layout = LAYOUTS[kind]
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """What is refused inside says of which folder it is."""
+    def _error_context(self) -> Iterator[None]:
+        """Prefix the errors raised inside with the folder."""
         try:
             yield
         except ValueError as error:
@@ -69,196 +72,216 @@ class Published:
     # ---------------------------------------------------------------------------------------------------------- files
 
     @cached_property
-    def places(self) -> dict[str, Path]:
-        """In which file each tensor is, by the name it has there."""
-        index, whole = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
+    def tensor_files(self) -> dict[str, Path]:
+        """Tensor name in the file -> the file that holds it."""
+        index, single = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
         if index.is_file():
-            read = read_json(index)
-            parts = read.get("weight_map") if isinstance(read, dict) else None
-            if not isinstance(parts, dict):
-                raise ValueError(f"{index}: must be an object of JSON, with the tensors' files by their names in weight_map")
-            for name, file in parts.items():
-                if not isinstance(file, str) or Path(file).name != file:
-                    raise ValueError(f"{index}: weight_map has {file!r} for {name}, but only a file beside it is read")
-            places = {name: self.path / file for name, file in parts.items()}
-            if missing := sorted({str(p.name) for p in places.values() if not p.is_file()}):
-                raise ValueError(f"{index} names {', '.join(missing)}, but there is no such file beside it")
-            return places
-        if not whole.is_file():
+            return _shards(index)
+        if not single.is_file():
             pickles = [p.name for ending in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in sorted(self.path.glob(ending))]
             if pickles:
-                advice = CONVERT.format(kind=(self.config.get("architectures") or ["AutoModel"])[0])  # another class has no head
-                raise ValueError(f"{self.path} holds its weights in a pickle only ({', '.join(pickles)}). {advice}")
+                architecture = (self.config.get("architectures") or ["AutoModel"])[0]  # another class would drop the head
+                advice = CONVERT.format(architecture=architecture)
+                raise ValueError(f"{self.path} has its weights as a pickle only ({', '.join(pickles)}). {advice}")
             raise ValueError(f"{self.path} has no model.safetensors")
-        with _opened(whole) as file:
-            return dict.fromkeys(file.keys(), whole)
+        with _open(single) as file:
+            return dict.fromkeys(file.keys(), single)
 
     @cached_property
-    def weights(self) -> list[str]:
-        """The tensors' names in the file, without constants."""
-        return [name for name in sorted(self.places) if not any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.ignored)]
+    def tensor_names(self) -> list[str]:
+        """The names of the weights in the file, without buffers."""
+        return [name for name in sorted(self.tensor_files) if not _matches(name, self.family.ignored)]
 
     @cached_property
-    def names(self) -> dict[str, str]:
-        """The tensors' names, as a model with a head has them -> as they are in the file."""
-        prefix, body = self.layout.prefix, self.layout.body
-        bare = not any(name.startswith(prefix) for name in self.places)
-        named: dict[str, str] = {}
-        for name in self.weights:  # of an old name and the new one, transformers takes the first
-            named.setdefault(_renamed(prefix + name if bare and name.split(".")[0] in body else name), name)
-        return named
+    def full_names(self) -> dict[str, str]:
+        """Tensor names with the prefix that models with a head have -> names in the file."""
+        prefix, body = self.family.prefix, self.family.body
+        bare = not any(name.startswith(prefix) for name in self.tensor_files)
+        full: dict[str, str] = {}
+        for name in self.tensor_names:  # of a legacy name and the current one, transformers loads the first
+            full.setdefault(_current_name(prefix + name if bare and name.split(".")[0] in body else name), name)
+        return full
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors in single precision, by their full names, in memory of their own."""
+        """All weights in float32 by their full names, copied out of the memory-mapped files."""
         found: dict[str, Tensor] = {}
-        for place in sorted(set(self.places.values())):
-            with _opened(place) as file:
-                there = set(file.keys())
-            for name, own in self.names.items():
-                if self.places[own] == place:
-                    if own not in there:
-                        raise ValueError(f"{place} does not hold {own}, which the index says is in it")
-                    found[name] = _read(own, place)
+        for path in sorted(set(self.tensor_files.values())):
+            with _open(path) as file:
+                available = set(file.keys())
+            for full, name in self.full_names.items():
+                if self.tensor_files[name] == path:
+                    if name not in available:
+                        raise ValueError(f"{path} has no tensor {name}, although the index assigns it to this file")
+                    found[full] = _read(name, path)
         return found
 
     # ------------------------------------------------------------------------------------------------------ structure
 
     @property
     def task(self) -> str:
-        """What it was published for."""
-        names, known = self.config.get("architectures"), self.layout.tasks
+        """The task it was published for."""
+        names, known = self.config.get("architectures"), self.family.tasks
         if names and not self.tasks:
             raise ValueError(
-                f"{self.path}: config.json: architectures is {names}, but known are: {', '.join(known)}; "
-                f"task says what else it shall be for: {', '.join(dict.fromkeys(known.values()))}"
+                f"{self.path}: config.json: architectures is {names}; supported are {', '.join(known)}. "
+                f"Set task to load the model for one of: {', '.join(dict.fromkeys(known.values()))}"
             )
         return self.tasks[0] if names else next(iter(known.values()))
 
     @property
     def tasks(self) -> list[str]:
-        """What its config.json says that it is for, as far as that is known."""
-        known = self.layout.tasks
+        """The tasks of the ``architectures`` in config.json that are supported."""
+        known = self.family.tasks
         return [known[name] for name in self.config.get("architectures") or [] if name in known]
 
     def structure(self, task: str | None = None) -> Build[Structure]:
-        """Our structure for it; ``task`` is what it shall be for, by default what it was published for."""
+        """The factory of the structure for a task, by default the one it was published for."""
         task = task or self.task
-        with self._named():
-            return self.layout.read(self.config, task, self.names)
+        with self._error_context():
+            return self.family.from_config(self.config, task, self.full_names)
 
     def info(self, structure: Build[Structure], task: str | None = None) -> Info:
-        """The fields that the structure for this task is built for, as far as the config tells."""
+        """The fields of the structure for this task, as far as config.json determines them."""
         task = task or self.task
-        with self._named():
+        with self._error_context():
             return self._info(name_of(structure), task)
 
     def _info(self, name: str, task: str) -> Info:
-        read = self.layout.field(self.config)
+        field = self.family.field(self.config)
         if name == "seq2seq":
-            return Info({"source": replace(read, name="source"), "target": replace(read, name="target")}, "target")
+            return Info({"source": replace(field, name="source"), "target": replace(field, name="target")}, "target")
         if name == "span-extractor":
-            texts = {name: replace(read, name=name) for name in ("question", "context")}
+            texts = {name: replace(field, name=name) for name in ("question", "context")}
             return Info({**texts, "answer": Field("answer", 2, "span", max_length=1, space="context")}, "context")
         if task == "multiple-choice":
-            choices = {"question": replace(read, name="question"), "choices": replace(read, name="choices", kind="texts")}
-            right = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
-            return Info({**choices, "label": right}, "question")
-        fields = {read.name: read}
+            choices = {"question": replace(field, name="question"), "choices": replace(field, name="choices", kind="texts")}
+            label = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
+            return Info({**choices, "label": label}, "question")
+        fields = {field.name: field}
         if task == "classification":
-            fields["label"] = self.config.label()
+            fields["label"] = self.config.label_field()
         if task == "token-classification":
             labels = self.config.labels()
             fields["tags"] = Field("tags", len(labels), "tags", labels=labels)
-        return Info(fields, read.name)
+        return Info(fields, field.name)
 
     def our_tensors(self, structure: Build[Structure]) -> Translated:
-        """Its tensors under the names that our structure has for them, and the names that no rule knows."""
-        tensors, other = self._with_one_bias(self.tensors())
-        found = to_ours(self._without_copies(tensors, structure), self.layout.rules(structure))
-        found = replace(found, unknown=[*found.unknown, *other])
-        table, said = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
-        if table is not None and said is not None and len(table) != said:
-            raise ValueError(f"{self.path}: config.json: vocab_size is {said}, but there are vectors of {len(table)} tokens")
+        """Its tensors under the names of our structure, and the names that no rule matches."""
+        tensors, duplicates = self._merge_biases(self.tensors())
+        found = to_ours(self._without_copies(tensors, structure), self.family.rules(structure))
+        found = replace(found, unknown=[*found.unknown, *duplicates])
+        embeddings, size = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
+        if embeddings is not None and size is not None and len(embeddings) != size:
+            raise ValueError(
+                f"{self.path}: config.json: vocab_size is {size}, but the file has {len(embeddings)} token embeddings"
+            )
         return found
 
-    def give(self, model: nn.Module, structure: Build[Structure], found: Translated, *, whole: bool = False) -> Taken:
-        """Copy its weights, found for a structure, into a model that was built of it; see ``take``."""
-        own = model.state_dict()
-        zero = [name for name in self._zero(found) if name in own]
-        source = {name: torch.zeros(own[name].shape, dtype=own[name].dtype) for name in zero} | found.tensors
-        cut = not whole and any(longer(source[n], own[n]) for n in BY_ID if n in source and n in own)
-        ids = self.ids if cut else None
-        taken = take(model, source, self.path, self.layout.rules(structure), unknown=found.unknown, whole=whole, ids=ids)
-        return replace(taken, unused=[*taken.unused, *sorted({*self.weights} - {*self.names.values()})])
+    def load_into(self, model: nn.Module, structure: Build[Structure], found: Translated, *, strict: bool = False) -> LoadReport:
+        """Load its weights, translated for a structure, into a model built from that structure; see ``load_tensors``."""
+        ours = model.state_dict()
+        zero = [name for name in self._zero(found) if name in ours]
+        source = {name: torch.zeros(ours[name].shape, dtype=ours[name].dtype) for name in zero} | found.tensors
+        shared = [name for name in VOCABULARY_TENSORS if name in source and name in ours]
+        padded = not strict and any(has_more_rows(source[name], ours[name]) for name in shared)
+        report = load_tensors(
+            model,
+            source,
+            self.path,
+            self.family.rules(structure),
+            unknown=found.unknown,
+            strict=strict,
+            tokenizer_size=self.tokenizer_size if padded else None,
+        )
+        return replace(report, unused=[*report.unused, *sorted({*self.tensor_names} - {*self.full_names.values()})])
 
     @cached_property
-    def ids(self) -> int | None:
-        """How many ids its tokenizer gives; None where it has none."""
+    def tokenizer_size(self) -> int | None:
+        """Number of token ids of its tokenizer; None where the folder has none."""
         try:
             return PretrainedTokenizer(from_=str(self.path)).vocab
         except ValueError:
             return None
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
-        """The structure. Where each of its tensors was found, they are on the meta device: ``give`` then puts those found in
-        their place, and nothing is drawn at random nor held twice."""
-        with torch.device("meta"), Unfilled():
+        """Build the structure; on the meta device if the file has all of its tensors, which ``load_into`` assigns. So nothing
+        is initialized at random or held in memory twice."""
+        with torch.device("meta"), SkipInit():
             model = structure(info)
-        own = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
-        return model if own <= {*found.tensors, *self._zero(found)} else structure(info)
+        ours = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
+        return model if ours <= {*found.tensors, *self._zero(found)} else structure(info)
 
     def _zero(self, found: Translated) -> list[str]:
-        """Our tensors that are 0 where those beside them were found."""
-        return [ours for ours, beside in self.layout.zero if beside in found.tensors]
+        """Our tensors that are zero because the file has only their companions."""
+        return [ours for ours, companion in self.family.zero if companion in found.tensors]
 
-    def _with_one_bias(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-        """The bias of the head for hidden tokens has two names, usually of one tensor. Of two, transformers computes
-        with that of the decoder; the other is told of where it differs."""
-        twice = {
+    def _merge_biases(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+        """Merge the two names of the masked-LM bias. Where the tensors differ, transformers uses ``decoder.bias``; the names of
+        the others are returned."""
+        aliases = {
             name: name.removesuffix("decoder.bias") + "bias"
             for name in tensors
-            if name.endswith(".decoder.bias") and any(fnmatch.fnmatchcase(name, glob) for glob in self.layout.tied)
+            if name.endswith(".decoder.bias") and _matches(name, self.family.tied)
         }
-        other = [one for name, one in twice.items() if one in tensors and not torch.equal(tensors[one], tensors[name])]
-        kept = {name: tensor for name, tensor in tensors.items() if name not in twice}
-        return kept | {one: tensors[name] for name, one in twice.items()}, other
+        different = [bias for name, bias in aliases.items() if bias in tensors and not torch.equal(tensors[bias], tensors[name])]
+        kept = {name: tensor for name, tensor in tensors.items() if name not in aliases}
+        return kept | {bias: tensors[name] for name, bias in aliases.items()}, different
 
     def _without_copies(self, tensors: dict[str, Tensor], structure: Build[Structure]) -> dict[str, Tensor]:
-        """The tokens' vectors once, under their own name: files have them under any of the names that are tied to it, old ones
-        under several. Those must be the same."""
-        own = their_name("embedder.parts.0.weight", self.layout.rules(structure))
-        shared = tied(options(structure).get("head")) or (own not in tensors and self.config.get("tie_word_embeddings", True))
-        globs = [*self.layout.copies, *(self.layout.tied if shared else ())]
-        copies = [name for name in tensors if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
+        """The tensors with the token embeddings once, under their main name. Files have them under any tied name, older files
+        under several, which must be equal."""
+        main = their_name("embedder.parts.0.weight", self.family.rules(structure))
+        tied = is_tied(options(structure).get("head")) or (main not in tensors and self.config.get("tie_word_embeddings", True))
+        patterns = [*self.family.copies, *(self.family.tied if tied else ())]
+        copies = [name for name in tensors if _matches(name, patterns)]
         if not copies:
             return tensors
-        table = tensors.get(own, tensors[copies[0]])
+        embeddings = tensors.get(main, tensors[copies[0]])
         for name in copies:
-            if not torch.equal(tensors[name], table):
+            if not torch.equal(tensors[name], embeddings):
                 raise ValueError(
-                    f"{self.path}: the config says that the head is tied to the tokens' vectors (tie_word_embeddings), "
+                    f"{self.path}: the head is tied to the token embeddings (tie_word_embeddings in config.json), "
                     f"but {name} differs from them"
                 )
-        return {own: table} | {name: tensor for name, tensor in tensors.items() if name not in copies}
+        return {main: embeddings} | {name: tensor for name, tensor in tensors.items() if name not in copies}
 
 
-def _renamed(name: str) -> str:
-    """Files of the first years call a norm's weight and bias gamma and beta."""
+def _shards(index: Path) -> dict[str, Path]:
+    """Tensor name -> file, from the index of a sharded model."""
+    content = read_json(index)
+    shards = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(shards, dict):
+        raise ValueError(f"{index}: must be a JSON object whose weight_map assigns a file to each tensor")
+    for name, file in shards.items():
+        if not isinstance(file, str) or Path(file).name != file:
+            raise ValueError(f"{index}: weight_map has {file!r} for {name}; only file names in the same folder are allowed")
+    files = {name: index.parent / file for name, file in shards.items()}
+    if missing := sorted({path.name for path in files.values() if not path.is_file()}):
+        raise ValueError(f"{index} names {', '.join(missing)}, which the folder does not have")
+    return files
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _current_name(name: str) -> str:
+    """The current name of a tensor: the first releases called the weight and bias of a layer norm gamma and beta."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     try:
         return safe_open(str(path), framework="pt")
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
+        raise ValueError(f"{path} is not a valid safetensors file, or it is truncated: {error}") from None
 
 
 def _read(name: str, path: Path) -> Tensor:
-    """One tensor. A file is mapped to memory, and what was read of it stays there until it is closed: so it is opened anew."""
-    with _opened(path) as file:
+    """Read one tensor. The file is opened for each one: the pages of a memory-mapped file stay in memory until it is closed."""
+    with _open(path) as file:
         try:
             tensor = file.get_tensor(name)
         except (SafetensorError, RuntimeError) as error:
-            raise ValueError(f"{path}: {name} cannot be read: {error}") from None
+            raise ValueError(f"{path}: cannot read {name}: {error}") from None
         return tensor.to(torch.float32 if tensor.is_floating_point() else tensor.dtype, copy=True)

@@ -1,4 +1,4 @@
-"""What a published model's folder says of generation: the ids that its texts begin and end with."""
+"""Generation settings of published models: BOS, EOS and forced tokens."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from weft.core.fields import Field, Frame, Info, Special
 from weft.core.io import read_json
 from weft.data.requests import encoder_field
 
-GENERATION = "generation_config.json"
+GENERATION_CONFIG = "generation_config.json"
 
 
-def with_generation(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """config.json with what generation_config.json beside it says, which counts where both say something."""
-    file = folder / GENERATION
+def merge_generation_config(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """config.json updated with generation_config.json of the same folder, where there is one."""
+    file = folder / GENERATION_CONFIG
     found = read_json(file) if file.is_file() else {}
     if not isinstance(found, dict):
-        raise ValueError(f"{file}: is not an object of JSON")
+        raise ValueError(f"{file}: must be a JSON object, not a {type(found).__name__}")
     return {**config, **{key: value for key, value in found.items() if value is not None}}
 
 
-def special_of(special: Special, config: Mapping[str, Any], field: Field, apart: bool) -> Special:
-    """The special ids of the field that is written: those of the config, where it has them, and else the tokenizer's.
+def special_ids(special: Special, config: Mapping[str, Any], field: Field, encoder_decoder: bool) -> Special:
+    """The special token ids of the generated field: those of the config where it has them, otherwise the tokenizer's.
 
     Args:
-        special: The tokenizer's.
-        config: See ``with_generation``.
-        field: Ids that it does not have do not count. Of several end marks, the first one does; see ``ends_of``.
-        apart: Whether it is written by a decoder with an encoder before it, which says itself what it begins with.
+        special: The tokenizer's ids.
+        config: See ``merge_generation_config``.
+        field: Ids outside of its vocabulary are ignored. Of several EOS ids the first one is used; see ``eos_ids``.
+        encoder_decoder: Whether the model has an encoder; then the decoder starts with ``decoder_start_token_id``.
     """
-    names = {"bos": "decoder_start_token_id" if apart else "bos_token_id", "eos": "eos_token_id", "pad": "pad_token_id"}
-    told = {ours: first_known(config.get(theirs), field) for ours, theirs in names.items()}
-    return replace(special, **{name: number for name, number in told.items() if number is not None})
+    bos = "decoder_start_token_id" if encoder_decoder else "bos_token_id"
+    names = {"bos": bos, "eos": "eos_token_id", "pad": "pad_token_id"}
+    found = {ours: first_valid_id(config.get(theirs), field) for ours, theirs in names.items()}
+    return replace(special, **{name: id_ for name, id_ in found.items() if id_ is not None})
 
 
-def ends_of(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
-    """All end marks of the config that the field has, where there are several."""
-    found = _known(config.get("eos_token_id"), field)
+def eos_ids(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
+    """The EOS ids of the config, where there are several valid ones."""
+    found = _valid_ids(config.get("eos_token_id"), field)
     return tuple(found) if len(found) > 1 else ()
 
 
-def beginning(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """What a text that a published model writes begins with; None = the begin mark, or what ``Field.opening`` says.
+def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The ids that every generated text starts with; None = BOS, or what ``Field.decoder_prefix`` returns.
 
-    A model that goes on from a text begins as its tokenizer does: GPT-2's adds nothing. One with an encoder may have an id that
-    it must write first (``forced_bos_token_id``).
+    A decoder-only model starts as its tokenizer does: GPT-2's adds nothing. An encoder-decoder may have a forced first token
+    (``forced_bos_token_id``).
     """
     target = info[info.target]
     if encoder_field(model, info) is None:
         return None if target.frame == Frame() else target.frame.first
-    forced = first_known(config.get("forced_bos_token_id"), target)
-    begin = (target.special.bos,) if forced is None else (target.special.bos, forced)
-    return None if begin == target.decoder_prefix() else begin
+    forced = first_valid_id(config.get("forced_bos_token_id"), target)
+    prefix = (target.special.bos,) if forced is None else (target.special.bos, forced)
+    return None if prefix == target.decoder_prefix() else prefix
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:
-    """Refuse a RoBERTa whose tokenizer pads with another id than its config says: positions are counted by that id, so that where
-    it stands in a text they would not be the ones it was trained with."""
-    said = config.get("pad_token_id")
-    if config.get("model_type") != "roberta" or said == special.pad or "pad" not in names[special.pad].lower():
+    """Raise ValueError for a RoBERTa whose tokenizer and config have different padding ids: it derives position ids from them."""
+    found = config.get("pad_token_id")
+    if config.get("model_type") != "roberta" or found == special.pad or "pad" not in names[special.pad].lower():
         return
-    own = f"the tokenizer's {names[special.pad]} is {special.pad}"
     raise ValueError(
-        f"config.json has pad_token_id {said!r}, from which positions are counted, but {own}: they do not belong together"
+        f"pad_token_id is {found!r} in config.json but {special.pad} ({names[special.pad]}) in the tokenizer; "
+        "RoBERTa derives position ids from it, so they must agree"
     )
 
 
-def first_known(said: Any, field: Field) -> int | None:
-    """The first of these ids (one, or a list) that the field has."""
-    return next(iter(_known(said, field)), None)
+def first_valid_id(value: Any, field: Field) -> int | None:
+    """The first of these ids (one, or a list) that is in the field's vocabulary."""
+    return next(iter(_valid_ids(value, field)), None)
 
 
-def _known(said: Any, field: Field) -> list[int]:
-    ids = said if isinstance(said, list) else [said]
+def _valid_ids(value: Any, field: Field) -> list[int]:
+    ids = value if isinstance(value, list) else [value]
     return [i for i in ids if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < field.vocab]

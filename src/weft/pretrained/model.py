@@ -1,4 +1,4 @@
-"""A published model in our hands: loaded from its folder with its weights, used, and written back."""
+"""Load a published model with its weights, use it, and save it in the layout it came from."""
 
 from __future__ import annotations
 
@@ -13,88 +13,89 @@ from weft.core.fields import Info
 from weft.core.io import check_free, read_json, whole_folder, write_json
 from weft.core.registry import Build
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
-from weft.models.zoo.tensor_names import some, their_name
-from weft.pretrained.folder import Published
-from weft.pretrained.load_weights import Taken
-from weft.pretrained.save import OF_THE_FILE, copy_beside, labels, write_layout
+from weft.models.zoo.tensor_names import shorten, their_name
+from weft.pretrained.folder import PublishedModel
+from weft.pretrained.load_weights import LoadReport
+from weft.pretrained.saving import FILE_KEYS, copy_companion_files, label_config, write_folder
 
 
 @dataclass
-class Loaded:
-    """A published model in our hands.
+class PretrainedModel:
+    """A published model, loaded with its weights.
 
     Args:
-        model: The structure, with its weights, in evaluation mode.
-        structure: The choices it was built of.
+        model: The structure, in evaluation mode.
+        structure: Its factory.
         info: The fields it was built for.
-        published: Where it came from.
-        taken: Which weights it has.
+        published: The folder it came from.
+        report: Which weights were loaded.
     """
 
     model: Structure
     structure: Build[Structure]
     info: Info
-    published: Published
-    taken: Taken
+    published: PublishedModel
+    report: LoadReport
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The one beside it. Raises ValueError where there is none, or where it gives ids that the model does not have."""
-        place, texts = self.published.path, self.info.tokenized()
+        """The tokenizer in the same folder. Raises ValueError where there is none, or where it has more ids than the model."""
+        path, texts = self.published.path, self.info.tokenized()
         if not texts:
-            raise ValueError(f"{place} reads images: it has no tokenizer")
-        found = PretrainedTokenizer(from_=str(place))
-        if found.vocab > texts[0].vocab:
-            raise ValueError(f"{place}: its tokenizer has {found.vocab} ids, but config.json: vocab_size is {texts[0].vocab}")
-        return found
+            raise ValueError(f"{path} is an image model: it has no tokenizer")
+        tokenizer = PretrainedTokenizer(from_=str(path))
+        if tokenizer.vocab > texts[0].vocab:
+            raise ValueError(f"{path}: the tokenizer has {tokenizer.vocab} ids, but config.json has vocab_size {texts[0].vocab}")
+        return tokenizer
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model as it is now in the layout it came from, with all that was said of it and stood beside it.
+        """Save the model, with its current weights, in the layout it came from; the package transformers loads the folder.
 
-        That is the rest of its config.json (special ids, the classes' names), its tokenizer, how it generates, how its vectors
-        are pooled: the package transformers loads the folder and uses it.
+        The rest of config.json (special ids, class names) and the other files of the original folder (tokenizer, generation and
+        pooling configuration) are copied.
 
         Args:
-            folder: One that is not there yet, or is empty; it appears when all is written.
+            folder: A new or empty folder. It appears only when everything is written.
         """
-        old = self.published.path
+        source = self.published.path
         check_free(Path(folder))
         with whole_folder(Path(folder)) as new:
-            write_layout(self.model, self.structure, new, kind=self.published.layout.type)
-            self._write_rest(old, new)
+            write_folder(self.model, self.structure, new, model_type=self.published.family.model_type)
+            self._write_config(new)
+            copy_companion_files(source, new)
         return Path(folder)
 
-    def _write_rest(self, old: Path, new: Path) -> None:
-        rest = {key: value for key, value in self.published.config.items() if key not in OF_THE_FILE}
-        answers = [
+    def _write_config(self, folder: Path) -> None:
+        """Add to config.json the keys of the original that weft does not write, and the class names."""
+        original = {key: value for key, value in self.published.config.items() if key not in FILE_KEYS}
+        targets = [
             f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != CHOICE_LABELS
         ]
-        named = labels(answers[0].labels or self.published.config.labels()) if answers else {}
-        write_json(new / "config.json", {**rest, **read_json(new / "config.json"), **named})
-        copy_beside(old, new)
+        named = label_config(targets[0].labels or self.published.config.labels()) if targets else {}
+        write_json(folder / "config.json", {**original, **read_json(folder / "config.json"), **named})
 
 
-def load(name: str | Path, *, task: str | None = None, side: int | None = None) -> Loaded:
-    """A published model: ``weft.pretrained.load("minilm")``.
+def load(name: str | Path, *, task: str | None = None, side: int | None = None) -> PretrainedModel:
+    """Load a published model: ``weft.pretrained.load("minilm")``.
 
     Args:
-        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
-        task: What it shall be for; None = what it was published for. Only for another task may a head be new.
-        side: Height and width of the images in pixels; None = the published ones. The positions are interpolated to others.
+        name: A folder in the Hugging Face layout, a packaged model's name, or a name on the hub.
+        task: The task; None = the one it was published for. A head may be newly initialized only for another task.
+        side: Height and width of the images in pixels; None = as published. Position embeddings are interpolated to another size.
     """
-    published = Published(name)
+    published = PublishedModel(name)
     structure = published.structure(task)
     info = published.info(structure, task)
     if side is not None:
-        if published.layout.stretched is None:
-            raise ValueError(f"{published.path} reads texts: side is for images; leave it out")
-        structure = published.layout.stretched(structure, Interpolated)
-        seen = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
-        info = replace(info, fields=seen)
+        if published.family.with_positions is None:
+            raise ValueError(f"{published.path} is a text model: side applies to image models only; remove it")
+        structure = published.family.with_positions(structure, Interpolated)
+        resized = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        info = replace(info, fields=resized)
     found = published.our_tensors(structure)
     model = published.build(structure, info, found)
-    taken = published.give(model, structure, found, whole=True)
-    if taken.new and task in (None, *published.tasks):
-        missing = [their_name(n, published.layout.rules(structure)) for n in taken.new]
-        raise ValueError(f"{published.path}: its weights do not fit its config.json: missing: {some(missing)}")
-    return Loaded(model.eval(), structure, info, published, taken)
+    report = published.load_into(model, structure, found, strict=True)
+    if report.new and task in (None, *published.tasks):
+        missing = [their_name(n, published.family.rules(structure)) for n in report.new]
+        raise ValueError(f"{published.path}: the weights do not fit config.json: missing: {shorten(missing)}")
+    return PretrainedModel(model.eval(), structure, info, published, report)

@@ -1,4 +1,4 @@
-"""Whether the ids that a published model knows are those of the data."""
+"""Check that a published model and the data use the same token ids."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from weft.core.contracts import Embedder, Structure, Tokenizer
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
-from weft.pretrained.folder import Published
+from weft.pretrained.folder import PublishedModel
 
-_SAME = 0.5
-"""At least this share of the tokens must be those of the model's own tokenizer: some may stand in the place of unused ones."""
+_MIN_EQUAL = 0.5
+"""Minimum fraction of equal tokens: users replace unused tokens of a vocabulary by their own."""
 
 
-def check_ids(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Raises ValueError where a structure begins with published weights, and what it reads or writes has other ids.
+def check_vocabulary(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Raise ValueError if a structure is initialized from a published model whose token ids are not those of the data.
 
-    No text is read for it: a tokenizer that still has to learn never gives the ids that a published one gives.
+    No text is read: a tokenizer that is trained on the data never has the ids of a published one.
 
     Args:
-        model: The structure; its own ``weights`` count, not those of its parts.
-        tokenizers: Of the data by id space, as they are before they have learned.
+        model: The structure; its own ``weights`` are checked, not those of inner structures.
+        tokenizers: The tokenizers of the data by vocabulary, before they are trained.
     """
-    if model.weights is None or not (Path(model.weights) / "config.json").is_file():  # a run's may be of the same words
+    if model.weights is None or not (Path(model.weights) / "config.json").is_file():  # a run may have the same vocabulary
         return
-    published, name = Published(model.weights), name_of_model(model.weights)
+    published, name = PublishedModel(model.weights), name_of_model(model.weights)
     for space in dict.fromkeys(part.space for part in model.modules() if isinstance(part, Embedder)):
-        if space in tokenizers and (why := _foreign(published, tokenizers[space])):
-            beside = f"; set it to {{type: pretrained, from: {name}}}" if published.ids is not None else ""
-            raise ValueError(f"{name} does not know the ids of the tokenizer of {space!r}: {why}{beside}")
+        if space in tokenizers and (why := _difference(published, tokenizers[space])):
+            advice = f"; set it to {{type: pretrained, from: {name}}}" if published.tokenizer_size is not None else ""
+            raise ValueError(f"{name} has other token ids than the tokenizer of {space!r}: {why}{advice}")
 
 
-def _foreign(published: Published, tokenizer: Tokenizer) -> str:
-    """What tells that these are not the ids of a published model; nothing where they may be."""
-    rows, own, what = published.layout.field(published.config).vocab, published.ids, name_of(type(tokenizer))
+def _difference(published: PublishedModel, tokenizer: Tokenizer) -> str:
+    """Why a tokenizer has not the ids of a published model; empty if it may have them."""
+    embeddings, size, name = published.family.field(published.config).vocab, published.tokenizer_size, name_of(type(tokenizer))
     try:
-        number = tokenizer.vocab
-    except ValueError:  # it has to learn
-        if own is not None:
-            return f"{what} learns its own from the data"
-        return f"{what} has at most {tokenizer.max_vocab():,}, and there are {rows:,}" if tokenizer.max_vocab() < rows else ""
-    if number > rows or number < (rows if own is None else own):
-        there = f"{rows:,}" if own in (None, rows) else f"{own:,}, or with spare ones {rows:,}"
-        return f"{what} has {number:,}, and there are {there}"
-    if own is None:
+        found = tokenizer.vocab
+    except ValueError:  # not trained yet
+        if size is not None:
+            return f"{name} is trained on the data"
+        bound = tokenizer.max_vocab()
+        return f"{name} has at most {bound:,} ids, the model {embeddings:,}" if bound < embeddings else ""
+    if found > embeddings or found < (embeddings if size is None else size):
+        expected = f"{embeddings:,}" if size in (None, embeddings) else f"{size:,} (padded to {embeddings:,})"
+        return f"{name} has {found:,} ids, the model {expected}"
+    if size is None:
         return ""
-    ids = range(own)
-    same = sum(
-        a == b for a, b in zip(tokenizer.tokens(ids), PretrainedTokenizer(from_=str(published.path)).tokens(ids), strict=True)
-    )
-    return f"{what} has as many, but other tokens ({same:,} of {own:,} are the same)" if same < _SAME * own else ""
+    ids = range(size)
+    own = PretrainedTokenizer(from_=str(published.path)).tokens(ids)
+    same = sum(a == b for a, b in zip(tokenizer.tokens(ids), own, strict=True))
+    return f"only {same:,} of the {size:,} tokens of {name} are the model's" if same < _MIN_EQUAL * size else ""

@@ -1,10 +1,10 @@
 """YAML <-> constructors: read, check, write, schema."""
 
 from weft.recipe.override import override
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 from weft.recipe.part import Part
-from weft.recipe.preset import change
-from weft.recipe.reference import once, resolve
+from weft.recipe.preset import apply_overrides
+from weft.recipe.reference import deduplicate, resolve
 from weft.recipe.serialize import dump, dump_options, to_yaml
 from weft.recipe.text import parse, read_file
 from weft.recipe.tree import COMMAND_LINE, Node, Problem, RecipeError, from_plain, nearest
@@ -14,14 +14,14 @@ __all__ = [
     "Node",
     "Part",
     "Problem",
-    "Reader",
     "RecipeError",
-    "change",
+    "RecipeParser",
+    "apply_overrides",
+    "deduplicate",
     "dump",
     "dump_options",
     "from_plain",
     "nearest",
-    "once",
     "override",
     "parse",
     "read_file",

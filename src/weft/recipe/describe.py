@@ -1,4 +1,4 @@
-"""What an option's annotation allows, in words."""
+"""Describe the values that an option's annotation allows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from weft.core.registry import alternatives, slot_of
 _WORDS: dict[Any, tuple[str, str]] = {
     type(None): ("null", "null"),
     bool: ("true or false", "true or false"),
-    int: ("a whole number", "whole numbers"),
+    int: ("an integer", "integers"),
     float: ("a number", "numbers"),
-    str: ("text", "texts"),
+    str: ("a string", "strings"),
 }
 
 
 def allowed(annotation: Any, many: bool = False) -> str:
-    """``a whole number from 1 to 1,000``; with ``many``, ``whole numbers from 1 to 1,000``. Parts by the name of their slot."""
+    """``an integer from 1 to 1,000``; with ``many``, ``integers from 1 to 1,000``. Parts by the name of their slot."""
     if (part := slot_of(annotation)) is not None:
         return f"{part.__name__}s" if many else with_article(part)
     members = alternatives(annotation)
@@ -56,7 +56,7 @@ def with_article(kind: type) -> str:
 
 
 def entry(annotation: Any, step: str | int) -> Any:
-    """The annotation of what stands at a key or place of a list, tuple or dict; None where there is no such."""
+    """The annotation of the value at a key or index of a list, tuple or dict; None if there is none."""
     for member in alternatives(annotation):
         kind, inner = get_origin(member), get_args(member)
         if (kind is list and isinstance(step, int)) or (kind is tuple and inner[1:] == (Ellipsis,)):
@@ -69,7 +69,7 @@ def entry(annotation: Any, step: str | int) -> Any:
 
 
 def literals(annotation: Any) -> list[Any]:
-    """The values that literals in an annotation (of keys, for a dict) name."""
+    """The values of the literals in an annotation; for a dict, of its keys."""
     return [
         value
         for member in alternatives(annotation)

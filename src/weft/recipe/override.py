@@ -9,7 +9,7 @@ from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, s
 def override(root: Node, assignment: str) -> None:
     """Apply ``path=value`` to a tree. Changing a ``type`` drops the options that the old one has in the file.
 
-    A mistake is noted in ``root.problems``.
+    An invalid override is recorded in ``root.problems``.
     """
     path, equals, text = assignment.partition("=")
     path = path.strip()
@@ -22,7 +22,7 @@ def override(root: Node, assignment: str) -> None:
 
 
 def assign(root: Node, path: str, value: Node) -> None:
-    """Put a value at a path; what is not there on the way becomes a mapping."""
+    """Set the value at a path; missing levels become mappings."""
     steps, node = path.split("."), root
     for i, step in enumerate(steps[:-1]):
         node = _child(node, step, steps[:i])
@@ -45,17 +45,17 @@ def _assign(node: Node, steps: list[str], value: Node) -> None:
         node.value[_index(node, step, steps[:-1])] = value
     elif isinstance(node.value, dict) and step == "type":
         old = node.value.get("type")
-        kept = node.value if old is not None and old.value == value.value else _said_here(node).value
+        kept = node.value if old is not None and old.value == value.value else _overridden(node).value
         node.value = {**kept, "type": value}
     elif isinstance(node.value, dict):
         node.value[step] = value
 
 
-def _said_here(node: Node) -> Node:
-    """What the command line itself says of a mapping: of two overrides, either may come first."""
+def _overridden(node: Node) -> Node:
+    """The keys of a mapping that were set on the command line: overrides apply in any order."""
     if not isinstance(node.value, dict):
         return node
-    inner = {k: _said_here(v) for k, v in node.value.items() if v.where == COMMAND_LINE or isinstance(v.value, dict)}
+    inner = {k: _overridden(v) for k, v in node.value.items() if v.where == COMMAND_LINE or isinstance(v.value, dict)}
     return Node({k: v for k, v in inner.items() if v.where == COMMAND_LINE or v.value}, node.where)
 
 
@@ -69,12 +69,12 @@ def _open(node: Node, steps: list[str]) -> None:
     elif node.value is None:
         node.value = {}
     elif node.value is not BROKEN and not isinstance(node.value, dict | list):
-        raise RecipeError([Problem(COMMAND_LINE, ".".join(steps), f"nothing can be set below the plain value {node.value!r}")])
+        raise RecipeError([Problem(COMMAND_LINE, ".".join(steps), f"cannot set an option below the scalar {node.value!r}")])
 
 
 def _index(node: Node, step: str, above: list[str]) -> int:
     if not (step.isascii() and step.isdigit() and int(step) < len(node.value)):
         there = f"0 to {len(node.value) - 1}" if len(node.value) > 1 else "0" if node.value else "none"
-        text = f"{step!r} is no place in this list (there is: {there})"
+        text = f"{step!r} is not an index of this list (indices: {there})"
         raise RecipeError([Problem(COMMAND_LINE, ".".join([*above, step]), text)])
     return int(step)

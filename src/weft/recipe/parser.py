@@ -1,7 +1,7 @@
-"""A checked tree of factories from a recipe: one walker over the constructors' signatures.
+"""Build a validated tree of factories from a recipe, driven by the signatures of the constructors.
 
-Parts come from the catalog by name; leaves are checked by pydantic against the option's annotation. Every part of the result
-knows where it was written, so that what a constructor refuses is located too.
+Parts come from the catalog by name; pydantic validates leaves against the option's annotation. Every part keeps its source
+location, so errors of a constructor are located as well.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from weft.core.options import IsFile
 from weft.core.registry import CATALOG, alternatives, base_of, choices, is_composition, options, recipe_key, slot_of, wiring
 from weft.recipe.describe import allowed, entry, literals, with_article
 from weft.recipe.part import Part, part, walk
-from weft.recipe.reference import once
+from weft.recipe.reference import deduplicate
 from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, join, nearest, shorten
 
 _MISSING = inspect.Parameter.empty
 
 
 @dataclass
-class Reader:
-    """Reads nodes against annotations and collects every problem.
+class RecipeParser:
+    """Parses nodes against annotations and collects every problem.
 
     Args:
-        folder: What paths of files are relative to.
-        files: Whether files must be there, with the content they had: a trained run is used without what it was trained on.
-        problems: Where they are collected.
+        folder: Folder that file paths are relative to.
+        files: Whether files must exist with their recorded content; False to use a trained run without its training data.
+        problems: The problems found so far.
     """
 
     folder: Path = Path()
     files: bool = True
     problems: list[Problem] = field(default_factory=list)
 
-    def say(self, where: str, path: str, text: str) -> None:
+    def report(self, where: str, path: str, text: str) -> None:
         self.problems.append(Problem(where, path, text))
 
     def root(self, factory: Callable[..., Any], node: Node) -> Part:
-        """The whole recipe as options of ``factory``. Raises RecipeError with every mistake, those of form included."""
+        """Parse a full recipe as options of ``factory``. Raises RecipeError with every problem, syntax included."""
         given = self.options(factory, "a recipe", node, "", ())
-        if problems := [*node.problems, *once(self.problems, node.copies)]:
+        if problems := [*node.problems, *deduplicate(self.problems, node.copies)]:
             raise RecipeError(problems)
         return part(functools.partial(factory, **given), node.where, "")
 
     # ------------------------------------------------------------------------------------------------- any annotation
 
     def read(self, annotation: Any, node: Node, path: str, default: Any = None) -> Any:
-        """A part, a list or dict of parts, or a checked plain value."""
+        """Parse a part, a list or dict of parts, or a scalar."""
         if node.value is BROKEN:
             return None
         members = alternatives(annotation)
@@ -68,7 +68,7 @@ class Reader:
         title = kind.__name__
         if isinstance(node.value, list) and "list" in forms:
             if not node.value:
-                self.say(node.where, path, f"an empty list; at least one {title} is needed")
+                self.report(node.where, path, f"an empty list; at least one {title} is needed")
             return [self.part(kind, item, join(path, i)) for i, item in enumerate(node.value)]
         if isinstance(node.value, dict) and "dict" in forms and ("one" not in forms or "type" not in node.value):
             return self.named(kind, node, path, alone="one" in forms)
@@ -79,20 +79,20 @@ class Reader:
         hint = (
             f": write [{node.value}]" if "list" in forms and isinstance(node.value, str) and node.value in CATALOG[kind] else ""
         )
-        return self.say(node.place(), path, f"must be {wanted}, not {_show(node)}{hint}")
+        return self.report(node.location(), path, f"must be {wanted}, not {_show(node)}{hint}")
 
     def named(self, kind: type, node: Node, path: str, alone: bool) -> dict[str, Any]:
-        """Several parts by name. ``alone``: a single part may stand there too, so it may be one whose ``type`` is missing."""
+        """Parse a mapping of names to parts. ``alone``: a single part is allowed too, so its ``type`` may be missing."""
         title = kind.__name__
         if not node.value:
-            self.say(node.place(), path, f"an empty mapping; at least one {title} is needed")
+            self.report(node.location(), path, f"an empty mapping; at least one {title} is needed")
         found: dict[str, Any] = {}
         for name, item in node.value.items():
             if alone and nearest(name, ["type"]):
-                self.say(item.where, join(path, name), f"{name!r} is too close to a type; did you mean 'type'?")
+                self.report(item.where, join(path, name), f"{name!r} is too similar to 'type'; did you mean 'type'?")
             elif alone and not isinstance(item.value, str | dict) and item.value is not BROKEN:
                 text = f"without a type, these are several {title}s by name: {name!r} must be one, not {_show(item)}"
-                self.say(item.place(), join(path, name), text)
+                self.report(item.location(), join(path, name), text)
             else:
                 found[name] = self.part(kind, item, join(path, name))
         return found
@@ -113,12 +113,12 @@ class Reader:
             return None
         members = [m for m in alternatives(annotation) if m is not type(None)]
         if all(get_origin(m) is Literal for m in members) and type(node.value) not in map(type, literals(annotation)):
-            return self.say(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
+            return self.report(node.where, path, _must(annotation, node))  # in Python, True and 1.0 equal 1
         return value
 
     def folders(self, node: Node) -> list[str]:
-        """Where its files are looked for: beside the recipe, and where one is, if the command line says something of them."""
-        return [str(self.folder), *(["."] if node.place() == COMMAND_LINE else [])]
+        """Folders to search for files: that of the recipe, and for a value of the command line the working directory."""
+        return [str(self.folder), *(["."] if node.location() == COMMAND_LINE else [])]
 
     def explain(self, error: Any, annotation: Any, node: Node, path: str) -> Problem:
         key, parent = None, annotation
@@ -132,13 +132,13 @@ class Reader:
             known = literals(parent)
             return Problem(node.where, path, f"no key {key!r} here{nearest(key, known)} (known: {', '.join(known)})")
         if error["type"] == "value_error":
-            return Problem(node.place(), path, error["msg"].removeprefix("Value error, "))
-        return Problem(node.place(), path, _must(annotation, node))
+            return Problem(node.location(), path, error["msg"].removeprefix("Value error, "))
+        return Problem(node.location(), path, _must(annotation, node))
 
     # -------------------------------------------------------------------------------------------------------- a part
 
     def part(self, kind: type, node: Node, path: str, default: Any = None, or_null: bool = False) -> Any:
-        """``name``, ``{type: name, ...}``, or ``{options}`` of the default."""
+        """Parse a part: ``name``, ``{type: name, ...}``, or ``{options}`` of the default."""
         known = CATALOG[kind]
         value = node.value
         if value is BROKEN:
@@ -147,7 +147,7 @@ class Reader:
             value = {"type": Node(value, node.where)}
         if not isinstance(value, dict):
             wanted = f"{with_article(kind)}, a name or {{type: name, ...}}{' or null' if or_null else ''}"
-            return self.say(node.where, path, f"must be {wanted}, not {_show(node)}")
+            return self.report(node.where, path, f"must be {wanted}, not {_show(node)}")
         if "type" in value:
             name = value["type"]
             if name.value is BROKEN:
@@ -155,15 +155,15 @@ class Reader:
             factory = known.get(name.value) if isinstance(name.value, str) else None
             if factory is None:
                 place = join(path, "type") if isinstance(node.value, dict) else path
-                return self.say(name.where, place, _no_such(kind, name))
+                return self.report(name.where, place, _no_such(kind, name))
         elif odd := next((k for k in value if nearest(k, ["type"]) and k not in _options_of(default)), None):
-            return self.say(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
+            return self.report(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
         elif base_of(default) is not None:
             factory = default
         elif len(known) == 1:
             factory = next(iter(known.values()))
         else:
-            return self.say(node.place(), path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
+            return self.report(node.location(), path, f"needs a type: which {kind.__name__}? (known: {', '.join(known)})")
         before = len(self.problems)
         given = self.options(factory, _title(factory), Node(value, node.where), path, wiring(kind))
         if len(self.problems) > before:
@@ -171,16 +171,16 @@ class Reader:
         tree = functools.partial(base_of(factory) or factory, **given)
         if is_composition(factory):
             if any(inner.value is BROKEN for inner in value.values()):
-                return None  # that was said already
+                return None  # already reported
             try:
                 tree = tree()
             except ValueError as error:
-                return self.say(node.where, path, str(error))
+                return self.report(node.where, path, str(error))
         result = part(tree, node.where, path)
         return self.graft(result, value["with"], path) if "with" in value else result
 
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
-        """The choices written in a mapping, checked, over those that the factory already has."""
+        """Parse the options in a mapping and merge them over those that the factory already has."""
         base = base_of(factory) or factory
         known = {recipe_key(name): parameter for name, parameter in choices(base).items()}
         already = {recipe_key(k): v for k, v in options(factory).items() if v is not _MISSING}
@@ -191,20 +191,20 @@ class Reader:
                 continue
             sub = join(path, name)
             if name in wires:
-                self.say(inner.place(), sub, f"{name!r} is given by the part above, not by the recipe")
+                self.report(inner.location(), sub, f"{name!r} is set by the enclosing part, not by the recipe")
             elif name not in known:
                 words = [*known, "with"] if path and isinstance(inner.value, dict) else known
                 hint = nearest(name, words)
                 meant += hint
                 hint = hint or _deeper(name, factory) or _beside(name, base)
                 listed = f"options: {', '.join(known)}" if known else "it has none"
-                self.say(inner.place(), sub, f"{title} has no option {name!r}{hint} ({listed})")
+                self.report(inner.location(), sub, f"{title} has no option {name!r}{hint} ({listed})")
             else:
                 given[known[name].name] = self.read(known[name].annotation, inner, sub, already.get(name))
         for name, parameter in known.items():
             absent = name not in node.value and parameter.name not in given
             if parameter.default is _MISSING and absent and repr(name) not in meant:
-                self.say(node.where, path, f"{title} needs {name!r}")
+                self.report(node.where, path, f"{title} needs {name!r}")
         return given
 
     # ------------------------------------------------------------------------------------------------------- grafts
@@ -214,14 +214,14 @@ class Reader:
         if grafts.value is BROKEN:
             return None
         if not isinstance(grafts.value, dict):
-            return self.say(grafts.where, join(path, "with"), f"must be a mapping of paths to new parts, not {_show(grafts)}")
+            return self.report(grafts.where, join(path, "with"), f"must be a mapping of paths to new parts, not {_show(grafts)}")
         for glob, node in grafts.value.items():
             inner = f"{path}.with.{glob}"
             paths = [p for p, _ in walk(tree)]
             hits = [p for p in paths if fnmatch.fnmatchcase(p, glob)]
             if not hits:
                 some = ", ".join(sorted(paths, key=lambda p: p.count("."))[:8])
-                self.say(node.place(), inner, f"matches nothing{nearest(glob, paths)} (there is: {some}, ...)")
+                self.report(node.location(), inner, f"matches nothing{nearest(glob, paths)} (available: {some}, ...)")
             before = len(self.problems)
             for hit in hits:
                 if len(self.problems) == before and hit in [p for p, _ in walk(tree)]:  # an earlier hit may have replaced it
@@ -229,7 +229,7 @@ class Reader:
         return tree
 
     def put(self, tree: Part, steps: list[str], node: Node, path: str) -> Part:
-        """The tree with what stands at ``steps`` replaced by what is read from the node."""
+        """Return the tree with the value at ``steps`` replaced by the parsed node."""
         name, rest = steps[0], steps[1:]
         annotation, old = choices(tree.func)[name].annotation, tree.keywords.get(name)
         if rest and isinstance(old, list | dict):
@@ -249,7 +249,7 @@ class Reader:
 
 
 def _forms(members: tuple[Any, ...]) -> dict[str, type]:
-    """In which forms a slot takes parts: ``one`` Build[S], a ``list`` or a ``dict`` of them."""
+    """The forms in which a slot takes parts: ``one`` Build[S], a ``list`` or a ``dict`` of them."""
     forms: dict[str, type] = {}
     for member in members:
         if (kind := slot_of(member)) is not None:
@@ -260,7 +260,7 @@ def _forms(members: tuple[Any, ...]) -> dict[str, type]:
 
 
 def _meant(annotation: Any, node: Node) -> Any:
-    """Of one file or files by name, what a mapping says: ``{path: ..., sha256: ...}`` is one file, any other is files by name."""
+    """Resolve a mapping for an option that takes one file or named files: ``{path: ..., sha256: ...}`` is one file."""
     members = alternatives(annotation)
     named = [m for m in members if get_origin(m) is dict]
     files = [m for m in members if IsFile in getattr(m, "__metadata__", ())]
@@ -271,9 +271,9 @@ def _meant(annotation: Any, node: Node) -> Any:
 
 
 def _furthest(annotation: Any, found: list[tuple[Problem, tuple[Any, ...], bool]]) -> list[Problem]:
-    """Every member of a union complains: the one that came furthest, or looked at the value, is the one that was meant.
+    """Select the errors of the union member that matched furthest, or that validated the value itself.
 
-    Of a list or a mapping, each entry is such a case of its own.
+    Applies to each entry of a list or mapping separately.
     """
     if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
         most = max((len(loc), looked) for _, loc, looked in found)
@@ -346,5 +346,5 @@ def _title(factory: Any) -> str:
 
 def _show(node: Node) -> str:
     if node.value is None:
-        return "nothing"
+        return "null"
     return shorten(json.dumps(node.plain(), ensure_ascii=False, default=str))

@@ -1,4 +1,4 @@
-"""Factories that know where they were written."""
+"""Factories with a source location."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.recipe.tree import Problem, RecipeError, join
 
 
 class Part(functools.partial):
-    """A factory that knows where it was written. What its constructor refuses becomes a located RecipeError."""
+    """A factory with a source location. A ValueError of its constructor becomes a located RecipeError."""
 
     where: str = ""
     path: str = ""
@@ -27,7 +27,7 @@ class Part(functools.partial):
 
 
 def part(factory: Callable[..., Any], where: str, path: str) -> Part:
-    """The factory as Parts all the way down, its defaults included: each with a place and a path."""
+    """The factory as Parts all the way down, its defaults included, each with location and path."""
     given = factory.keywords if isinstance(factory, functools.partial) else {}
     base = base_of(factory) or (factory.func if isinstance(factory, functools.partial) else factory)
     filled = {

@@ -1,4 +1,4 @@
-"""Presets: named sets of changes that stand in a recipe, and ``preset=name`` on the command line."""
+"""Presets: named sets of overrides in a recipe, selected by ``preset=name`` on the command line."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, j
 PRESETS, PRESET = "presets", "preset"
 
 
-def change(root: Node, assignments: Sequence[str]) -> None:
-    """Apply ``path=value`` after ``path=value`` to a tree; ``preset=name`` comes before the others, wherever it stands.
+def apply_overrides(root: Node, assignments: Sequence[str]) -> None:
+    """Apply ``path=value`` overrides to a tree in order; ``preset=name`` is applied first.
 
-    A mistake is noted in ``root.problems``.
+    An invalid override is recorded in ``root.problems``.
     """
     sets = root.value.pop(PRESETS, None) if isinstance(root.value, dict) else None
     wanted = [text.partition("=")[2].strip() for text in assignments if text.partition("=")[0].strip() == PRESET]
     try:
         known = _known(sets)
         if len(wanted) > 1:
-            raise RecipeError([Problem(COMMAND_LINE, PRESET, f"{len(wanted)} presets are asked for: give one")])
+            raise RecipeError([Problem(COMMAND_LINE, PRESET, f"{len(wanted)} presets requested; at most one is allowed")])
         for name in wanted:
             for path, value in _changes(name, known).items():
                 _assign(root, path, value)
@@ -32,7 +32,7 @@ def change(root: Node, assignments: Sequence[str]) -> None:
 
 
 def _known(sets: Node | None) -> dict[str, Node]:
-    """The presets of a recipe; all of them must have the right form, also those that are not asked for."""
+    """The presets of a recipe; all of them must be valid, also those not requested."""
     if sets is None or sets.value is BROKEN:
         return {}
     named = {join(PRESETS, name): node for name, node in sets.value.items()} if isinstance(sets.value, dict) else {PRESETS: sets}

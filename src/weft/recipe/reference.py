@@ -1,4 +1,4 @@
-"""``${a.b}``: a copy of what the recipe writes at ``a.b``."""
+"""References: ``${a.b}`` copies the value at path ``a.b`` of the recipe."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.recipe.tree import BROKEN, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
+from weft.recipe.tree import BROKEN, MAX_DEPTH, MAX_NODES, Node, Problem, RecipeError, join, shorten
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
 def resolve(root: Node, options: Iterable[str] = ()) -> Node:
-    """The tree with every ``${a.b}`` replaced by a copy of what stands there; what cannot be is noted in ``problems``.
+    """Replace every ``${a.b}`` by a copy of the value at that path; unresolved references are recorded in ``problems``.
 
     Args:
         root: The tree.
-        options: What may stand at its top: where one is misspelt, that is said of it, and not of those that refer to it.
+        options: The top-level keys: a misspelled key is reported itself, not every reference to it.
     """
     try:
         return _Resolver(root, frozenset(options)).walk(root, "", (), 0)
@@ -33,12 +33,12 @@ class _Resolver:
     nodes: int = 0
 
     def walk(self, node: Node, path: str, seen: tuple[str, ...], depth: int) -> Node:
-        """A copy of a node; ``seen`` are the references that led here."""
+        """Copy a node; ``seen`` is the chain of references that led to it."""
         self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise self.lost(node, path, f"more than {MOST_NODES:,} values once references are written out")
-        if depth > MOST_DEPTH:
-            raise self.lost(node, path, f"nested more than {MOST_DEPTH} levels deep once references are written out")
+        if self.nodes > MAX_NODES:
+            raise self.lost(node, path, f"more than {MAX_NODES:,} values once references are written out")
+        if depth > MAX_DEPTH:
+            raise self.lost(node, path, f"nested more than {MAX_DEPTH} levels deep once references are written out")
         if isinstance(node.value, dict):
             return replace(node, value={k: self.walk(v, join(path, k), seen, depth + 1) for k, v in node.value.items()})
         if isinstance(node.value, list):
@@ -54,7 +54,7 @@ class _Resolver:
         return _moved(self.walk(found, target, (*seen, target), depth), node.where)
 
     def find(self, node: Node, path: str, seen: tuple[str, ...]) -> tuple[str, Node]:
-        """Where a reference leads, and what is there."""
+        """Return the path that a reference names, and the node at it."""
         match = _REFERENCE.fullmatch(node.value)
         if not match:
             text = f"{shorten(node.value)!r}: a reference stands alone, as in ${{structure.dim}}; nothing computes"
@@ -64,8 +64,8 @@ class _Resolver:
             raise self.lost(node, path, f"{node.value} names nothing; write for instance ${{structure.dim}}")
         if target in seen:
             raise self.lost(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
-        if len(seen) > MOST_DEPTH:
-            raise self.lost(node, path, f"a chain of more than {MOST_DEPTH} references")
+        if len(seen) > MAX_DEPTH:
+            raise self.lost(node, path, f"a chain of more than {MAX_DEPTH} references")
         found, steps = self.root, target.split(".")
         for i, step in enumerate(steps):
             above = ".".join(steps[:i])
@@ -85,18 +85,18 @@ class _Resolver:
                 if not above and close and step in self.options and close[0] not in self.options:
                     return target, Node(BROKEN, node.where)
                 hint = f"; did you mean {join(above, close[0])!r}?" if close else ""
-                raise self.lost(node, path, f"{shorten(node.value)}: nothing is written at {target!r} in this recipe{hint}")
+                raise self.lost(node, path, f"{shorten(node.value)}: the recipe has no value at {target!r}{hint}")
         return target, found
 
     def lost(self, node: Node, path: str, text: str) -> RecipeError:
         return RecipeError([Problem(node.where, shorten(path, 200), text)])
 
 
-def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem]:
-    """The problems without those of a copy where the original has one too: there it is to be mended.
+def deduplicate(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem]:
+    """Drop the problems of a copied value that the original has too.
 
     >>> twice = [Problem("r.yaml:1", "a.x", "too large"), Problem("r.yaml:2", "b.x", "too large")]
-    >>> [str(problem) for problem in once(twice, {"b": "a"})]
+    >>> [str(problem) for problem in deduplicate(twice, {"b": "a"})]
     ['r.yaml:1: a.x: too large']
     """
     found = list(problems)
@@ -105,9 +105,9 @@ def once(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[Problem
 
 
 def _originals(path: str, copies: Mapping[str, str]) -> Iterator[str]:
-    """Where else that stands which is read at a path: what is copied there, what is copied to that place, and so on."""
+    """Yield the paths that a value was copied from, following chains of references."""
     seen = {path}
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         steps = path.split(".")
         heads = (".".join(steps[:n]) for n in range(len(steps), 0, -1))
         copy = next((head for head in heads if head in copies), None)
@@ -125,7 +125,7 @@ def _refers(value: Any) -> bool:
 
 
 def _moved(node: Node, where: str) -> Node:
-    """A copy stands where the reference does."""
+    """Give a copied node the location of the reference."""
     if isinstance(node.value, dict):
         return Node({k: _moved(v, where) for k, v in node.value.items()}, where)
     if isinstance(node.value, list):

@@ -73,7 +73,7 @@ def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[
             raise ValueError(f"{name}: {factory.args[0]!r} is given without a name; in a recipe every option is named")
         for odd in (key for key in factory.keywords if key not in known):
             if odd in wiring(base):
-                raise ValueError(f"{name}: {odd!r} is given by the part above, not by the recipe")
+                raise ValueError(f"{name}: {odd!r} is set by the enclosing part, not by the recipe")
             raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
         recipe_key(option): dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, recipe_key(option)))

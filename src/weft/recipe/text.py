@@ -1,4 +1,4 @@
-"""YAML text -> a tree of nodes. Nothing is executed, and every mistake of form is noted."""
+"""Parse YAML text into a tree of nodes. No code is executed; every syntax error is recorded with its line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
 
-from weft.recipe.tree import BROKEN, COMMAND_LINE, MOST_DEPTH, MOST_NODES, Node, Problem, RecipeError, join, shorten
+from weft.recipe.tree import BROKEN, COMMAND_LINE, MAX_DEPTH, MAX_NODES, Node, Problem, RecipeError, join, shorten
 
-MOST_BYTES = 200_000
-MOST_KEY = 100
+MAX_BYTES = 200_000
+MAX_KEY_LENGTH = 100
 _PREFIX = "tag:yaml.org,2002:"
 _BOOLS = {"true": True, "false": False}
 _NULLS = ("", "~", "null")
@@ -23,28 +23,28 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def read_file(file: Path, shown: str | None = None) -> str:
-    """The text of a recipe file, or a RecipeError that says why not."""
+    """Read the text of a recipe file. Raises RecipeError."""
     shown = shown or str(file)
     try:
         if file.is_dir():
             raise RecipeError([Problem(shown, "", "is a folder, not a recipe file")])
         with file.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise RecipeError([Problem(shown, "", "there is no such file")]) from None
     except OSError as error:
         raise RecipeError([Problem(shown, "", f"cannot be read: {error.strerror}")]) from None
-    if len(data) > MOST_BYTES:
-        raise RecipeError([Problem(shown, "", f"is too large: a recipe has at most {MOST_BYTES:,} bytes")])
+    if len(data) > MAX_BYTES:
+        raise RecipeError([Problem(shown, "", f"is too large: a recipe has at most {MAX_BYTES:,} bytes")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise RecipeError([Problem(f"{shown}:{line}", "", f"is not UTF-8 text (byte {error.start})")]) from None
+        raise RecipeError([Problem(f"{shown}:{line}", "", f"not valid UTF-8 (byte {error.start})")]) from None
 
 
 def parse(text: str, file: str) -> Node:
-    """The tree of a recipe's text, its mistakes of form noted in ``problems``. Raises RecipeError where it is no YAML at all."""
+    """Parse the text of a recipe; recoverable errors are recorded in ``problems``. Raises RecipeError for invalid YAML."""
     found = _compose(text, file)
     if found is None:
         raise RecipeError([Problem(f"{file}:1", "", "the recipe is empty")])
@@ -57,7 +57,7 @@ def parse(text: str, file: str) -> Node:
 
 
 def parse_value(text: str, path: str) -> Node:
-    """One value from the command line, to stand at a path. Raises RecipeError."""
+    """Parse one value from the command line, for a path. Raises RecipeError."""
     try:
         found = _compose(text.strip(), COMMAND_LINE)
     except RecipeError as error:
@@ -82,28 +82,28 @@ def _compose(text: str, file: str) -> Any:
     if version := re.search(r"(?m)^%YAML[ \t]+(?!1\.2\b)(\S+)", text):
         raise refuse(_line_at(text, version.start()), f"a recipe is YAML 1.2, not {shorten(version[1])}")
     yaml = YAML(typ="safe", pure=True)
-    yaml.max_depth = MOST_DEPTH + 2  # key and value, so that the limit below is met first where it can be
+    yaml.max_depth = MAX_DEPTH + 2  # key and value, so that the limit below is met first where it can be
     yaml.composer.warn_double_anchors = False
     try:
         documents = list(yaml.compose_all(text))
     except MarkedYAMLError as error:
         if type(error).__name__ == "MaxDepthExceededError":
             mark = error.problem_mark
-            raise refuse(mark.line + 1 if mark else None, f"nested more than {MOST_DEPTH} levels deep") from None
+            raise refuse(mark.line + 1 if mark else None, f"nested more than {MAX_DEPTH} levels deep") from None
         raise RecipeError(_syntax(error, text, file)) from None
     except YAMLError as error:
         position = getattr(error, "position", None)
         character = getattr(error, "character", None)
         if isinstance(position, int) and isinstance(character, int):
-            said = f"not valid YAML: the character #x{character:04x} cannot stand in a text file"
+            said = f"not valid YAML: the character #x{character:04x} is not allowed in a text file"
             raise refuse(_line_at(text, position), said) from None
         raise refuse(None, f"not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise refuse(None, f"nested more than {MOST_DEPTH} levels deep") from None
+        raise refuse(None, f"nested more than {MAX_DEPTH} levels deep") from None
     except (ValueError, OverflowError) as error:  # an escape such as "\Uffffffff"
         raise refuse(None, f"not valid YAML: {error}") from None
     if len(documents) > 1:
-        raise refuse(documents[1].start_mark.line + 1, "a recipe is one YAML document; here a second one begins")
+        raise refuse(documents[1].start_mark.line + 1, "a recipe is one YAML document; here a second one starts")
     return documents[0] if documents else None
 
 
@@ -116,19 +116,21 @@ def _line_at(text: str, position: int) -> int:
 
 
 def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
-    """What is wrong with the YAML, at the line where the mistake was made rather than the one where it was noticed."""
+    """Describe a YAML error at the line that causes it rather than the line where the parser noticed it."""
     lines = _BREAK.split(text)
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     tabs = [i for i, content in enumerate(lines, 1) if re.match(r" *\t", content) and content.strip()]
     if line in tabs or line - 1 in tabs:
-        return [Problem(_place(file, n), "", "a tab in the indentation: YAML wants spaces") for n in tabs]
+        return [Problem(_place(file, n), "", "a tab in the indentation: YAML requires spaces") for n in tabs]
     said = " ".join(str(error.problem or error.context or "something is wrong here").split())
     context, begun = str(error.context or ""), error.context_mark.line + 1 if error.context_mark else line
     if said.endswith("cannot start any token"):
         character = lines[line - 1][mark.column : mark.column + 1] if mark and line <= len(lines) else ""
         said = (
-            "a tab where YAML wants spaces" if character == "\t" else f"a value cannot begin with {character}; put it in quotes"
+            "a tab where YAML requires spaces"
+            if character == "\t"
+            else f"a value cannot start with {character}; put it in quotes"
         )
     elif mark and "flow mapping" in context and lines[line - 1][: mark.column + 1].endswith("${"):
         said = "a ${...} inside of {...} must be in quotes"
@@ -146,9 +148,9 @@ def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
         if ":" not in lines[before - 1] and _indent(lines, before) == _indent(lines, line):
             line, said = before, "a `key: value` has no colon"
         else:
-            said = "a colon where none can be, or a line that is indented too far"
+            said = "an unexpected colon, or a line that is indented too far"
     elif "expected <block end>" in said:
-        said = f"this line is indented unlike the others of its block, which begins in line {begun}"
+        said = f"this line is indented unlike the others of its block, which starts at line {begun}"
     elif context and begun != line:
         said = f"{said} ({context}, begun in line {begun})"
     return [Problem(_place(file, line), "", f"not valid YAML: {said}")]
@@ -182,22 +184,22 @@ class _Builder:
     def at(self, node: Any) -> str:
         return _place(self.file, node.start_mark.line + 1)
 
-    def say(self, where: str, path: str, text: str) -> None:
+    def report(self, where: str, path: str, text: str) -> None:
         self.problems.append(Problem(where, path, text))
 
     def build(self, node: Any, where: str, path: str, above: tuple[int, ...] = ()) -> Node:
         self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise RecipeError([Problem(where, shorten(path), f"more than {MOST_NODES:,} values once anchors are written out")])
+        if self.nodes > MAX_NODES:
+            raise RecipeError([Problem(where, shorten(path), f"more than {MAX_NODES:,} values once anchors are written out")])
         if id(node) in above:
             raise RecipeError([Problem(where, shorten(path), "an anchor that contains itself")])
-        if len(above) >= MOST_DEPTH:
-            raise RecipeError([Problem(where, shorten(path), f"nested more than {MOST_DEPTH} levels deep")])
+        if len(above) >= MAX_DEPTH:
+            raise RecipeError([Problem(where, shorten(path), f"nested more than {MAX_DEPTH} levels deep")])
         above = (*above, id(node))
         if isinstance(node, ScalarNode):
             return Node(self.scalar(node, where, path), where)
         if str(node.tag) not in (_PREFIX + "map", _PREFIX + "seq"):
-            self.say(where, path, f"the tag {_tag(node)} means nothing here; a recipe has plain values only")
+            self.report(where, path, f"the tag {_tag(node)} is not supported; a recipe has plain values only")
             return Node(BROKEN, where)
         if isinstance(node, SequenceNode):
             return Node([self.build(item, self.at(item), join(path, i), above) for i, item in enumerate(node.value)], where)
@@ -213,7 +215,7 @@ class _Builder:
             below = isinstance(value, ScalarNode) and value.value and value.anchor is None
             inner = self.build(value, self.at(value) if below else at, join(path, name), above)
             if name in found:
-                self.say(at, join(path, name), f"the key {name!r} is there twice (first: {found[name].where})")
+                self.report(at, join(path, name), f"duplicate key {name!r} (first: {found[name].where})")
             else:
                 found[name] = inner
         return found
@@ -221,15 +223,17 @@ class _Builder:
     def key(self, node: Any, path: str) -> str | None:
         at = self.at(node)
         if not isinstance(node, ScalarNode):
-            return self.say(at, path, "a key must be a word")
+            return self.report(at, path, "a key must be a scalar")
         name = str(node.value)
         if str(node.tag) == _PREFIX + "merge":
-            return self.say(at, join(path, name), "merging (<<) is not part of a recipe; ${a.b} copies what stands at a.b")
+            return self.report(at, join(path, name), "merging (<<) is not part of a recipe; ${a.b} copies the value at a.b")
         if not name:
-            return self.say(at, path, "there is nothing before the colon")
-        if len(name) > MOST_KEY or not name.isprintable():
+            return self.report(at, path, "the key before the colon is missing")
+        if len(name) > MAX_KEY_LENGTH or not name.isprintable():
             shown = ascii(shorten(name))
-            return self.say(at, path, f"{shown} is no key: a key has at most {MOST_KEY} characters, all of them printable")
+            return self.report(
+                at, path, f"{shown} is no key: a key has at most {MAX_KEY_LENGTH} characters, all of them printable"
+            )
         if self.scalar(node, at, join(path, name)) is BROKEN:
             return None
         return name
@@ -252,10 +256,10 @@ class _Builder:
                     return text
             said = f"cannot read {shorten(text)!r} as {_tag(node)}; a recipe has plain values only"
         except UnicodeEncodeError:
-            said = f"{shorten(text)!a} is no text: half of a surrogate pair"
+            said = f"{shorten(text)!a} is not valid Unicode: an unpaired surrogate"
         except ValueError:
             said = f"cannot read {shorten(text)!r} as {_tag(node)}"
-        self.say(where, path, said)
+        self.report(where, path, said)
         return BROKEN
 
 

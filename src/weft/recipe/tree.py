@@ -1,4 +1,4 @@
-"""The tree of a recipe: nodes that know where they were written, and the mistakes found in them."""
+"""The syntax tree of a recipe: nodes with their source location, and the problems found in them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 COMMAND_LINE = "command line"
-MOST_NODES = 50_000
-MOST_DEPTH = 60
-MOST_PROBLEMS = 100
+MAX_NODES = 50_000
+MAX_DEPTH = 60
+MAX_PROBLEMS = 100
 LONG_TEXT = 100
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it stands, the path of the option, and what to do about it."""
+    """One error of a recipe: source location, path of the option, and message."""
 
     where: str
     path: str
@@ -27,19 +27,19 @@ class Problem:
 
 
 class RecipeError(ValueError):
-    """All mistakes of a recipe at once, in the order of their lines. What is long is said once."""
+    """All problems of a recipe, ordered by line. A long message that occurs again is abbreviated."""
 
     def __init__(self, problems: Iterable[Problem]):
         self.problems = sorted(dict.fromkeys(problems), key=lambda p: _line_of(p.where))
         first: dict[str, Problem] = {}
-        lines = [str(_again(first.setdefault(p.text, p), p)) for p in self.problems[:MOST_PROBLEMS]]
+        lines = [str(_again(first.setdefault(p.text, p), p)) for p in self.problems[:MAX_PROBLEMS]]
         if more := len(self.problems) - len(lines):
             lines.append(f"and {more:,} more")
         super().__init__("\n".join(lines))
 
 
 def _again(first: Problem, problem: Problem) -> Problem:
-    """A mistake that was told already, shorter."""
+    """A problem whose message was already reported, abbreviated."""
     if first is problem or len(problem.text) < LONG_TEXT:
         return problem
     where = f"{first.path} ({first.where})" if first.path and first.where else first.path or first.where or "above"
@@ -52,7 +52,7 @@ def _line_of(where: str) -> int:
 
 
 class Broken:
-    """Stands for a value that could not be read. Its mistake is noted already, so nothing more is said about it."""
+    """Placeholder for a value that could not be parsed. Its problem is already recorded."""
 
     def __repr__(self) -> str:
         return "?"
@@ -63,17 +63,17 @@ BROKEN = Broken()
 
 @dataclass
 class Node:
-    """A value of a recipe: a dict or list of nodes, or a plain scalar; and where it was written."""
+    """A value of a recipe, a dict or list of nodes or a scalar, with its source location."""
 
     value: Any
     where: str
     problems: list[Problem] = field(default_factory=list)
-    """Of the root: the mistakes that were found so far."""
+    """Of the root: the problems found so far."""
     copies: dict[str, str] = field(default_factory=dict)
-    """Of the root: the paths of references, and what each copies."""
+    """Of the root: the path of each reference, and the path it copies."""
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value as plain dicts, lists and scalars."""
         if isinstance(self.value, dict):
             return {k: v.plain() for k, v in self.value.items()}
         if isinstance(self.value, list):
@@ -81,22 +81,22 @@ class Node:
         return self.value
 
     def inner(self) -> list[Node]:
-        """The nodes directly below."""
+        """The child nodes."""
         if isinstance(self.value, dict):
             return list(self.value.values())
         return self.value if isinstance(self.value, list) else []
 
     def broken(self) -> bool:
-        """Whether something in it could not be read."""
+        """Whether any value in it could not be parsed."""
         return self.value is BROKEN or any(node.broken() for node in self.inner())
 
-    def place(self) -> str:
-        """Where to look for a mistake in it as a whole: where it was written, or changed last."""
-        return COMMAND_LINE if any(node.place() == COMMAND_LINE for node in self.inner()) else self.where
+    def location(self) -> str:
+        """The location to report for the node as a whole: where it was written, or overridden last."""
+        return COMMAND_LINE if any(node.location() == COMMAND_LINE for node in self.inner()) else self.where
 
 
 def from_plain(value: Any, where: str) -> Node:
-    """A tree of nodes from dicts, lists and scalars, all at one place."""
+    """Build a tree of nodes from dicts, lists and scalars, all with one location."""
     if isinstance(value, Mapping):
         return Node({str(k): from_plain(v, where) for k, v in value.items()}, where)
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -105,22 +105,22 @@ def from_plain(value: Any, where: str) -> Node:
 
 
 def join(path: str, step: object) -> str:
-    """A path one step further."""
+    """Append a step to a path."""
     return f"{path}.{step}" if path else str(step)
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` if something known is close to the word."""
+    """Return ``; did you mean 'x'?`` if a known name is similar to the word, else an empty string."""
     text = str(word)[:200].lower()
     close = [name for name in difflib.get_close_matches(text, list(known)) if not _another(text, name)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _another(word: str, name: str) -> bool:
-    """Whether they are two words rather than one misspelt: of three letters, a different one tells gpu from cpu."""
+    """Whether two words of up to three characters are different names rather than a misspelling: gpu and cpu."""
     return len(word) == len(name) <= 3 and sorted(word) != sorted(name)
 
 
-def shorten(text: str, most: int = 60) -> str:
-    """The text, cut where it is too long for a message."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+def shorten(text: str, limit: int = 60) -> str:
+    """Truncate a text for a message."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

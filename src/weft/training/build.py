@@ -14,8 +14,8 @@ from weft.core.fields import Info
 from weft.core.registry import base_of, name_of
 from weft.core.seeding import key
 from weft.learning.network import Network
-from weft.pretrained.vocabulary_check import check_ids
-from weft.pretrained.weights import begin, with_weights
+from weft.pretrained.vocabulary_check import check_vocabulary
+from weft.pretrained.weights import initialize_weights, structures_with_weights
 from weft.recipe import Part, Problem, RecipeError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def build_network(
         objectives = {name: _objective(build, info, model.dim) for name, build in factories.items()}
     if tell is not None:
         try:
-            taken = begin(model, plan.structure)
+            taken = initialize_weights(model, plan.structure)
         except ValueError as error:
             raise _refuse(plan.structure, str(error)) from None
         for place, what in taken.items():
@@ -116,11 +116,11 @@ def build_network(
 
 def check_weights(plan: StagePlan, model: Any) -> None:
     """Raises RecipeError where a structure begins with published weights, and the data has other ids than they were made for."""
-    parts, problems = list(with_weights(model, plan.structure)), list[Problem]()
+    parts, problems = list(structures_with_weights(model, plan.structure)), list[Problem]()
     tokenizers = plan.data().tokenizers() if parts else {}
     for part, build in parts:
         try:
-            check_ids(part, tokenizers)
+            check_vocabulary(part, tokenizers)
         except ValueError as error:
             problems += _refuse(build, str(error)).problems
     if problems:

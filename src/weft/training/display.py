@@ -107,7 +107,7 @@ class Terminal(Display):
             self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
 
     def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([f"round {round_} valid: {show_figures(metric_values)}", *remarks]))
+        self.say("\n".join([f"round {round_} valid: {show_metrics(metric_values)}", *remarks]))
 
     def end(self) -> None:
         if self.bar:
@@ -115,7 +115,7 @@ class Terminal(Display):
             self.bar = None
 
     def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([show_figures(metric_values), *remarks, f"the run is in {folder}"]))
+        self.say("\n".join([show_metrics(metric_values), *remarks, f"the run is in {folder}"]))
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[ProgressCallback]:
@@ -158,7 +158,7 @@ def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def show_figures(metric_values: Mapping[str, float]) -> str:
+def show_metrics(metric_values: Mapping[str, float]) -> str:
     """The figures in a line; those of groups (name/group) are left to metrics.json."""
     return "  ".join(
         f"{name} {_figure(value)}" for name, value in metric_values.items() if "/" not in name and isinstance(value, float | int)

@@ -18,8 +18,8 @@ from weft.core.fields import Info
 from weft.core.seq import Seq
 from weft.learning import Loop, Network, NeverRuns, taken_from
 from weft.learning.nonfinite import tensors_in
-from weft.pretrained.empty_init import Unfilled
-from weft.recipe import Part, Problem, RecipeError, once
+from weft.pretrained.empty_init import SkipInit
+from weft.recipe import Part, Problem, RecipeError, deduplicate
 from weft.training.build import (
     StagePlan,
     build_network,
@@ -91,7 +91,7 @@ def check(run: Run) -> list[Report]:
             attempt(same_tokenizers, plan.data, with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:
             attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
-        with Unfilled():
+        with SkipInit():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if network is not None:
             attempt(check_weights, plan.structure, plan, network.model)
@@ -106,7 +106,7 @@ def check(run: Run) -> list[Report]:
             if report is not None and evaluation is not None and network is not None and evaluation.every:
                 attempt(evaluation.check_monitor, plan.evaluate, report.terms, next(iter(network.objectives.values())))
     if problems:
-        raise RecipeError(once(problems, run.copies))
+        raise RecipeError(deduplicate(problems, run.copies))
     return reports
 
 

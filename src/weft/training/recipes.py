@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.core.registry import choices
-from weft.recipe import Problem, RecipeError, change, nearest, parse, read_file, resolve
+from weft.recipe import Problem, RecipeError, apply_overrides, nearest, parse, read_file, resolve
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
 
@@ -44,7 +44,7 @@ def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] 
         files: Whether the files that the recipe names must exist.
     """
     root = parse(text, shown)
-    change(root, overrides)
+    apply_overrides(root, overrides)
     return Run.from_tree(resolve(root, choices(Run)), folder, files=files)
 
 

@@ -35,11 +35,11 @@ class Meter:
         self.joules = 0.0
         self.last = {zone: _read(zone) for zone in self.counters}
 
-    def spent(self) -> float:
+    def cpu_seconds(self) -> float:
         """CPU seconds of this process."""
         return time.process_time() - self.cpu
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Add what the counters have gone up since the last look; they begin again from 0 every few minutes to hours."""
         for zone, most in self.counters.items():
             now, before = _read(zone), self.last[zone]
@@ -52,8 +52,8 @@ class Meter:
 
         ``cpu``: the CPU seconds of all processes, where there are several.
         """
-        self.look()
-        cpu = self.spent() if cpu is None else cpu
+        self.sample()
+        cpu = self.cpu_seconds() if cpu is None else cpu
         measured = bool(self.counters)
         return {
             "seconds": round(time.perf_counter() - self.began, 3),

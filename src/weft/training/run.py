@@ -10,7 +10,7 @@ from weft.core.contracts import Data, Learning, Objective, Structure
 from weft.core.options import Natural
 from weft.core.registry import Build
 from weft.evaluate import Evaluation
-from weft.recipe import Node, Reader, dump_options, from_plain, to_yaml
+from weft.recipe import Node, RecipeParser, dump_options, from_plain, to_yaml
 from weft.training.build import plans
 from weft.training.catalog import fill_catalog
 from weft.training.run_folder import next_folder
@@ -94,7 +94,7 @@ class Run:
             folder: Folder that relative paths start from.
             files: Whether the files that the recipe names must exist.
         """
-        run: Run = Reader(folder, files).root(cls, root)()
+        run: Run = RecipeParser(folder, files).root(cls, root)()
         run.copies = root.copies
         return run
 

@@ -40,7 +40,7 @@ class RunFolder:
         self.path = Path(path)
         self._lock: Any = None
         self._was_there = True
-        self.made = False
+        self.created = False
         """Whether this object made the folder."""
 
     recipe = property(lambda self: self.path / "recipe.yaml")
@@ -80,7 +80,7 @@ class RunFolder:
             write_json(self.environment, _environment(plugins))
             append_line(self.log, {"event": "begun", "format": FORMAT, "weft": __version__})
             self.write_recipe(recipe)
-            self.made = True
+            self.created = True
         except OSError as error:
             raise FolderError(f"cannot make the run's folder {self.path}: {error.strerror} ({error.filename})") from None
 
@@ -100,7 +100,7 @@ class RunFolder:
             elif path.name != ".lock":
                 path.unlink()
 
-    def take_back(self) -> None:
+    def remove_created(self) -> None:
         """Remove what was made for a run that never began: the mistake can be mended and the same folder used."""
         self._clear()
         (self.path / ".lock").unlink(missing_ok=True)
@@ -156,7 +156,7 @@ class RunFolder:
     def write_log(self, row: dict[str, Any]) -> None:
         append_line(self.log, {"event": "update", **row})
 
-    def forget_after(self, stage: int, round_: int) -> None:
+    def truncate_log(self, stage: int, round_: int) -> None:
         """Take out of the log what a resumed run will do again. Events of saving and resuming stay: they happened."""
         if self.log.exists():
             redone = ("update", "valid", "skip")

@@ -1,10 +1,9 @@
-"""Training a run into its folder: stages one after another, checkpoints, log, evaluation, final files."""
+"""Train a run into its folder: stages one after another, then the final evaluation and files."""
 
 from __future__ import annotations
 
 import contextlib
-import re
-import signal
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.contracts import Corpus, Objective, Tokenizer
-from weft.core.io import finite, read_json, write_json
+from weft.core.io import read_json
 from weft.data import Feed, load_codec, save_codec
-from weft.evaluate import EvaluationResult
+from weft.evaluate import Evaluation, EvaluationResult
 from weft.inference.trained_run import TrainedRun
-from weft.inspect.classification import draw_classes, has_classes
-from weft.learning import (
-    Checkpoint,
-    Checkpoints,
-    Loop,
-    Processes,
-    Progress,
-    average,
-    joined,
-    load_checkpoint,
-    read_weights,
-    take_weights,
-    write_weights,
-)
+from weft.learning import Loop, Processes, Progress, joined, read_weights, take_weights, write_weights
+from weft.learning.network import Network
+from weft.training import artifacts
 from weft.training.allocator import keep_freed
 from weft.training.build import (
     StagePlan,
@@ -42,15 +30,15 @@ from weft.training.build import (
     same_tokenizers,
     with_data,
 )
+from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
-from weft.training.recipes import read_run
+from weft.training.interrupt import StopRequest
 from weft.training.resources import Meter, describe
+from weft.training.resume import update_recipe
 from weft.training.run import Run
-from weft.training.run_folder import FORMAT, FolderError, RunFolder, compare_recipes
+from weft.training.run_folder import FolderError, RunFolder
+from weft.training.saving import CheckpointPolicy
 from weft.training.tensorboard import TensorBoard
-
-_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?)")
-_STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
 
 
 def train(
@@ -62,168 +50,124 @@ def train(
     display: Display | None = None,
     tensorboard: bool = False,
 ) -> TrainedRun:
-    """Train a run into a folder. Returns the model with its final weights and the final evaluation."""
+    """Train a run into a folder. Returns the model with its final weights and the final evaluation.
+
+    Args:
+        run: Specification of the run.
+        path: Folder to write.
+        resume: Whether to continue from the last checkpoint in the folder.
+        plugins: Names of the imported plug-ins, for environment.json.
+        display: Progress display; None = nothing is shown.
+        tensorboard: Whether to write TensorBoard event files too.
+    """
     keep_freed()
     with joined() as processes:
-        return _train(run, path, resume, plugins or [], display or Display(), tensorboard, processes)
+        trainer = Trainer(run, RunFolder(processes.share(str(path))), display, processes)
+        with _folder_errors(trainer):
+            return trainer.train(processes.ask_first(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
 
 
-def _train(
-    run: Run, path: Path, resume: bool, plugins: list[str], display: Display, tensorboard: bool, processes: Processes
-) -> TrainedRun:
-    folder = RunFolder(processes.share(str(path)))
-    filled = run.dump(hashes=True)
-    training = Training(run, folder, display if processes.first else Display(), processes)
-
-    def begin() -> bool:
-        going_on = resume and not folder.is_stub()  # a stub: killed while the folder was being made
-        if going_on:
-            folder.open()
-            go_on(folder, run, filled)
-        else:
-            folder.create(filled, plugins)
-        if tensorboard:
-            training.board = TensorBoard(folder.path)
-        return going_on
-
+@contextlib.contextmanager
+def _folder_errors(trainer: Trainer) -> Iterator[None]:
+    """Report a full disk with the way to resume, and remove the folder of a run that never started."""
+    folder = trainer.folder
     try:
-        return training.all_stages(processes.ask_first(begin))
+        yield
     except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
         raise FolderError(
-            f"cannot go on in {folder.path}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}. "
-            f"What was saved before is untouched. When that is mended, go on with: weft train {folder.path} --resume"
+            f"cannot write to {folder.path}: {error.strerror or error}{where}. The last checkpoint is intact. "
+            f"Fix the cause, then resume: weft train {folder.path} --resume"
         ) from error
     except (ValueError, MemoryError):
-        if folder.made and not training.began:
-            folder.take_back()
+        if folder.created and not trainer.started:
+            folder.remove_created()
         raise
     finally:
-        training.close()
+        trainer.close()
         folder.close()
 
 
-def go_on(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
-    """On resume only more steps, logging and evaluation may differ; what does is written into the folder's recipe."""
-    differences = compare_recipes(read_run(folder.recipe).dump(hashes=True), filled)
-    refused = []
-    for path, (old, new) in differences.items():
-        if not _MAY_CHANGE.fullmatch(path):
-            refused.append(f"  {path}: was {old!r}, now {new!r}")
-        elif steps := _STEPS.fullmatch(path):
-            stages = plans(run)
-            stage = stages[int(steps[1]) + 1 if steps[1] else 0]
-            if new < old:
-                refused.append(f"  {path}: was {old}, now {new}; it can only be raised")
-            elif stage is not stages[-1] and folder.stage_model(stage.name).exists():
-                refused.append(f"  {path}: was {old}, now {new}; the stage {stage.name} is done, and others were built on it")
-    if refused:
-        raise FolderError(
-            f"{folder.path} was begun with other choices:\n"
-            + "\n".join(refused)
-            + "\nOn --resume, only steps (raised), logging, sync and "
-            "evaluation may change. For anything else start a new run (without --resume)"
-        )
-    if differences:
-        folder.write_recipe(filled)
-        folder.write_log({"event": "changed", "choices": {path: new for path, (_, new) in differences.items()}})
+class Trainer:
+    """Runs the stages of a run, one after another.
 
+    Args:
+        run: Specification of the run.
+        folder: Folder to write.
+        display: Progress display; only the first process has one.
+        processes: Processes that train together.
+    """
 
-class Training:
-    """One run in the making; the loop's watcher."""
+    corpus: Corpus
+    """Data of the current stage."""
+    network: Network
+    """Model and objectives of the current stage."""
+    learning: Any
+    evaluation: Evaluation
+    loop: Loop
 
-    def __init__(self, run: Run, folder: RunFolder, display: Display, processes: Processes | None = None):
-        self.run, self.folder, self.display, self.processes = run, folder, display, processes or Processes()
+    def __init__(self, run: Run, folder: RunFolder, display: Display | None = None, processes: Processes | None = None):
+        self.run, self.folder, self.processes = run, folder, processes or Processes()
+        self.display = display if display is not None and self.processes.first else Display()
         self.device = self.processes.place(choose_device(run.device))
         self.plans = plans(run)
-        self.stop_asked = self.began = False
+        self.stop = StopRequest(self.display, several=self.processes.world > 1)
+        self.log, self.meter = RunLog(folder), Meter()
         self.corpora: dict[str, Corpus] = {}
-        self.corpus: Corpus | None = None
         self.feeds: list[Feed] = []
-        self.meter, self.used = Meter(), False
-        self.spent: dict[str, Any] = {}
-        self.board: TensorBoard | None = None
+        self.stages: list[StageCallbacks] = []
+        self.stage_usage: dict[str, Any] = {}
+        self.usage_written = False
 
-    # ---------------------------------------------------------------------------------------------------------- stages
+    @property
+    def started(self) -> bool:
+        """Whether a checkpoint was written."""
+        return any(callbacks.saved for callbacks in self.stages)
 
-    def all_stages(self, resume: bool) -> TrainedRun:
-        with self.processes.in_turn():  # what the first has prepared, the others find
+    def open_folder(self, resume: bool, plugins: list[str], tensorboard: bool) -> bool:
+        """Create the folder, or open it to resume. Returns whether the run resumes."""
+        filled = self.run.dump(hashes=True)
+        resumes = resume and not self.folder.is_stub()  # a stub: killed while the folder was created
+        if resumes:
+            self.folder.open()
+            update_recipe(self.folder, self.run, filled)
+        else:
+            self.folder.create(filled, plugins)
+        if tensorboard:
+            self.log.board = TensorBoard(self.folder.path)
+        return resumes
+
+    def train(self, resume: bool) -> TrainedRun:
+        """Train all stages, evaluate the final weights and write the final files."""
+        with self.processes.in_turn():  # the first process prepares the data, the others find it prepared
             self.open_data()
-        with _asking(self):
+        with self.stop.on_signals():
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
-                weights = self.one_stage(plan, weights, resume)
-        trained = self.together()
-        judged = trained.result
-        cpu = self.processes.sum({"cpu": self.meter.spent()})["cpu"]
+                weights = self.train_stage(plan, weights, resume)
+        self.sum_feed_counts()
+        trained = self.finish() if self.processes.first else self.trained(EvaluationResult({}))
+        self.processes.share(None)  # the others wait for the final files
+        cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
         if self.processes.first:
-            self.display.say(describe(self.use(cpu)))
-        self.display.finished(self.folder.path, judged.metric_values, judged.remarks)
+            self.display.say(describe(self.write_usage(cpu)))
+        self.display.finished(self.folder.path, trained.result.metric_values, trained.result.remarks)
         return trained
 
-    def one_stage(self, plan: StagePlan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
-        """Train one stage, or take its weights if it is done; returns its final weights."""
-        last = plan is self.plans[-1]
-        final = self.folder.model if last else self.folder.stage_model(plan.name)
-        if self.processes.ask_first(lambda: resume and not last and final.exists()):
-            self.spent[plan.name] = self.spent_before(plan)
-            return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
-        corpus = self.corpus = self.corpus_of(plan)
-        self.plan, self.learning, self.evaluation = plan, plan.learning(), plan.evaluate()
-        check_evaluation(self.learning, self.evaluation, corpus.codec.info)
-        if self.evaluation.every and self.evaluation.split not in corpus.splits:
-            raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(corpus.splits)}")
-        self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
-        check_metrics(self.evaluation, self.network.model)
-        if before:
-            taken = take_weights(self.network, before, plan.start)
-            self.display.say(
-                f"stage {plan.name}: {len(taken)} of {len(self.network.tensors())} tensors taken from the stage before"
-            )
-        self.network.to(self.device)
-        self.checkpoints = Checkpoints(self.folder.checkpoints(plan.name, len(self.plans) == 1), keep=self.learning.keep)
-        if self.processes.first:
-            self.checkpoints.clean()
-        for objective in self.network.objectives.values():
-            objective.setup(self.network.model, next(iter(corpus.splits.values())))
-        loop = Loop(
-            self.network,
-            self.learning,
-            self.make_feed,
-            self,
-            seed=self.run.seed,
-            stage=plan.index,
-            device=self.device,
-            precision=self.run.precision,
-            processes=self.processes,
-        )
-        self.loop = loop
-        going_on = self.processes.ask_first(lambda: resume and self.can_go_on())
-        self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
-        try:
-            loop.run(going_on)
-        finally:
-            self.display.end()
-            self.spent[plan.name] = {"tokens": loop.progress.tokens, "spent": asdict(loop.progress.spent)}
-        weights = self.processes.share_tensors(self.final_weights())
-        if self.processes.first:
-            write_weights(final, weights)
-        if self.network.is_sharded():
-            self.network = build_network(plan, corpus.codec.info, self.run.seed, "cpu").to(self.device)
-        self.network.load(weights)
-        return weights
+    # ------------------------------------------------------------------------------------------------------------- data
 
     def open_data(self) -> None:
-        """The data of all stages, so that a mistake in the last is said before the first is trained. What was measured once
-        (vocabularies, labels) is in the folder and stays."""
+        """Open the data of all stages, so that an error in the last is reported before the first is trained. Vocabularies and
+        labels that were measured before are loaded from the folder."""
         before: StagePlan | None = None
         for plan in with_data(self.plans):
-            place, data = plan.place(self.folder.path), plan.data()
-            codec = load_codec(data, place) if (place / "fields.json").exists() else None
-            known = self.known(before, plan) if codec is None and before is not None else {}
+            path, data = plan.place(self.folder.path), plan.data()
+            codec = load_codec(data, path) if (path / "fields.json").exists() else None
+            known = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
             with self.display.waiting("reading the data") as tell:
                 corpus = self.corpora[plan.name] = data.open(codec, known=known, tell=tell)
             if codec is None:
-                save_codec(corpus.codec, place)
+                save_codec(corpus.codec, path)
                 for line in show_ledger(corpus.ledger):
                     self.display.say(line)
             before = plan
@@ -231,77 +175,118 @@ class Training:
             check_rows(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
     def corpus_of(self, plan: StagePlan) -> Corpus:
-        """The data of a stage: its own, or that of the last before it."""
+        """Return the data of a stage: its own, or that of the last stage before it that has data."""
         return self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
 
-    def known(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
-        """Tokenizers of the data before that this stage describes in the same words: its ids mean what they meant."""
+    def known_tokenizers(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
+        """Return the tokenizers of the previous data that this stage configures identically: their ids keep their meaning."""
         same = same_tokenizers(before, plan)
         if same:
-            self.display.say(f"stage {plan.name}: the same tokenizer as before ({', '.join(same)})")
+            self.display.say(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
         return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
 
-    def spent_before(self, plan: StagePlan) -> dict[str, Any]:
-        """What went into a stage that is done, as its last checkpoint has it."""
-        paths = sorted(self.folder.checkpoints(plan.name, False).glob("update-*[0-9]"))
-        try:
-            progress = Progress(**read_json(paths[-1] / "state.json")["progress"])
-            return {"tokens": progress.tokens, "spent": asdict(progress.spent)}
-        except (IndexError, OSError, ValueError, KeyError, TypeError):  # gone or damaged: it only helps to explain
-            return {"tokens": 0, "spent": {}}
+    # ----------------------------------------------------------------------------------------------------------- stages
 
-    def make_feed(self, split: str, objective: Objective, phase: str) -> Feed:
-        assert self.corpus is not None
-        if split not in self.corpus.splits:
-            raise ValueError(
-                f"phase {phase}: there is no split {split!r} in the data (there is: {', '.join(self.corpus.splits)})"
-            )
-        feed = Feed(self.corpus.splits[split], objective, key=(self.run.seed, self.plan.index, phase), budget=self.learning.batch)
+    def train_stage(self, plan: StagePlan, before: dict[str, Tensor], resume: bool) -> dict[str, Tensor]:
+        """Train one stage, or load its weights if it is finished. Returns its final weights."""
+        last = plan is self.plans[-1]
+        final = self.folder.model if last else self.folder.stage_model(plan.name)
+        if self.processes.ask_first(lambda: resume and not last and final.exists()):
+            self.stage_usage[plan.name] = self.usage_of_finished(plan)
+            return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
+        self.build_stage(plan, before)
+        policy = self.build_loop(plan)
+        resumes = self.processes.ask_first(lambda: resume and policy.can_resume())
+        self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
+        try:
+            self.loop.run(resumes)
+        finally:
+            self.display.end()
+            self.stage_usage[plan.name] = _usage(self.loop.progress)
+        weights = policy.chosen_weights(self.loop.progress)
+        if weights is None:
+            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
+        weights = self.processes.share_tensors(weights)
+        if self.processes.first:
+            write_weights(final, weights)
+        if self.network.is_sharded():
+            self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
+        self.network.load(weights)
+        return weights
+
+    def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
+        """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
+        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluate()
+        check_evaluation(self.learning, self.evaluation, self.corpus.codec.info)
+        if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
+            raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(self.corpus.splits)}")
+        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
+        check_metrics(self.evaluation, self.network.model)
+        if before:
+            taken = take_weights(self.network, before, plan.start)
+            total = len(self.network.tensors())
+            self.display.say(f"stage {plan.name}: loaded {len(taken)} of {total} tensors from the previous stage")
+        self.network.to(self.device)
+
+    def build_loop(self, plan: StagePlan) -> CheckpointPolicy:
+        """Build the training loop of a stage with its callbacks. Returns the policy that saves its checkpoints."""
+        path = self.folder.checkpoints(plan.name, len(self.plans) == 1)
+        policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display)
+        if self.processes.first:
+            policy.checkpoints.clean()
+        for objective in self.network.objectives.values():
+            objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
+        callbacks = StageCallbacks(
+            stage=plan.index,
+            network=self.network,
+            corpus=self.corpus,
+            evaluation=self.evaluation,
+            policy=policy,
+            log=self.log,
+            display=self.display,
+            meter=self.meter,
+            stop=self.stop,
+            feeds=self.feeds,
+            device=self.device,
+        )
+        self.stages.append(callbacks)
+
+        def make_feed(split: str, objective: Objective, phase: str) -> Feed:
+            return self.make_feed(plan, self.learning.batch, split, objective, phase)
+
+        callbacks.loop = self.loop = Loop(
+            self.network,
+            self.learning,
+            make_feed,
+            callbacks,
+            seed=self.run.seed,
+            stage=plan.index,
+            device=self.device,
+            precision=self.run.precision,
+            processes=self.processes,
+        )
+        return policy
+
+    def make_feed(self, plan: StagePlan, budget: int, split: str, objective: Objective, phase: str) -> Feed:
+        """Build the batches of a phase."""
+        splits = self.corpus.splits
+        if split not in splits:
+            raise ValueError(f"phase {phase}: there is no split {split!r} in the data (splits: {', '.join(splits)})")
+        feed = Feed(splits[split], objective, key=(self.run.seed, plan.index, phase), budget=budget)
         self.feeds.append(feed)
         return feed
 
-    def final_weights(self) -> dict[str, Tensor]:
-        """The last weights, their moving average, the mean of the last checkpoints, or the best."""
-        if self.learning.average:
-            return average([c.tensors["model.safetensors"] for c in self.last_checkpoints(self.learning.average)])
-        if self.learning.final == "best" and (best := self.checkpoints.best()):
-            return load_checkpoint(best).tensors["model.safetensors"]
-        return {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
+    # ------------------------------------------------------------------------------------------------------------ finish
 
-    def last_checkpoints(self, number: int) -> list[Checkpoint]:
-        """The last planned checkpoints, as many as asked for or as a short run has. Raises FolderError if one is not whole."""
-        paths = [p for p in sorted(self.checkpoints.folder.glob("update-*[0-9]")) if not self.is_extra(p)][-number:]
-        every = self.learning.save_every or self.learning.steps
-        planned = min(number, 1 - (-self.loop.progress.round // every))
-        try:
-            if len(paths) < planned:
-                raise FolderError(f"{len(paths)} of {planned} are there")
-            return [load_checkpoint(p) for p in paths]
-        except ValueError as trouble:
-            raise FolderError(
-                f"the mean of the last {number} checkpoints cannot be made: {trouble}. "
-                f"The last weights are whole in {paths[-1]}; for the mean, start a new run"
-            ) from None
-
-    def together(self) -> TrainedRun:
-        """The first process evaluates and writes the last files, with what all have counted; the others wait."""
+    def sum_feed_counts(self) -> None:
+        """Add up what the feeds of all processes have counted."""
         for feed in self.feeds:
             seen = {"skipped": feed.skipped, "real": feed.padding.real, "total": feed.padding.total}
             counts = self.processes.sum(seen)
             feed.skipped, feed.padding.real, feed.padding.total = (int(counts[name]) for name in seen)
-        trained = self.finish() if self.processes.first else self.trained(EvaluationResult({}))
-        self.processes.share(None)
-        return trained
-
-    def trained(self, result: EvaluationResult) -> TrainedRun:
-        """The run with its final weights, and the final evaluation, which only the first process computes."""
-        assert self.corpus is not None
-        model = self.network.model.eval()
-        return TrainedRun(self.run, model, self.corpus.codec, self.network.objectives, folder=self.folder.path, result=result)
 
     def finish(self) -> TrainedRun:
-        """Evaluate the final weights and write the last files."""
-        assert self.corpus is not None
+        """Evaluate the final weights and write the final files."""
         objective = next(iter(self.network.objectives.values()))
         results: dict[str, EvaluationResult] = {}
         for split in ("valid", "test"):
@@ -310,175 +295,40 @@ class Training:
                     results[split] = self.evaluation.evaluate(
                         self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
                     )
-        judged = results.get("test") or results.get("valid") or EvaluationResult({})
-        split = "test" if "test" in results else "valid"
-        valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
-        with self.display.waiting("confidence intervals"):
-            about = judged.details(self.evaluation.metrics)
-        about = {name: value for name, value in about.items() if value}
-        write_json(self.folder.metrics, finite({"format": FORMAT, "split": split, **judged.metric_values, **valid, **about}))
-        self.folder.write_predictions(judged.predictions, judged.references)
-        padding = {f.name: f.padding.ratio for f in self.feeds if f.padding.total}
-        skipped = {f.name: f.skipped for f in self.feeds}
-        ledger = {"format": FORMAT, **self.corpus.ledger, "padding_share": padding, "nothing_to_learn": skipped}
-        progress = self.loop.progress
-        bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}
-        write_json(self.folder.ledger, ledger | bad)
-        self.draw_curve()
-        trained = self.trained(judged)
-        if has_classes(trained, judged):
-            with self.display.waiting("probabilities of the classes"):
-                trouble = draw_classes(trained, judged, self.folder.path)
-            if trouble:
-                self.display.say(trouble)
+        result = artifacts.write_metrics(self.folder, results, self.evaluation.metrics, self.display)
+        artifacts.write_ledger(self.folder, self.corpus.ledger, self.feeds, self.loop.progress)
+        artifacts.draw_curve(self.folder, self.display)
+        trained = self.trained(result)
+        artifacts.draw_classifier_plots(trained, self.folder, self.display)
         return trained
 
-    def draw_curve(self) -> None:
-        from weft.inspect.curve import curve
+    def trained(self, result: EvaluationResult) -> TrainedRun:
+        """Return the run with its final weights. Only the first process evaluates; the others have an empty result."""
+        model = self.network.model.eval()
+        return TrainedRun(self.run, model, self.corpus.codec, self.network.objectives, folder=self.folder.path, result=result)
 
+    # ------------------------------------------------------------------------------------------------------------- usage
+
+    def usage_of_finished(self, plan: StagePlan) -> dict[str, Any]:
+        """Return what a finished stage has used, from its last checkpoint."""
+        paths = sorted(self.folder.checkpoints(plan.name, False).glob("update-*[0-9]"))
         try:
-            curve(_points(self.folder.read_log()), self.folder.curve, title=self.folder.path.name)
-        except ValueError as missing:
-            self.display.say(f"no curve.png: {missing}")
+            return _usage(Progress(**read_json(paths[-1] / "state.json")["progress"]))
+        except (IndexError, OSError, ValueError, KeyError, TypeError):  # removed or damaged: it is only information
+            return {"tokens": 0, "spent": {}}
 
-    # ---------------------------------------------------------------------------------------------- the loop's watcher
-
-    def logged(self, row: dict[str, Any]) -> None:
-        row = {"stage": self.plan.index, **row}
-        self.write_log(row)
-        self.meter.look()
-        padding = self.feeds[-1].padding.ratio if self.feeds else 0.0
-        self.display.update(row, padding)
-
-    def write_log(self, row: dict[str, Any]) -> None:
-        self.folder.write_log(row)
-        if self.board is not None and "problem" not in row:
-            self.board.add(row)
+    def write_usage(self, cpu: float) -> dict[str, Any]:
+        """Add this session to usage.json. Returns the total of the run. ``cpu``: CPU seconds of all processes."""
+        self.usage_written = True
+        return self.folder.add_usage(self.meter.read(cpu), self.stage_usage)
 
     def close(self) -> None:
-        """However it ended: note what this session cost."""
-        if self.board is not None:
-            self.board.close()
-        if self.began and self.processes.first and not self.used:
-            with contextlib.suppress(OSError):  # a full disk has been told of already
-                self.use(self.meter.spent() * self.processes.world)  # the others cannot be asked any more
-
-    def use(self, cpu: float) -> dict[str, Any]:
-        """Note what this session cost; what the run cost so far. ``cpu``: CPU seconds of all processes."""
-        self.used = True
-        return self.folder.add_usage(self.meter.read(cpu), self.spent)
-
-    def due(self, progress: Progress, last: bool) -> bool:
-        assert self.corpus is not None
-        every = self.evaluation.every
-        return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
-
-    def evaluate(self, progress: Progress, last: bool) -> float | None:
-        assert self.corpus is not None
-        judged = self.evaluation.evaluate(
-            self.network.model,
-            next(iter(self.network.objectives.values())),
-            self.corpus.splits[self.evaluation.split],
-            self.corpus.codec,
-            self.device,
-            self.evaluation.max_examples,
-            last=False,
-        )
-        remarks = {"remarks": judged.remarks} if judged.remarks else {}
-        self.write_log(
-            {"event": "valid", "stage": self.plan.index, "round": progress.round, "valid": judged.metric_values, **remarks}
-        )
-        self.display.evaluated(progress.round, judged.metric_values, judged.remarks)
-        return self.evaluation.score(judged)
-
-    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
-        about = {"stage": self.plan.index, "round": progress.round}
-        self.began = True
-        self.folder.write_log({"event": "saving", **about})
-        extra = [p for p in self.checkpoints.folder.glob("update-*[0-9]") if self.is_extra(p)]
-        self.checkpoints.keep = self.learning.keep + len(extra) + (not self.is_due(progress))
-        self.checkpoints.save(progress.round, tensors, documents, best=progress.best_round == progress.round)
-        for path in extra:
-            if (update := int(path.name.removeprefix("update-"))) < progress.round:
-                self.checkpoints.remove(update)
-        self.folder.write_log({"event": "saved", **about})
-
-    def is_due(self, progress: Progress) -> bool:
-        """Whether a run that nobody stops would be saved there."""
-        every, there = self.learning.save_every, progress.round
-        planned = there in (0, self.learning.steps, progress.best_round) or progress.stopped
-        return planned or bool(every and there % every == 0)
-
-    def is_extra(self, path: Path) -> bool:
-        """Whether a checkpoint is there only because the run was stopped: it must not push out others, nor enter a mean."""
-        try:
-            return not self.is_due(Progress(**read_json(path / "state.json")["progress"]))
-        except (OSError, ValueError, KeyError, TypeError):  # damaged: whoever reads it says so
-            return False
-
-    def can_go_on(self) -> bool:
-        """Whether there is a checkpoint to go on from. If all there are have been damaged, that is not a beginning."""
-        latest = self.checkpoints.latest()
-        if latest.path is None and latest.damaged:
-            found = "; ".join(f"{path.name}: {', '.join(reasons)}" for path, reasons in latest.damaged.items())
-            raise FolderError(f"no whole checkpoint is left in {self.checkpoints.folder} ({found}): start a new run")
-        return latest.path is not None
-
-    def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        latest = self.checkpoints.latest()
-        for path, reasons in latest.damaged.items():
-            self.display.say(f"warning: the checkpoint {path} is damaged ({'; '.join(reasons)}); an earlier one is used")
-        if latest.path is None:
-            raise FolderError(f"no whole checkpoint is left in {self.checkpoints.folder}: start a new run")
-        checkpoint = load_checkpoint(latest.path)
-        if checkpoint.documents["state.json"]["progress"]["best_round"] == checkpoint.update:
-            self.checkpoints.mark_best(checkpoint.update)  # it may have been killed just before it could
-        self.folder.forget_after(self.plan.index, checkpoint.update)
-        self.folder.write_log({"event": "resumed", "stage": self.plan.index, "round": checkpoint.update})
-        self.display.say(f"going on from {latest.path}")
-        return checkpoint.tensors, checkpoint.documents
-
-    def should_stop(self) -> bool:
-        return self.stop_asked
+        """Close the log; write the usage of a session that failed or was interrupted."""
+        self.log.close()
+        if self.started and self.processes.first and not self.usage_written:
+            with contextlib.suppress(OSError):  # a full disk has been reported already
+                self.write_usage(self.meter.cpu_seconds() * self.processes.world)  # the others may be gone
 
 
-def _points(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The log's rows on one axis: rounds counted through all stages, and one loss for a round of several phases."""
-    rows: list[dict[str, Any]] = []
-    before: dict[int, int] = {0: 0}
-    last = 0
-    for row in log:
-        if row.get("event") not in ("update", "valid"):
-            continue
-        first = before.setdefault(row.get("stage", 0), last)
-        last = max(last, first + row["round"])
-        losses = [v for k, v in row.items() if k == "loss" or k.endswith("/loss")]
-        rows.append({"update": first + row["round"], **({"loss": sum(losses)} if losses else {}), "valid": row.get("valid")})
-    return rows
-
-
-class _asking:
-    """While training, the first Ctrl-C (or SIGTERM) asks for a stop after this round; the second ends at once."""
-
-    def __init__(self, training: Training):
-        self.training = training
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        def ask(number: int, frame: Any) -> None:
-            # torchrun passes on what it gets, and ends the others in its own way when one has stopped: that is no second wish
-            if self.training.stop_asked and self.training.processes.world == 1:
-                raise KeyboardInterrupt
-            self.training.stop_asked = True
-            with contextlib.suppress(RuntimeError):  # it came in the middle of another line
-                self.training.display.say("stopping after this round; a checkpoint will be saved (again: stop at once)")
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self.before[number] = signal.signal(number, ask)
-            except ValueError:  # not in the main thread: whoever runs us handles signals
-                return
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
+def _usage(progress: Progress) -> dict[str, Any]:
+    return {"tokens": progress.tokens, "spent": asdict(progress.spent)}

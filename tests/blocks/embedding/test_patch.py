@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(ValueError, match="an image of 3 x 16 x 12, but this network takes 3 x 12 x 12"):
         patch(Seq(torch.zeros(2, 3, 16, 12)))
     for embedder in (Token, Learned, Sinusoidal, Sum):
-        with pytest.raises(ValueError, match="has no vectors for the image 'image': take the embedder patch"):
+        with pytest.raises(ValueError, match="cannot embed the image field 'image'; use the embedder patch"):
             embedder(4, FIELD)
 
 
@@ -120,8 +120,8 @@ def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
     assert INFO.inputs() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
     text = Field("text", 9)
     both = Info({"image": FIELD, "text": text})
-    assert both.about() == [text] == both.input_texts()
-    with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* gives: image, label"):
+    assert both.inputs() == [text] == both.input_texts()
+    with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* has: image, label"):
         INFO.input_texts()
     with pytest.raises(ValueError, match="needs texts of one id space"):
         MaskedLM(INFO, 8)
@@ -151,6 +151,12 @@ def test_an_encoder_without_a_pooler_makes_no_vector_of_an_image() -> None:
 
 def test_a_run_remembers_an_image_field(tmp_path) -> None:
     class Pictures(Data):
+        def declare(self):
+            return INFO
+
+        def open(self, codec=None, *, known=None, only=(), tell=None):
+            raise AssertionError("the codec is loaded without opening the data")
+
         def tokenizers(self):
             return {}
 

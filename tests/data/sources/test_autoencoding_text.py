@@ -20,7 +20,7 @@ from weft.core.registry import choices
 from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
-from weft.recipe.parser import Reader
+from weft.recipe.parser import RecipeParser
 
 WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "caf\u00e9", ",", "\U0001f600", "at", "Joe's"]
 
@@ -154,9 +154,7 @@ def test_tables_and_lines_by_their_endings(tmp_path: Path) -> None:
     assert texts(data.open()) == ["a\tb , c", "spaced  out", "from a table", "two\nlines", "an object"]
     named = AutoencodingText(train=tsv, text="id", tokenizer=Character, validation_fraction=0)
     assert texts(named.open()) == ["1"]
-    with pytest.raises(
-        ValueError, match=r"f\.tsv:1: no column 'body'; there is: id, text\. Say which it is with the option text"
-    ):
+    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'body'; available: id, text; name it with the option text"):
         AutoencodingText(train=tsv, text="body", tokenizer=Character, validation_fraction=0).open()
 
 
@@ -179,7 +177,7 @@ def test_classes_from_a_column(tmp_path: Path) -> None:
     assert [(raw["source"], raw["label"]) for raw in raws(corpus)] == [(text, label.strip()) for text, label in rows]
     assert [corpus.splits["train"][row]["label"] for row in range(4)] == [1, 0, 1, 0]
     assert "label" not in data().declare() and "label" not in data().open().codec.info
-    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'class'; there is: text, kind"):
+    with pytest.raises(ValueError, match=r"f\.tsv:1: no column 'class'; available: text, kind"):
         data(label="class").open()
 
 
@@ -204,24 +202,27 @@ def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": {"a": "f"}}, r"train has one class \(a\): give the files of two or more, or without any class train: \["),
-        ({"train": {}}, r"train has no class: give the files of two or more"),
+        (
+            {"train": {"a": "f"}},
+            r"train has one class \(a\); give the files of two or more classes, or a list without classes: \[",
+        ),
+        ({"train": {}}, r"train has no class; give the files of two or more"),
         ({"train": {"a": "f", "b": []}}, r"train has no files for the class 'b'"),
-        ({"train": {"a": "f", " ": "g"}}, r"train has a class ' ': the name of a class is a text that is not blank"),
-        ({"train": {0: "f", 1: "g"}}, r"train has a class 0: the name of a class is a text"),
+        ({"train": {"a": "f", " ": "g"}}, r"train has a class ' '; a class name must be a non-blank text"),
+        ({"train": {0: "f", 1: "g"}}, r"train has a class 0; a class name must be a non-blank text"),
         (
             {"train": {"type": "f", "b": "g"}},
-            r"train has a class 'type': give all classes at once, train: \{one: file, another: f",
+            r"train has a class 'type'; override all classes at once, train: \{one: file, another: f",
         ),
         (
             {"train": {"a": "f", "b": "g"}, "valid": {"c": "f", "b": "g"}},
-            r"valid has files for the classes b, c, but train for a, b: they must be the same",
+            r"valid has files for the classes b, c, but train for a, b; they must be the same",
         ),
         ({"train": {"a": "f", "b": "g"}, "test": {"a": "f"}}, r"test has one class \(a\)"),
-        ({"train": "f", "valid": {"a": "f", "b": "g"}}, r"valid has files by class, but train has no classes: .* with label"),
+        ({"train": "f", "valid": {"a": "f", "b": "g"}}, r"valid has files by class, but train has none; .* with label"),
         (
             {"train": "f", "min_words": 5, "max_words": 4},
-            r"words is the fewest and the most, but 5 is more than 4: turn them round",
+            r"min_words is 5, more than max_words 4; lower min_words",
         ),
     ],
 )
@@ -277,16 +278,18 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
     build = partial(AutoencodingText, train={**two, "negative": long}, tokenizer=Character)
     start = r"^train has no example of the class 'negative': all of its texts "
-    words = r"are left out \(1 have not 2 words or more and 9 have not 7 words or fewer\): change words, or set on_overflow"
+    words = r"are dropped \(1 have fewer than 2 words and 9 have more than 7 words\); change min_words or max_words"
     with pytest.raises(ValueError, match=start + words):
         build(min_words=2, max_words=7).open()
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
     table = write(tmp_path / "all.tsv", "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
     with pytest.raises(ValueError, match=start.replace("train", "valid") + words):
         AutoencodingText(train=two, valid=table, min_words=2, max_words=7, tokenizer=Character).open()
-    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 60 tokens: raise length, or set on_overflow: truncate$"):
+    with pytest.raises(
+        ValueError, match=start + r"\(9\) have more than 60 tokens; raise max_length, or set on_overflow: truncate$"
+    ):
         build(min_words=2, max_words=40, max_length=60, validation_fraction=0).open()
-    with pytest.raises(ValueError, match=start + r"\(9\) are longer than 40 tokens: raise length$"):
+    with pytest.raises(ValueError, match=start + r"\(9\) have more than 40 tokens; raise max_length$"):
         build(min_words=2, max_words=40, max_length=40, validation_fraction=0, on_overflow="truncate").open()
 
 
@@ -306,8 +309,8 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
                 build(validation_fraction=share).open()
             except ValueError as error:
                 found = re.fullmatch(
-                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out: give valid"
-                    r"(, or another validation_fraction \(data\.validation_fraction=(\S+) would do\))?",
+                    r"(train has no example .* all|valid has no example .* none) of its texts \(\d\) are held out; set valid"
+                    r"(, or another fraction \(data\.validation_fraction=(\S+) works\))?",
                     str(error),
                 )
                 assert found, error
@@ -325,13 +328,11 @@ def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
     build = partial(AutoencodingText, train=table, tokenizer=Character)
-    how = (
-        r"needs a field 'label', but .* gives: .*; to have it, name the column of classes in the tables \(data.label=label\), or"
-    )
+    how = r"needs a field 'label', but .* has: .*; to add it, name the column of labels in the tables \(data.label=label\), or"
     for info in (build().declare(), build().open().codec.info, build().declare().single_text("source")):
         with pytest.raises(ValueError, match=how):
             info["label"]
-        with pytest.raises(ValueError, match=r"needs a field 'image', but .* gives: [\w, ]+$"):
+        with pytest.raises(ValueError, match=r"needs a field 'image', but .* has: [\w, ]+$"):
             info["image"]
     info = build(label="label", validation_fraction=0.2).open().codec.info
     assert info["label"].labels == ("no", "yes")
@@ -344,7 +345,7 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for same in (file, "g", f"{tmp_path}/other/../g", ["b", "g"], "other"):
         with pytest.raises(
-            ValueError, match=rf"train has {file} for the class 'positive' and for 'negative': a file is of one class"
+            ValueError, match=rf"train has {file} for the classes 'positive' and 'negative'; a file belongs to one class"
         ):
             AutoencodingText(train={"positive": file, "negative": same})
     with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
@@ -359,8 +360,8 @@ def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
     own = {"good": "a b\nc d\na b\ne f\n", "bad": "a b\ng h\n", "so-so": "a b\ne f\n"}
     files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
     corpus = AutoencodingText(train=files, tokenizer=Word, validation_fraction=0).open()
-    assert counted(corpus, "texts of several classes", "repeated rows", "rows") == (2, 1, 7)
-    with pytest.raises(ValueError, match="train has a class ' good': take the blanks around its name off"):
+    assert counted(corpus, "texts in several classes", "duplicate rows", "rows") == (2, 1, 7)
+    with pytest.raises(ValueError, match="train has a class ' good': remove the spaces around the name"):
         AutoencodingText(train={" good": files["good"], "good": files["bad"]})
 
 
@@ -384,23 +385,23 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
         "empty rows": 1,
         "short rows": 1,
         "long rows": 2,
-        "repeated rows": 2,
-        "texts of several classes": 2,
+        "duplicate rows": 2,
+        "texts in several classes": 2,
         "rows": 6,
         "tokens": 46,
         "rows checked by decoding": 6,
     }
     kept = data(duplicates="keep").open()
-    assert counted(kept, "repeated rows", "rows") == (0, 8) and texts(kept).count("a b") == 3
+    assert counted(kept, "duplicate rows", "rows") == (0, 8) and texts(kept).count("a b") == 3
     cut = data(on_overflow="truncate").open()
-    assert counted(cut, "truncated rows", "words lost", "repeated rows", "long rows", "rows") == (2, 3, 3, 0, 7)
+    assert counted(cut, "truncated rows", "words lost", "duplicate rows", "long rows", "rows") == (2, 3, 3, 0, 7)
     assert [r["label"] for r in raws(cut) if r["target"] == "a b c"] == ["one", "two"]  # a cut text comes before the uncut one
     with pytest.raises(
         ValueError, match=r"1:4: the text has 5 words, but words allows 3: .* on_overflow to leave-out or truncate"
     ):
         data(on_overflow="error").open()
     without = AutoencodingText(train=[one, two], min_words=2, max_words=3, tokenizer=Character, validation_fraction=0).open()
-    assert counted(without, "repeated rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
+    assert counted(without, "duplicate rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
 
 
 @pytest.mark.parametrize(
@@ -445,18 +446,16 @@ def test_both_sides_are_cut_after_the_same_word(tmp_path: Path, sides: tuple[Any
 def test_a_text_too_long_for_one_side_is_an_error_if_wanted(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a b\nabcdefg b\n")
     data = partial(AutoencodingText, train=file, tokenizer=Word, target_tokenizer=Character, max_length=6, validation_fraction=0)
-    with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, but length is 6: raise length, shorten the row"):
+    with pytest.raises(ValueError, match=r"f:2: target has 9 tokens, more than max_length 6; raise max_length, shorten the row"):
         data(on_overflow="error").open()
     assert texts(data().open()) == ["a b"] and counted(data().open(), "long rows") == (1,)
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a\na b c\na b d\n")
-    with pytest.raises(
-        ValueError, match=r"f: no row is left for train: of 3 there are 1 short rows and 2 long rows, which are left"
-    ):
+    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 rows, 1 short rows and 2 long rows were dropped"):
         AutoencodingText(train=file, min_words=2, max_words=2, tokenizer=Character).open()
-    with pytest.raises(ValueError, match=r"f: no row is left for train: of 3 there are 3 long rows"):
+    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 there are 3 long rows"):
         AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, max_length=1, validation_fraction=0).open()
 
 
@@ -516,7 +515,7 @@ def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
-    reader = Reader(folder, files)
+    reader = RecipeParser(folder, files)
     found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
     return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
 
@@ -541,7 +540,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "in a list": ({"x": ["a", 3], "y": "b"}, ["data.train.x.1: must be the path of a file, not 3"]),
         "not there": (
             {"x": "a", "y": "c"},
-            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second place to look, is not set)"],
+            [f"data.train.y: there is no file {tmp_path.resolve() / 'c'} (WEFT_DATA, a second folder to search, is not set)"],
         ),
         "changed": (
             {"path": "a", "sha256": "0" * 64},
@@ -555,8 +554,8 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read({"train": written}, tmp_path) == said
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
-        Reader(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
+        RecipeParser(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()
 
 
 def test_the_ledgers_counts_are_explained() -> None:
-    assert {"short rows", "long rows", "repeated rows", "words lost"} <= set(COUNTS)
+    assert {"short rows", "long rows", "duplicate rows", "words lost"} <= set(COUNTS)

@@ -104,7 +104,7 @@ def test_formats_are_many_named_and_tell_the_date() -> None:
         for f in FORMATS:
             text = f.write(date.year, date.month, date.day, date.weekday())
             assert meant.setdefault(text.lower(), date.isoformat()) == date.isoformat(), text
-            assert len(text) <= f.longest()
+            assert len(text) <= f.max_length()
 
 
 @pytest.mark.parametrize(

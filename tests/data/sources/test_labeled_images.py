@@ -49,7 +49,7 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
         assert np.abs(example["image"].mean((1, 2)) - colour).max() < 0.05
         assert train.raw(row) == {"image": str(tmp_path / f"images/{row}.png"), "label": ("blue", "red")[example["label"]]}
     assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
-    with pytest.raises(IndexError, match="row 12 does not exist: the dataset has 12 rows"):
+    with pytest.raises(IndexError, match="row 12 is out of range: the dataset has 12 rows"):
         train[12]
 
 
@@ -85,18 +85,18 @@ def opened(folder: Path, lines: list[str], **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("lines", "options", "message"),
     [
-        (["images/0.png\ta", "images/9.png\tb"], {}, r"table.tsv:3: there is no image .*images/9.png"),
-        (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: the row has no image"),
-        (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: the row has no label"),
+        (["images/0.png\ta", "images/9.png\tb"], {}, r"table.tsv:3: image not found: .*images/9.png"),
+        (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: image is empty"),
+        (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: label is empty"),
         (["images/0.png\ta\tb"], {}, r"table.tsv:2: 3 columns, but the header has 2"),
-        (["images/0.png\ta"], {}, r"has 1 class, but there must be at least two"),
+        (["images/0.png\ta"], {}, r"1 class found; at least two are needed"),
         (
             ["images/0.png\ta", "images/1.png\tb"],
             {"labels": ("a", "c")},
-            r"table.tsv:3: the class 'b' is unknown; known are: a, c",
+            r"table.tsv:3: unknown class 'b'; known classes: a, c",
         ),
-        (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; there is: image, label"),
-        ([], {"labels": ("a", "b")}, r"table.tsv: no row is left for train"),
+        (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; available: image, label"),
+        ([], {"labels": ("a", "b")}, r"table.tsv: no row left for train"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
@@ -105,9 +105,9 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], op
 
 
 def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"nowhere.tsv: there is no such file"):
+    with pytest.raises(ValueError, match=r"nowhere.tsv: file not found"):
         LabeledImages(train=str(tmp_path / "nowhere.tsv")).open()
-    with pytest.raises(ValueError, match=r"labels must be at least two different names, not \['a', 'a'\]"):
+    with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="there is no split 'test' in the data"):
         LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))

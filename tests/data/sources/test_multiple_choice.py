@@ -40,7 +40,7 @@ def problem(tmp_path: Path, row: Any, **options: Any) -> str:
     with pytest.raises(ValueError) as refused:
         MultipleChoice(train=file, tokenizer=Word, validation_fraction=0, **options).open()
     said = str(refused.value)
-    assert said.startswith(f"{file}:2: ") and said.endswith(". Mend the row, or leave out such rows with on_bad_row: skip")
+    assert said.startswith(f"{file}:2: ") and said.endswith("; fix the row, or set on_bad_row: skip to leave such rows out")
     return said.removeprefix(f"{file}:2: ")
 
 
@@ -148,7 +148,7 @@ def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
             assert [s.tolist() for s in spelled[:2]] == [part.marks["letters"].tolist() for part in alone]
             assert spelled[2].tolist() == spelled[0].tolist()
     file = written(tmp_path / "b.jsonl", {**row, "question": "a"})
-    with pytest.raises(ValueError, match=r"b.jsonl:1: choices has 4 tokens, but length is 3"):
+    with pytest.raises(ValueError, match=r"b.jsonl:1: choices has 4 tokens, more than max_length 3"):
         MultipleChoice(train=file, tokenizer=Word, max_length=3, validation_fraction=0, on_overflow="error").open()
 
 
@@ -160,8 +160,8 @@ def test_without_the_question_the_same_rows_are_held_out(tmp_path: Path) -> None
     rows = [{"question": f"number {n}?", "choices": [f"{n}", f"{n + 1}"], "answer": "A"} for n in range(40)]
     file = written(tmp_path / "a.jsonl", *rows)
     both = [
-        MultipleChoice(train=file, tokenizer=Word, validation_fraction=0.2, given=given).open()
-        for given in ("question", "nothing")
+        MultipleChoice(train=file, tokenizer=Word, validation_fraction=0.2, include_question=given).open()
+        for given in (True, False)
     ]
     for split in ("train", "valid"):
         one, two = (corpus.splits[split] for corpus in both)
@@ -189,7 +189,7 @@ def test_what_is_missing_is_said_with_what_is_there(tmp_path: Path) -> None:
     row = {k: v for k, v in COMMONSENSE.items() if k != "answerKey"}
     there = "id, question.stem, question.choices.*.label, question.choices.*.text"
     said = problem(tmp_path, row)
-    assert said.startswith("no column 'answerKey' or 'answer' or ") and f"; there is: {there}. Say which" in said
+    assert said.startswith("no column 'answerKey' or 'answer' or ") and f"; available: {there}. Say which" in said
     said = problem(tmp_path, {"question": "?", "answer": "A"})
     assert "no column 'question.choices.*.text' or " in said and "Say which it is with the option choices" in said
 
@@ -197,46 +197,46 @@ def test_what_is_missing_is_said_with_what_is_there(tmp_path: Path) -> None:
 def test_a_column_that_is_named_must_be_there(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", COMMONSENSE)
     for option in ("question", "choices", "answer", "labels"):
-        with pytest.raises(ValueError, match=rf"a.jsonl:1: no column 'no.where'; there is: .* with the option {option}\. "):
+        with pytest.raises(ValueError, match=rf"a.jsonl:1: no column 'no.where'; available: .* with the option {option}\; "):
             MultipleChoice(train=file, validation_fraction=0, **{option: "no.where"}).open()
 
 
 def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
     row = changed(choices=[{"label": "A", "text": "a"}, {"label": "B"}, {"label": "C", "text": "c"}])
-    assert problem(tmp_path, row).startswith("question.choices.*.text: 1 of 3 items have no 'text'. ")
+    assert problem(tmp_path, row).startswith("question.choices.*.text: 1 of 3 items have no 'text'; ")
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C. "),
+        (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C; "),
         (
             {"question": "?", "choices": ["a", "b"], "answer": 2},
-            "the answer '2' is none of the 2 choices: they are 'a', 'b', and numbers count from 0: see the option first_index. ",
+            "the answer '2' is none of the 2 choices: they are 'a', 'b', and numbers count from 0: see the option first_index; ",
         ),
-        ({"question": "?", "choices": ["x", "y"], "answer": "z"}, "the answer 'z' is none of the 2 choices: they are 'x', 'y'. "),
+        ({"question": "?", "choices": ["x", "y"], "answer": "z"}, "the answer 'z' is none of the 2 choices: they are 'x', 'y'; "),
         (
             {"question": "?", "choices": ["1", "2", "0"], "answer": 1},
-            "the answer '1' may be any of the choices 1, 2, by number and by text: give labels or first_index. ",
+            "the answer '1' is ambiguous: by index or by text it is one of the choices 1, 2; set labels or first_index; ",
         ),
         (
             {"question": "?", "choices": ["x", "x", "y"], "answer": "x"},
-            "the answer 'x' may be any of the choices 1, 2, by number and by text: give labels or first_index. ",
+            "the answer 'x' is ambiguous: by index or by text it is one of the choices 1, 2; set labels or first_index; ",
         ),
-        (changed(choices=[{"label": "B", "text": "a"}]), "1 choices, but a row must have 2 to 26. "),
-        (changed(choices=[]), "0 choices, but a row must have 2 to 26. "),
-        ({"question": "?", "choices": [str(n) for n in range(27)], "answer": "0"}, "27 choices, but a row must have 2 to 26. "),
-        ({"question": "?", "choices": ["a", " "], "answer": "A"}, "choice 2 of 2 is empty. "),
-        (changed(choices=[{"label": "B", "text": "a"}, {"label": "B", "text": "b"}]), "two choices have the same label: B, B. "),
-        ({"question": "?", "choices": {"text": ["a", "b"], "label": ["A"]}, "answer": "A"}, "2 choices, but 1 labels (A). "),
+        (changed(choices=[{"label": "B", "text": "a"}]), "1 choices; a row must have 2 to 26; "),
+        (changed(choices=[]), "0 choices; a row must have 2 to 26; "),
+        ({"question": "?", "choices": [str(n) for n in range(27)], "answer": "0"}, "27 choices; a row must have 2 to 26; "),
+        ({"question": "?", "choices": ["a", " "], "answer": "A"}, "choice 2 of 2 is empty; "),
+        (changed(choices=[{"label": "B", "text": "a"}, {"label": "B", "text": "b"}]), "two choices have the same label: B, B; "),
+        ({"question": "?", "choices": {"text": ["a", "b"], "label": ["A"]}, "answer": "A"}, "2 choices, but 1 labels (A); "),
         (COMMONSENSE | {"answerKey": ["A"], "answer": {"x": 1}}, None),
-        ({"question": 7, "choices": ["a", "b"], "answer": "A"}, "the question (question) must be a text, not 7. "),
-        ({"question": "?", "choices": [["a"], ["b"]], "answer": "A"}, "choices must be a text, not ['a']. "),
+        ({"question": 7, "choices": ["a", "b"], "answer": "A"}, "the question (question) must be a text, not 7; "),
+        ({"question": "?", "choices": [["a"], ["b"]], "answer": "A"}, "choices must be a text, not ['a']; "),
         (
             {"question": "?", "choices": ["a", "b"], "answer": True},
-            "the answer (answer) must be a label, a number or a text, not True. ",
+            "the answer (answer) must be a label, an index or a text, not True; ",
         ),
-        ({"question": "?", "choices": ["a", "b"], "answer": ""}, "the row has no label. "),
+        ({"question": "?", "choices": ["a", "b"], "answer": ""}, "label is empty; "),
     ],
 )
 def test_bad_rows_are_said_with_their_place(row: dict[str, Any], said: str | None, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_bad_rows_are_said_with_their_place(row: dict[str, Any], said: str | Non
 
 def test_a_number_beyond_the_choices_is_refused_where_numbers_count(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", {"question": "?", "choices": ["a", "b"], "answer": 0})
-    with pytest.raises(ValueError, match=r"a.jsonl:1: the answer 0 is none of 2 choices, counted from 1"):
+    with pytest.raises(ValueError, match=r"a.jsonl:1: the answer 0 is none of 2 choices, counted from first_index 1"):
         MultipleChoice(train=file, first_index=1, validation_fraction=0).open()
 
 
@@ -261,7 +261,7 @@ def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
 def test_options_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="separator must not be empty"):
         MultipleChoice(train="a.tsv", separator="")
-    with pytest.raises(ValueError, match="choices names 1 columns, but there must be two choices or more"):
+    with pytest.raises(ValueError, match="choices names 1 columns; at least two are needed"):
         MultipleChoice(train="a.tsv", choices=["a"])
 
 

@@ -39,7 +39,7 @@ def test_bytes_that_are_no_utf8_are_said(tmp_path: Path) -> None:
     cursor = Cursor([write(tmp_path / "f", b"good\nb\xe4d\nl\xc3\xa4st")])
     assert [problem for _, problem in lines_of(cursor)] == [
         "",
-        "byte 0xe4 is not valid UTF-8; save the file as UTF-8, or repair the line",
+        "byte 0xe4 is not valid UTF-8; save the file as UTF-8, or fix the line",
         "",
     ]
 
@@ -112,7 +112,7 @@ def test_tabs_separate_and_quotes_do_not(tmp_path: Path) -> None:
 
 def test_names_of_columns_can_be_given(tmp_path: Path) -> None:
     file = write(tmp_path / "f.tsv", "x\t1\ny\t0\n")
-    assert rows_of(file, column_names=("text", "label"))[0] == ParsedRow(file, 1, {"text": "x", "label": "1"})
+    assert rows_of(file, header=("text", "label"))[0] == ParsedRow(file, 1, {"text": "x", "label": "1"})
     assert rows_of(file, {"a": ColumnSpec("1")}) == [ParsedRow(file, 2, {"a": "0"})]
 
 
@@ -141,7 +141,7 @@ def test_csv_that_is_wrong(tmp_path: Path) -> None:
         (3, ""),
         (4, "3 columns, but the header has 2 (text, label)"),
         (5, ""),
-        (6, "not valid CSV: a quotation mark is opened and never closed (lines 6 to 7)"),
+        (6, "not valid CSV: a quotation mark is never closed (lines 6 to 7)"),
     ]
     assert found[1].cells == {"text": '5" pipe', "label": "1"} and not found[3].cells
 
@@ -167,8 +167,8 @@ def test_objects(tmp_path: Path) -> None:
     [
         ('{"text": "x"', "not valid JSON: Expecting ',' delimiter"),
         ("[1]", r"must be an object \{...\}, not \[1\]"),
-        ('{"text": "x"}', "no column 'label'; there is: text. Say which it is with the option label"),
-        ('{"text": "\\ud800", "label": 1}', r"the column 'text' has half a character, U\+D800"),
+        ('{"text": "x"}', "no column 'label'; available: text; name it with the option label"),
+        ('{"text": "\\ud800", "label": 1}', r"column 'text' has a lone surrogate U\+D800"),
         ("[" * 100_000, "recursion"),
     ],
 )
@@ -183,10 +183,10 @@ def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None
 @pytest.mark.parametrize(
     ("content", "wanted", "message"),
     [
-        ("a\tb\nx\t1\n", ANY, r"f:1: no column 'text' or 'sentence'; there is: a, b\. Say which it is with the option text"),
-        ("text\tb\nx\t1\n", ANY, r"f:1: no column 'label'; there is: text, b"),
-        ("text\tlabel\ttext\nx\t1\ty\n", ANY, r"f:1: 2 columns 'text'; the header has: text, label, text"),
-        ("text\tlabel\nx\t1\n", {"text": ColumnSpec("body")}, r"f:1: no column 'body'; there is: text, label"),
+        ("a\tb\nx\t1\n", ANY, r"f:1: no column 'text' or 'sentence'; available: a, b; name it with the option text"),
+        ("text\tb\nx\t1\n", ANY, r"f:1: no column 'label'; available: text, b"),
+        ("text\tlabel\ttext\nx\t1\ty\n", ANY, r"f:1: 2 columns are named 'text'; the header is: text, label, text"),
+        ("text\tlabel\nx\t1\n", {"text": ColumnSpec("body")}, r"f:1: no column 'body'; available: text, label"),
         (b"t\xe4xt\tlabel\nx\t1\n", ANY, r"f:1: byte 0xe4 is not valid UTF-8"),
     ],
 )

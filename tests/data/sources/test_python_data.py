@@ -29,8 +29,8 @@ def test_words_with_tags():
     ("row", "said"),
     [
         ((["John", "lives"], ["O"]), "2 words, but 1 tags"),
-        ((["New York"], ["O"]), "has a blank in it: 'New York'"),
-        ((["John"], ["what"]), "'what' is no tag"),
+        ((["New York"], ["O"]), "contains a space: 'New York'"),
+        ((["John"], ["what"]), "'what' is not a tag"),
     ],
 )
 def test_words_without_their_tags_are_refused(row, said):
@@ -52,7 +52,7 @@ def test_missing_values_are_empty_cells():
 def test_json_has_no_nan(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n{"text": "c", "label": NaN}\n')
-    with pytest.raises(ValueError, match=r"rows\.jsonl:3: .*NaN is no value; where there is none write null"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl:3: .*NaN is not a JSON value; write null"):
         LabeledText(train=str(file), tokenizer=Word, validation_fraction=0).open()
 
 

@@ -113,14 +113,14 @@ def test_an_answer_inside_a_token_is_widened_and_counted(tmp_path: Path) -> None
 def test_a_long_context_is_cut_and_an_answer_beyond_is_none(nested: str) -> None:
     corpus = QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5).open()
     assert answers(corpus) == ["Denver Broncos", "", "", "", "Paris"]
-    assert corpus.ledger["train"]["answers cut off"] == 2 and corpus.ledger["train"]["truncated rows"] == 5
+    assert corpus.ledger["train"]["answers truncated"] == 2 and corpus.ledger["train"]["truncated rows"] == 5
     assert corpus.splits["train"].raw(1)["answer"] == "2016"  # what is right stays right
     assert all(len(corpus.splits["train"][row]["context"]) <= 5 for row in range(5))
     edge = QuestionAnswering(
         train=nested, tokenizer=WORDS, validation_fraction=0, max_length=2
     ).open()  # the answer is token 1 and 2
     assert answers(edge)[0] == ""
-    with pytest.raises(ValueError, match=r"train.json:\d+: context has 15 tokens, but length is 5"):
+    with pytest.raises(ValueError, match=r"train.json:\d+: context has 15 tokens, more than max_length 5"):
         QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5, on_overflow="error").open()
 
 
@@ -130,7 +130,7 @@ def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps(squad((CONTEXT, [asked(1, "Who?", CONTEXT, "won"), wrong])), indent=1))
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if '"q2"' in text)
-    message = rf"a.json:{line}: question q2: the answer '2016' should be at character 42 of the context, but there is '016.'"
+    message = rf"a.json:{line}: question q2: the answer '2016' is not at character 42 of the context; found '016.'"
     with pytest.raises(ValueError, match=message):
         QuestionAnswering(train=str(file), tokenizer=WORDS, validation_fraction=0).open()
     corpus = QuestionAnswering(train=str(file), tokenizer=WORDS, validation_fraction=0, on_bad_row="skip").open()
@@ -139,9 +139,9 @@ def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
 
 TROUBLE = {
     "two answers, one start": ("Q\tC c\tC\t", "1 answers, but 0 starts"),
-    "no number": ("Q\tC c\tC\tone", "must be a number of characters, not 'one'"),
-    "elsewhere": ("Q\tC c\tc\t0", "the answer 'c' should be at character 0 of the context, but there is 'C'"),
-    "beyond": ("Q\tC c\tc\t70", "should be at character 70 of the context, but there is ''"),
+    "no number": ("Q\tC c\tC\tone", "must be a character offset, not 'one'"),
+    "elsewhere": ("Q\tC c\tc\t0", "the answer 'c' is not at character 0 of the context; found 'C'"),
+    "beyond": ("Q\tC c\tc\t70", "is not at character 70 of the context; found ''"),
 }
 
 
@@ -155,17 +155,17 @@ def test_bad_rows_of_tables_are_located(name: str, tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[Any, str]] = {
     "syntax": ('{"data": [}', r"a.json:1: not valid JSON: Expecting value \(column 11\)"),
-    "list": ([1], "a.json:1: the file must be an object with a list 'data', as SQuAD has it"),
+    "list": ([1], "a.json:1: the file must be an object with a list 'data', as in SQuAD"),
     "article": ({"data": [1]}, "an article must be an object with a list 'paragraphs'"),
     "paragraph": ({"data": [{"paragraphs": [{"context": "a"}]}]}, "a paragraph must be an object with a list 'qas'"),
-    "context": ({"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}, "context must be a text, not '3'"),
+    "context": ({"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}, "context must be a string, not '3'"),
     "question": (squad(("a b", [1])), "question 1: a question must be an object with a list 'answers'"),
     "answers": (squad(("a b", [{"id": "x", "question": "q"}])), "question x: a question must be an object with a list 'answers'"),
     "start": (
         squad(("a b", [{"id": "x", "question": "q", "answers": [{"text": "a", "answer_start": None}]}])),
-        "question x: answer_start must be a number of characters, not None",
+        "question x: answer_start must be a character offset, not None",
     ),
-    "half": (squad(("a \ud800", [asked(1, "q", "a", "a")])), r"context has half a character, U\+D800 without its other half"),
+    "half": (squad(("a \ud800", [asked(1, "q", "a", "a")])), r"context has a lone surrogate U\+D800"),
 }
 
 
@@ -189,7 +189,7 @@ def test_bytes_that_are_no_text_and_empty_files(tmp_path: Path) -> None:
 def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
     text = "a \u200b b"  # BERT's normaliser removes it
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "\u200b")]))))
-    with pytest.raises(ValueError, match=r"the answer '\\u200b' at character 2 has no token of its own"):
+    with pytest.raises(ValueError, match=r"no token overlaps the answer '\\u200b' at character 2"):
         QuestionAnswering(
             train=str(tmp_path / "a.json"), tokenizer=partial(WordPiece, vocab_size=100), validation_fraction=0
         ).open()

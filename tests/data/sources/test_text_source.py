@@ -79,12 +79,12 @@ def other_value(name: str, value: Any) -> Any:
         "on_overflow": "error",
         "on_bad_row": "skip",
         "unit": "file",
-        "answer": "number",
+        "label_type": "number",
         "scheme": "bioes",
         "labels": ("a", "b"),
-        "header": ("text", "label"),
-        "tag": 2,
-        "min_words": 1,
+        "column_names": ("text", "label"),
+        "tag_column": 2,
+        "min_words": 2,
         "max_words": 41,
         "duplicates": "keep",
     }
@@ -427,7 +427,7 @@ def test_tokenizers_learn_from_a_sample_of_much_text(plain: str, monkeypatch: py
 def test_hold_out_leaves_something_to_train_on(tmp_path: Path) -> None:
     one, same = write(tmp_path / "one", "only\n"), write(tmp_path / "same", "same\nsame\n")
     for file, share in ((one, 0.05), (same, 0.05), (one, 1.0)):
-        with pytest.raises(ValueError, match=rf"holding out {share:g} of \d rows \(1 different ones\).*give valid"):
+        with pytest.raises(ValueError, match=rf"validation_fraction {share:g} of \d rows \(1 distinct\).*set valid"):
             PlainText(train=file, tokenizer=Character, validation_fraction=share).open()
     assert len(PlainText(train=one, tokenizer=Character, validation_fraction=0).open().splits["train"]) == 1
 
@@ -467,15 +467,15 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
         "byte-order marks removed": 1,
         "Windows line ends removed": 2,
         "first malformed rows": [
-            f"{file}:3: byte 0xe4 is not valid UTF-8; save the file as UTF-8, or repair the line",
-            f"{file}:7: byte 0xff is not valid UTF-8; save the file as UTF-8, or repair the line",
+            f"{file}:3: byte 0xe4 is not valid UTF-8; save the file as UTF-8, or fix the line",
+            f"{file}:7: byte 0xff is not valid UTF-8; save the file as UTF-8, or fix the line",
         ],
     }
     truncated = data(on_bad_row="skip", on_overflow="truncate").open().ledger["train"]
     assert (truncated["truncated rows"], truncated["tokens lost"], truncated["rows"], truncated["tokens"]) == (2, 10, 3, 13)
     with pytest.raises(ValueError, match=r"f:3: byte 0xe4 is not valid UTF-8.* Mend the row, or .*on_bad_row: skip"):
         data().open()
-    with pytest.raises(ValueError, match=r"f:1: text has 12 tokens, but length is 5"):
+    with pytest.raises(ValueError, match=r"f:1: text has 12 tokens, more than max_length 5"):
         data(on_bad_row="skip", on_overflow="error").open()
 
 
@@ -514,7 +514,7 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
 def test_only_the_splits_that_are_wanted(plain: str, tmp_path: Path) -> None:
     data = PlainText(train=plain, test=plain, tokenizer=Character)
     assert set(data.open().splits) == {"train", "valid", "test"} and set(data.open(only=("test", "other")).splits) == {"test"}
-    with pytest.raises(ValueError, match=r"there is no split 'other' in the data \(there is: train, valid, test\)"):
+    with pytest.raises(ValueError, match=r"the data has no split 'other'; available: train, valid, test"):
         data.open(only=("other",))
     codec = data.open().codec
     gone = PlainText(train=str(tmp_path / "gone"), test=plain, tokenizer=Character)

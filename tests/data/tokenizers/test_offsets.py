@@ -48,7 +48,7 @@ LOSSY = [
     trained(WordPiece, vocab_size=150),
     trained(WordPiece, vocab_size=150, lowercase=True, strip_accents=True),
     *(trained(kind, lowercase=True) for kind in (Word, Character)),
-    *(trained(kind, size=300, lowercase=True) for kind in (BPE, ByteBPE, Unigram)),
+    *(trained(kind, vocab_size=300, lowercase=True) for kind in (BPE, ByteBPE, Unigram)),
 ]
 
 

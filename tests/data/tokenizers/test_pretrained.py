@@ -167,7 +167,7 @@ def test_unknown_and_readable(files: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("kind", [BPE, ByteBPE, Unigram, Word, WordPiece])
 def test_what_weft_wrote_is_published_too(kind: type, tmp_path: Path) -> None:
-    mine = kind(size=300)
+    mine = kind(vocab_size=300)
     mine.train(TEXTS)
     mine.save(tmp_path / "tokenizer.json")
     tokenizer = PretrainedTokenizer(from_=str(tmp_path / "tokenizer.json"))

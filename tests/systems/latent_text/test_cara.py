@@ -20,16 +20,26 @@ from weft.blocks import CNN, GRU, MLP, BatchNorm, GRUDecoder, Last, LayerNorm
 from weft.core.batch import Batch, Clock, collate
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
-from weft.generate import Greedy
-from weft.generate.soft_decoding import write_softly
+from weft.generate import GreedySearch
+from weft.generate.soft_decoding import soft_decode
 from weft.learning import Adam, Gradient, Loop, Network, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
 from weft.objectives import ELBO, Decay, Ramp, Steady
 from weft.pretrained import save
 from weft.pretrained import weights as pretrained
-from weft.pretrained.weights import begin
+from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
-from weft.systems.latent_text.cara import ARAE, CARA, Contests, Follow, Fool, Judge, Listen, Listens, Reconstruct
+from weft.systems.latent_text.cara import (
+    ARAE,
+    CARA,
+    CARADiscriminator,
+    CARAGenerator,
+    CARAMutualInformation,
+    CARAReconstruction,
+    CARATextClassifier,
+    ClassifiesTexts,
+    DiscriminatesLatents,
+)
 from weft.training.dry_run import check
 from weft.training.recipes import read_run
 
@@ -51,9 +61,9 @@ CHOICES: dict[str, Any] = {
     "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
     "sampler": partial(MLP, hidden=[9], batch_norm=BatchNorm),
     "classifier": partial(MLP, hidden=[9]),
-    "critic": partial(MLP, hidden=[9]),
+    "discriminator": partial(MLP, hidden=[9]),
 }
-SMALL: dict[str, Any] = {**CHOICES, "label_dim": 3, "listener": partial(Classifier, dim=8, encoder=partial(CNN, layers=1))}
+SMALL: dict[str, Any] = {**CHOICES, "label_dim": 3, "text_classifier": partial(Classifier, dim=8, encoder=partial(CNN, layers=1))}
 
 
 def cara(**choices: Any) -> CARA:
@@ -125,11 +135,11 @@ class Rows:
 
 READS = ["encoder.*", "to_latent.*"]
 STEPS: dict[str, tuple[Any, list[str]]] = {
-    "reconstruct": (Reconstruct, [*READS, "decoder.*"]),
-    "judge": (Judge, ["classifier.*", "critic.*"]),
-    "fool": (Fool, [*READS, "sampler.*"]),
-    "listen": (Listen, ["listener.*"]),
-    "follow": (partial(Follow, length=5), [*READS, "decoder.*"]),
+    "reconstruction": (CARAReconstruction, [*READS, "decoder.*"]),
+    "discriminator": (CARADiscriminator, ["classifier.*", "discriminator.*"]),
+    "generator": (CARAGenerator, [*READS, "sampler.*"]),
+    "text_classifier": (CARATextClassifier, ["text_classifier.*"]),
+    "mutual_information": (partial(CARAMutualInformation, length=5), [*READS, "decoder.*"]),
 }
 
 
@@ -171,34 +181,34 @@ def test_a_step_moves_all_of_its_networks_and_nothing_else(name):
     tops = {n.partition(".")[0] for n in moved}
     assert tops == {glob.partition(".")[0] for glob in STEPS[name][1]}
     buffers = {n for n, _ in model.named_buffers()}
-    assert buffers and (moved & buffers == (buffers if name == "fool" else set()))
+    assert buffers and (moved & buffers == (buffers if name == "generator" else set()))
 
 
 def accuracy(model: Any, objective: Any = None) -> float:
-    batch = batch_of(Judge(INFO, 8))
-    return float((model.classes_of(places(model)).argmax(-1) == batch["label"]).float().mean())
+    batch = batch_of(CARADiscriminator(INFO, 8))
+    return float((model.latent_logits(places(model)).argmax(-1) == batch["label"]).float().mean())
 
 
 def places(model: Any) -> Tensor:
     with torch.no_grad():
-        return model.eval().posterior(batch_of(Judge(INFO, 8))["source"]).mean_BP
+        return model.eval().posterior(batch_of(CARADiscriminator(INFO, 8))["source"]).mean_BP
 
 
 def uncertainty(model: Any) -> float:
     """Cross entropy of the classifier on places of texts."""
     with torch.no_grad():
-        return float(F.cross_entropy(model.classes_of(places(model)), batch_of(Judge(INFO, 8))["label"]))
+        return float(F.cross_entropy(model.latent_logits(places(model)), batch_of(CARADiscriminator(INFO, 8))["label"]))
 
 
 def scores(model: Any) -> tuple[float, float]:
-    """The critic's mean score of real places and of made ones."""
+    """The discriminator's mean score of real places and of made ones."""
     with torch.no_grad():
-        made = model.eval().made(torch.randn(200, model.noise, generator=torch.Generator().manual_seed(5)))
-        return float(model.realness_of(places(model)).mean()), float(model.realness_of(made).mean())
+        made = model.eval().fake(torch.randn(200, model.noise, generator=torch.Generator().manual_seed(5)))
+        return float(model.latent_scores(places(model)).mean()), float(model.latent_scores(made).mean())
 
 
 def test_judging_lets_the_classifier_recognise_classes_and_the_critic_tell_made_places():
-    model = after(cara(), "judge", 150, lr=0.03)
+    model = after(cara(), "discriminator", 150, lr=0.03)
     assert uncertainty(model) < 0.8 * math.log(K) and accuracy(model) > 0.6
     real, made = scores(model)
     assert real > made
@@ -206,58 +216,58 @@ def test_judging_lets_the_classifier_recognise_classes_and_the_critic_tell_made_
 
 @pytest.mark.parametrize("confusion", ["uniform", "flip", "negative"])
 def test_fooling_hides_the_class_from_the_classifier(confusion):
-    model = after(cara(), "judge", 60)
+    model = after(cara(), "discriminator", 60)
     before = uncertainty(model)
-    after(model, "fool", 60, fool=partial(Fool, confusion=confusion))
+    after(model, "generator", 60, fool=partial(CARAGenerator, confusion=confusion))
     if confusion == "uniform":
         assert abs(uncertainty(model) - math.log(K)) < 0.25 * abs(before - math.log(K))
     else:
         assert uncertainty(model) > max(before, math.log(K))
 
 
-@pytest.mark.parametrize("game", ["wasserstein", "logistic"])
-def test_fooling_makes_made_places_look_real_and_real_ones_made(game):
-    model = after(cara(), "judge", 60, judge=partial(Judge, game=game))
+@pytest.mark.parametrize("loss", ["wasserstein", "logistic"])
+def test_fooling_makes_made_places_look_real_and_real_ones_made(loss):
+    model = after(cara(), "discriminator", 60, judge=partial(CARADiscriminator, loss=loss))
     real, made = scores(model)
     only_sampler = copy.deepcopy(model)
-    after(only_sampler, "fool", 40, fool=partial(Fool, game=game, weight=0.0, real_weight=0.0))
+    after(only_sampler, "generator", 40, fool=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=0.0))
     assert scores(only_sampler)[1] > made and scores(only_sampler)[0] == pytest.approx(real)
-    after(model, "fool", 40, fool=partial(Fool, game=game, weight=0.0, real_weight=1.0))
+    after(model, "generator", 40, fool=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=1.0))
     assert scores(model)[0] < real
 
 
 def test_following_makes_the_listener_hear_the_wish():
-    model, batch = after(after(cara(), "reconstruct", 100), "listen", 60), batch_of(Follow(INFO, 8))
+    model, batch = after(after(cara(), "reconstruction", 100), "text_classifier", 60), batch_of(CARAMutualInformation(INFO, 8))
 
     def surprise() -> float:
         with torch.no_grad():
-            text = write_softly(model, model.memory_from(places(model), batch["wish"]), length=5)
-            return float(F.cross_entropy(model.heard(text), batch["wish"]))
+            text = soft_decode(model, model.memory_from(places(model), batch["wish"]), max_length=5)
+            return float(F.cross_entropy(model.text_logits(text), batch["wish"]))
 
     before = surprise()
-    after(model, "follow", 100)
+    after(model, "mutual_information", 100)
     assert surprise() < 0.5 * before
 
 
 def test_texts_that_were_cut_before_their_end_are_counted():
-    model = after(cara(), "reconstruct", 60).eval()
-    batch = batch_of(Follow(INFO, 8))
+    model = after(cara(), "reconstruction", 60).eval()
+    batch = batch_of(CARAMutualInformation(INFO, 8))
     memory = model.memory_from(places(model), batch["wish"])
-    found = Greedy(length=9)(model, memory, limits=[9] * len(batch))
+    found = GreedySearch(max_length=9)(model, memory, limits=[9] * len(batch))
     tokens = [len(row[0].ids) for row in found]
     assert len(set(tokens)) > 1
     for length in (1, 3, 5, 9):
-        loss = Follow(INFO, 8, length=length, straight_through=True).eval()(model, batch, Clock())  # as greedy
-        assert float(loss["unended"].total) == sum(own >= length for own in tokens), length
-        assert loss["unended"].weight == 0
+        loss = CARAMutualInformation(INFO, 8, length=length, straight_through=True).eval()(model, batch, Clock())  # as greedy
+        assert float(loss["unfinished"].total) == sum(own >= length for own in tokens), length
+        assert loss["unfinished"].weight == 0
 
 
 def test_reconstruction_writes_the_text_again():
-    model = after(cara(), "reconstruct", 250, lr=0.02)
-    objective = Reconstruct(INFO, 8).eval()
+    model = after(cara(), "reconstruction", 250, lr=0.02)
+    objective = CARAReconstruction(INFO, 8).eval()
     batch = batch_of(objective)
     assert objective(model, batch, Clock()).mean().item() < 0.9
-    found = objective.predict(model, batch, Greedy(length=8))
+    found = objective.predict(model, batch, GreedySearch(max_length=8))
     right = [h[0].ids == row["target"].tolist() for h, row in zip(found, examples(), strict=True)]
     assert np.mean(right) > 0.3
 
@@ -266,68 +276,70 @@ def test_reconstruction_writes_the_text_again():
 
 
 def test_the_terms_of_judging_are_those_of_the_paper():
-    model = cara(norm=None, critic=partial(MLP, hidden=[])).eval()
-    batch = batch_of(Judge(INFO, 8))
-    weight, bias = model.critic.out.weight[0], model.critic.out.bias
-    loss = Judge(INFO, 8, penalty=0.3)(model, batch, Clock())
+    model = cara(norm=None, discriminator=partial(MLP, hidden=[])).eval()
+    batch = batch_of(CARADiscriminator(INFO, 8))
+    weight, bias = model.discriminator.out.weight[0], model.discriminator.out.bias
+    loss = CARADiscriminator(INFO, 8, penalty=0.3)(model, batch, Clock())
     z = places(model)
     real = z @ weight + bias
     assert float(loss["penalty"].total) == pytest.approx(len(batch) * float((weight.norm() - 1) ** 2), rel=1e-4)
     assert loss["penalty"].weight == 0.3
     assert float(loss["classifier"].total) == pytest.approx(
-        float(F.cross_entropy(model.classes_of(z), batch["label"], reduction="sum")), rel=1e-4
+        float(F.cross_entropy(model.latent_logits(z), batch["label"], reduction="sum")), rel=1e-4
     )
-    fooled = Fool(INFO, 8)(model, batch, Clock())
+    fooled = CARAGenerator(INFO, 8)(model, batch, Clock())
     assert float(fooled["real"].total) == pytest.approx(float(real.sum()), rel=1e-4)
-    made = -fooled["made"].total
-    assert float(loss["critic"].total) == pytest.approx(float(made - real.sum()), rel=1e-4)
-    logistic = Judge(INFO, 8, game="logistic")(model, batch, Clock())
-    assert float(logistic["critic"].total) > 0
-    assert float(Judge(INFO, 8).eval()(model, batch, Clock())["penalty"].total) == 0
+    made = -fooled["fake"].total
+    assert float(loss["discriminator"].total) == pytest.approx(float(made - real.sum()), rel=1e-4)
+    logistic = CARADiscriminator(INFO, 8, loss="logistic")(model, batch, Clock())
+    assert float(logistic["discriminator"].total) > 0
+    assert float(CARADiscriminator(INFO, 8).eval()(model, batch, Clock())["penalty"].total) == 0
 
 
 def test_the_logistic_game_is_a_cross_entropy():
     model = cara().eval()
-    batch = batch_of(Judge(INFO, 8))
-    loss = Judge(INFO, 8, game="logistic", penalty=0.0)(model, batch, Clock())
-    fooled = Fool(INFO, 8, game="logistic")(model, batch, Clock())
-    real = model.realness_of(places(model))
+    batch = batch_of(CARADiscriminator(INFO, 8))
+    loss = CARADiscriminator(INFO, 8, loss="logistic", penalty=0.0)(model, batch, Clock())
+    fooled = CARAGenerator(INFO, 8, loss="logistic")(model, batch, Clock())
+    real = model.latent_scores(places(model))
     bce = partial(F.binary_cross_entropy_with_logits, reduction="sum")
     assert float(fooled["real"].total) == pytest.approx(float(bce(real, torch.zeros_like(real))), rel=1e-4)
-    made = Judge(INFO, 8).made(model, batch, real)
-    score = model.realness_of(made)
+    made = CARADiscriminator(INFO, 8).fake(model, batch, real)
+    score = model.latent_scores(made)
     want = bce(real, torch.ones_like(real)) + bce(score, torch.zeros_like(score))
-    assert float(loss["critic"].total) == pytest.approx(float(want), rel=1e-4)
-    assert float(fooled["made"].total) == pytest.approx(float(bce(score, torch.ones_like(score))), rel=1e-4)
+    assert float(loss["discriminator"].total) == pytest.approx(float(want), rel=1e-4)
+    assert float(fooled["fake"].total) == pytest.approx(float(bce(score, torch.ones_like(score))), rel=1e-4)
 
 
 def test_confusion_is_least_where_it_should_be():
     logits = torch.tensor([[2.0, 0.5, -1.0]])
     label = torch.tensor([0])
     logp = logits.log_softmax(-1)[0]
-    assert float(Fool(INFO, 8).confused(logits, label)) == pytest.approx(float(-logp.mean()))
-    assert float(Fool(INFO, 8).confused(torch.zeros(1, K), label)) == pytest.approx(math.log(K))
-    assert float(Fool(INFO, 8, confusion="flip").confused(logits, label)) == pytest.approx(float(-(logp[1] + logp[2]) / 2))
-    assert float(Fool(INFO, 8, confusion="negative").confused(logits, label)) == pytest.approx(float(logp[0]))
+    assert float(CARAGenerator(INFO, 8).confused(logits, label)) == pytest.approx(float(-logp.mean()))
+    assert float(CARAGenerator(INFO, 8).confused(torch.zeros(1, K), label)) == pytest.approx(math.log(K))
+    assert float(CARAGenerator(INFO, 8, confusion="flip").confused(logits, label)) == pytest.approx(
+        float(-(logp[1] + logp[2]) / 2)
+    )
+    assert float(CARAGenerator(INFO, 8, confusion="negative").confused(logits, label)) == pytest.approx(float(logp[0]))
 
 
 def test_the_weight_of_following_goes_by_the_clock():
-    model, batch = cara().eval(), batch_of(Follow(INFO, 8))
-    objective = Follow(INFO, 8, weight=partial(Ramp, zero=0.0, rise=0.7, top=3.0), length=3)
-    weights = [objective(model, batch, Clock(update, 10))["following"].weight for update in (0, 7, 10)]
+    model, batch = cara().eval(), batch_of(CARAMutualInformation(INFO, 8))
+    objective = CARAMutualInformation(INFO, 8, weight=partial(Ramp, zero=0.0, rise=0.7, top=3.0), length=3)
+    weights = [objective(model, batch, Clock(update, 10))["mutual_information"].weight for update in (0, 7, 10)]
     assert weights == pytest.approx([0.0, 3.0, 3.0])
-    assert objective(model, batch, Clock(3, 10))["following"].weight == pytest.approx(3.0 * 0.3 / 0.7)
-    assert objective.eval()(model, batch, Clock(0, 10))["following"].weight == 1.0
+    assert objective(model, batch, Clock(3, 10))["mutual_information"].weight == pytest.approx(3.0 * 0.3 / 0.7)
+    assert objective.eval()(model, batch, Clock(0, 10))["mutual_information"].weight == 1.0
 
 
 def test_wishes_are_uniform_and_do_not_depend_on_the_class():
-    objective, row = Follow(INFO, 8), examples()[0]
+    objective, row = CARAMutualInformation(INFO, 8), examples()[0]
     wishes = [objective.prepare(row, np.random.default_rng(i), None)["wish"] for i in range(3000)]
     assert np.bincount(wishes, minlength=K) / 3000 == pytest.approx([1 / K] * K, abs=0.03)
 
 
 def test_noise_on_places_is_there_in_training_alone_and_dies_down():
-    model, objective = cara().eval(), Reconstruct(INFO, 8, noise=partial(Decay, top=5.0, left=0.001))
+    model, objective = cara().eval(), CARAReconstruction(INFO, 8, noise=partial(Decay, top=5.0, left=0.001))
     batch = batch_of(objective)
     clean = float(objective.eval()(model, batch, Clock()).mean())
     objective.train()
@@ -338,21 +350,21 @@ def test_noise_on_places_is_there_in_training_alone_and_dies_down():
 def test_the_listener_never_hears_what_was_written():
     """Its step reads real texts: no gradient, and no call, of the decoder."""
     model = cara()
-    Listen(INFO, 8)(model, batch_of(Listen(INFO, 8)), Clock()).mean().backward()
-    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"listener"}
+    CARATextClassifier(INFO, 8)(model, batch_of(CARATextClassifier(INFO, 8)), Clock()).mean().backward()
+    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"text_classifier"}
 
 
 def test_the_step_of_the_judges_leaves_no_gradient_elsewhere():
     model = cara()
-    Judge(INFO, 8)(model, batch_of(Judge(INFO, 8)), Clock()).mean().backward()
-    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"classifier", "critic"}
+    CARADiscriminator(INFO, 8)(model, batch_of(CARADiscriminator(INFO, 8)), Clock()).mean().backward()
+    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"classifier", "discriminator"}
 
 
 # ------------------------------------------------------------------------------------------------------------ structures
 
 
 def test_every_class_has_a_vector_that_learns():
-    model, objective = cara(), Reconstruct(INFO, 8)
+    model, objective = cara(), CARAReconstruction(INFO, 8)
     objective(model, batch_of(objective), Clock()).mean().backward()
     assert bool((model.decoder.labels.weight != 0).any(1).all())
     assert bool((model.decoder.labels.weight.grad != 0).any(1).all())
@@ -378,11 +390,11 @@ def test_a_convolution_over_what_was_read():
 
 
 def test_what_the_structures_provide_and_without_a_listener():
-    assert {Contests, Listens} <= set(cara().provides())
-    for model in (cara(listener=None), arae()):
-        assert Contests in model.provides() and Listens not in model.provides()
+    assert {DiscriminatesLatents, ClassifiesTexts} <= set(cara().provides())
+    for model in (cara(text_classifier=None), arae()):
+        assert DiscriminatesLatents in model.provides() and ClassifiesTexts not in model.provides()
         assert model.labelled and model.samples_by_label
-    assert set(cara().substructures()) == {"encoder", "decoder", "listener"}
+    assert set(cara().substructures()) == {"encoder", "decoder", "text_classifier"}
     assert len(arae().substructures()["decoder"]) == K
 
 
@@ -411,9 +423,9 @@ def test_soft_texts_do_not_depend_on_the_other_rows(build):
     model, z, label = build().eval(), torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])
     with torch.no_grad():
         model.head.bias[2] += 1.0
-    text = write_softly(model, model.memory_from(z, label), length=6)
+    text = soft_decode(model, model.memory_from(z, label), max_length=6)
     for row in range(5):
-        alone = write_softly(model, model.memory_from(z[row : row + 1], label[row : row + 1]), length=6)
+        alone = soft_decode(model, model.memory_from(z[row : row + 1], label[row : row + 1]), max_length=6)
         torch.testing.assert_close(text.data[row][text.real()[row]], alone.data[0])
 
 
@@ -421,7 +433,7 @@ def test_soft_texts_do_not_depend_on_the_other_rows(build):
 
 
 def test_a_collapse_is_seen_in_the_figures():
-    objective, model = Reconstruct(INFO, 8), cara(norm=None)
+    objective, model = CARAReconstruction(INFO, 8), cara(norm=None)
     batch = batch_of(objective)
 
     def metric_values() -> dict[str, float]:
@@ -439,10 +451,10 @@ def test_a_collapse_is_seen_in_the_figures():
         model.to_latent.weight.zero_()
         model.sampler.out.weight.zero_()
     last = metric_values()
-    assert last["variance"] < 1e-9 and last["made_variance"] < 1e-9 < 1e-4 < first["made_variance"]
+    assert last["variance"] < 1e-9 and last["fake_variance"] < 1e-9 < 1e-4 < first["fake_variance"]
     assert math.isnan(objective.metric_values({})["variance"])
-    recognised = objective.eval()(model, batch, Clock())["recognised"]
-    assert recognised.count == 24 and recognised.weight == 0 and float(recognised.total) == 8  # one class of three
+    latent_accuracy = objective.eval()(model, batch, Clock())["latent_accuracy"]
+    assert latent_accuracy.count == 24 and latent_accuracy.weight == 0 and float(latent_accuracy.total) == 8  # one class of three
 
 
 # --------------------------------------------------------------------------------------------------------------- resuming
@@ -454,7 +466,7 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, Tensor]:
-    loop = loop_of(cara(), list(STEPS), steps=4, starts={"follow": 1})
+    loop = loop_of(cara(), list(STEPS), steps=4, starts={"mutual_information": 1})
     loop.run(resume=False)
     return {n: t.clone() for n, t in loop.network.tensors().items()}
 
@@ -475,9 +487,9 @@ def test_a_run_that_is_killed_inside_a_step_ends_bit_identical(name, whole, monk
     with monkeypatch.context() as patch:
         patch.setattr(kind, "forward", dies)
         with pytest.raises(Killed):
-            loop_of(cara(), list(STEPS), watcher, steps=4, starts={"follow": 1}).run(resume=False)
+            loop_of(cara(), list(STEPS), watcher, steps=4, starts={"mutual_information": 1}).run(resume=False)
     torch.manual_seed(99)
-    resumed = loop_of(cara(), list(STEPS), watcher, steps=4, starts={"follow": 1})
+    resumed = loop_of(cara(), list(STEPS), watcher, steps=4, starts={"mutual_information": 1})
     resumed.run(resume=True)
     assert all(torch.equal(t, whole[n]) for n, t in resumed.network.tensors().items())
 
@@ -485,7 +497,9 @@ def test_a_run_that_is_killed_inside_a_step_ends_bit_identical(name, whole, monk
 # ------------------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("kind", [Judge, Fool, Listen, Follow, Reconstruct])
+@pytest.mark.parametrize(
+    "kind", [CARADiscriminator, CARAGenerator, CARATextClassifier, CARAMutualInformation, CARAReconstruction]
+)
 def test_one_class_alone_is_refused(kind):
     with pytest.raises(ValueError, match=r"needs texts of two classes or more, but the data .* has good alone"):
         kind(info_of(("good",)), 8)
@@ -509,7 +523,7 @@ def test_parts_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"decoder is a TextEncoder, which is not a language model"):
         arae(decoder=partial(TextEncoder, dim=8))
     with pytest.raises(ValueError, match=r"what listens must say a class, as a classifier does, but a TextEncoder does not"):
-        cara(listener=partial(TextEncoder, dim=8))
+        cara(text_classifier=partial(TextEncoder, dim=8))
 
 
 @pytest.mark.parametrize("build", [cara, arae])
@@ -526,25 +540,25 @@ def test_writers_need_a_vector_and_a_class():
 
 def test_a_phase_that_would_never_run_is_refused():
     with pytest.raises(ValueError, match=r"phase follow never runs: it starts in round 4, and there are 4"):
-        loop_of(cara(), list(STEPS), steps=4, starts={"follow": 4})
+        loop_of(cara(), list(STEPS), steps=4, starts={"mutual_information": 4})
 
 
 def test_weights_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"zero 0.5 and rise 0.7 are more than a whole cycle"):
-        Follow(INFO, 8, weight=partial(Ramp, zero=0.5, rise=0.7))
+        CARAMutualInformation(INFO, 8, weight=partial(Ramp, zero=0.5, rise=0.7))
     with pytest.raises(ValueError, match=r"left is 0, but a factor never brings a weight to nothing"):
-        Reconstruct(INFO, 8, noise=partial(Decay, left=0.0))
-    assert Follow(INFO, 8, weight=partial(Steady, top=2.0)).weight.weight(0.5) == 2.0
+        CARAReconstruction(INFO, 8, noise=partial(Decay, left=0.0))
+    assert CARAMutualInformation(INFO, 8, weight=partial(Steady, top=2.0)).weight.weight(0.5) == 2.0
 
 
 def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     folder = save(structure(Info({"text": Field("text", 10, max_length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
-    with pytest.raises(ValueError, match=r"has shape .10, 8., here it is .14, 8."):
-        begin(build(INFO), build)
+    with pytest.raises(ValueError, match=r"has shape .10, 8., expected .14, 8."):
+        initialize_weights(build(INFO), build)
     few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
-    assert len(begin(build(few), build)[str(folder)].taken) > 10
+    assert len(initialize_weights(build(few), build)[str(folder)].loaded) > 10
 
 
 def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
@@ -552,7 +566,7 @@ def test_every_writer_of_arae_begins_with_the_weights_that_are_named(tmp_path):
     folder = save(structure(Info({"text": Field("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
     build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
-    begin(model, build)
+    initialize_weights(model, build)
     first, *others = ({n: p for n, p in one.named_parameters() if ".head." not in n} for one in model.substructures()["decoder"])
     assert others and all(torch.equal(p, other[n]) for other in others for n, p in first.items())
 
@@ -567,11 +581,11 @@ REFUSED = {
     "are 1500: start must be below 1500, or steps above 1500",
     "learning.steps=100": r"learning\.phases\.4\.start: phase follow never runs: it starts in round \d+, and there are 100: "
     r"start must be below 100, or steps above \d+",
-    "structure.listener=null": "objective 'cara-listen' needs a structure that Listens, but the structure 'cara' has: .*Contests",
-    "structure={type: seq2seq, dim: 16}": "the objective 'cara-reconstruct' needs a structure that Latent and Contests",
-    "objective.follow.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
+    "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
+    "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
+    "objective.mutual_information.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
-    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. gives: source, target; to have "
+    "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
     r"it, name the column of classes in the tables \(data\.label=label\), "
     r"or give the files of each class by its name \(data\.train=\{positive: good",
 }
@@ -586,7 +600,7 @@ def test_what_does_not_fit_is_refused_before_training(change):
 def test_a_metric_without_its_field_says_how_to_have_it():
     wrong = ["data.train=yelp/positive.txt", "evaluate.metrics=[accuracy]"]
     with pytest.raises(
-        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to have it, name the col"
+        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to add it, name the col"
     ):
         check(read_run("cara", wrong))
 

@@ -16,12 +16,12 @@ from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Latent, Variational
 from weft.core.fields import Field, Frame, Info
 from weft.core.seq import Seq
-from weft.generate.soft_decoding import write_softly
+from weft.generate.soft_decoding import soft_decode
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
 from weft.objectives import ELBO
 from weft.objectives.elbo import noise_of
-from weft.systems.latent_text.cara import Follow, Listen, Listens
-from weft.systems.latent_text.ctrl_gen import Attribute, CtrlGen, Discriminate
+from weft.systems.latent_text.cara import CARAMutualInformation, CARATextClassifier, ClassifiesTexts
+from weft.systems.latent_text.ctrl_gen import CtrlGen, CtrlGenDiscriminator, CtrlGenGenerator
 
 LABEL = Field("label", 3, kind="label", max_length=1, space="label", labels=("bad", "fair", "good"))
 INFO = Info({"source": Field("source", 14), "target": Field("target", 14), "label": LABEL}, target="target")
@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
     "encoder": partial(TextEncoder, dim=10, encoder=GRU, head=None),
     "pooler": Last,
     "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
-    "listener": partial(Classifier, dim=8, encoder=partial(CNN, layers=1)),
+    "text_classifier": partial(Classifier, dim=8, encoder=partial(CNN, layers=1)),
 }
 
 
@@ -61,8 +61,8 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
-    assert isinstance(model, TextVAE) and {Latent, Variational, Listens} <= set(model.provides())
-    assert model.labelled and model.samples_by_label and set(model.substructures()) == {"encoder", "decoder", "listener"}
+    assert isinstance(model, TextVAE) and {Latent, Variational, ClassifiesTexts} <= set(model.provides())
+    assert model.labelled and model.samples_by_label and set(model.substructures()) == {"encoder", "decoder", "text_classifier"}
 
 
 def test_a_text_vae_may_be_told_the_class():
@@ -88,38 +88,40 @@ def test_a_text_vae_may_be_told_the_class():
 
 
 def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again():
-    model, objective = model_of(), Attribute(INFO, 8, length=5)
+    model, objective = model_of(), CtrlGenGenerator(INFO, 8, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     z = noise_of(batch, 4)
-    text = write_softly(model, model.memory_from(z, batch["wish"]), length=5)
+    text = soft_decode(model, model.memory_from(z, batch["wish"]), max_length=5)
     q = model.posterior(text)
     place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
-    torch.testing.assert_close(loss["place"].total, place)
-    torch.testing.assert_close(loss["class"].total, F.cross_entropy(model.heard(text), batch["wish"], reduction="sum"))
+    torch.testing.assert_close(loss["latent"].total, place)
+    torch.testing.assert_close(loss["class"].total, F.cross_entropy(model.text_logits(text), batch["wish"], reduction="sum"))
 
 
 def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_about_these():
-    model, objective = model_of(), Discriminate(INFO, 8, made_weight=0.2, entropy_weight=0.5, length=5)
+    model, objective = model_of(), CtrlGenDiscriminator(INFO, 8, generated_weight=0.2, entropy_weight=0.5, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    text = write_softly(model, model.memory_from(noise_of(batch, 4), batch["wish"]), length=5)
-    heard = model.heard(text)
-    torch.testing.assert_close(loss["real"].total, F.cross_entropy(model.heard(batch["text"]), batch["label"], reduction="sum"))
-    torch.testing.assert_close(loss["made"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))
+    text = soft_decode(model, model.memory_from(noise_of(batch, 4), batch["wish"]), max_length=5)
+    heard = model.text_logits(text)
+    torch.testing.assert_close(
+        loss["real"].total, F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")
+    )
+    torch.testing.assert_close(loss["generated"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))
     torch.testing.assert_close(loss["entropy"].total, Categorical(logits=heard).entropy().sum())
-    assert (loss["made"].weight, loss["entropy"].weight) == (0.2, 0.1)
-    alone = Discriminate(INFO, 8, made_weight=0.0)
+    assert (loss["generated"].weight, loss["entropy"].weight) == (0.2, 0.1)
+    alone = CtrlGenDiscriminator(INFO, 8, generated_weight=0.0)
     assert set(alone(model, batch_of(alone), Clock())) == set(alone.counts(batch)) == {"real"}
 
 
 def test_whom_each_phase_can_move():
     model = model_of()
-    assert moved_by(Discriminate(INFO, 8, length=4), model) == {"listener"}  # what was written has no gradient
-    assert {"decoder", "encoder", "to_posterior", "listener"} == moved_by(Attribute(INFO, 8, length=4), model)
+    assert moved_by(CtrlGenDiscriminator(INFO, 8, length=4), model) == {"text_classifier"}  # what was written has no gradient
+    assert {"decoder", "encoder", "to_posterior", "text_classifier"} == moved_by(CtrlGenGenerator(INFO, 8, length=4), model)
     assert moved_by(ELBO(INFO, 8), model) == {"encoder", "to_posterior", "decoder"}
-    assert moved_by(Listen(INFO, 8), model) == {"listener"}
-    assert "decoder" in moved_by(Follow(INFO, 8, length=4), model)  # CARA's step fits as well
+    assert moved_by(CARATextClassifier(INFO, 8), model) == {"text_classifier"}
+    assert "decoder" in moved_by(CARAMutualInformation(INFO, 8, length=4), model)  # CARA's step fits as well
 
 
 def test_attribute_needs_one_vocabulary():
@@ -127,12 +129,12 @@ def test_attribute_needs_one_vocabulary():
     framed = Info({**INFO.fields, "source": Field("source", 14, frame=Frame(first=(5,), last=(6,)))}, target="target")
     for info in (apart, framed):
         with pytest.raises(ValueError, match="reads what it has written, so that both need one vocabulary"):
-            Attribute(info, 8)
-    Discriminate(apart, 8)
+            CtrlGenGenerator(info, 8)
+    CtrlGenDiscriminator(apart, 8)
 
 
 def test_one_class_alone_is_refused():
     one = Info({**INFO.fields, "label": Field("label", 2, kind="label", labels=("good",))}, target="target")
-    for build in (lambda: CtrlGen(one, **SMALL), lambda: Attribute(one, 8), lambda: Discriminate(one, 8)):
+    for build in (lambda: CtrlGen(one, **SMALL), lambda: CtrlGenGenerator(one, 8), lambda: CtrlGenDiscriminator(one, 8)):
         with pytest.raises(ValueError, match="needs texts of two classes or more"):
             build()

@@ -1,4 +1,4 @@
-"""A GAN in the latent space of a VAE: what each phase moves, what the critic sees, and that nothing depends on the batch."""
+"""A conditional GAN in the latent space of a VAE: parameters per phase, conditioning, independence of the batch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from weft.core.batch import Clock, collate
 from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
 from weft.evaluate import Distinct, Evaluation
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.load import load
 from weft.learning import load_checkpoint, read_weights
 from weft.models import LanguageModel, Seq2Seq, TextEncoder, TextVAE
 from weft.objectives.gradient_penalty import gradient_penalty
 from weft.recipe import RecipeError
-from weft.systems.latent_text.optimus import LatentCritic, LatentGAN, LatentGenerator
+from weft.systems.latent_text.optimus import LatentDiscriminator, LatentGAN, LatentGenerator
 from weft.systems.latent_text.optimus.latent_gan import Standard
 from weft.training.dry_run import check
 from weft.training.recipes import read_run
@@ -31,15 +31,21 @@ LABEL = Field("label", 2, kind="label", space="label", labels=("bad", "good"))
 INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target", 17, space="t"), "label": LABEL}, target="target")
 SMALL = partial(MLP, hidden=[8, 8], activation=LeakyReLU)
 VAE = partial(TextVAE, latent=3, encoder=partial(TextEncoder, dim=8, head=None), decoder=partial(LanguageModel, dim=8))
-CRITICS = {
+DISCRIMINATORS = {
     "concatenated": partial(ConcatDiscriminator, label_dim=4, transform=SMALL),
     "projection": partial(ProjectionDiscriminator, hidden=8, transform=SMALL),
 }
 
 
-def gan(critic="concatenated", **choices):
+def gan(discriminator="concatenated", **choices):
     torch.manual_seed(0)
-    given = {"model": VAE, "noise": 5, "label_dim": 4, "generator": SMALL, "critic": CRITICS.get(critic, critic)}
+    given = {
+        "model": VAE,
+        "noise": 5,
+        "label_dim": 4,
+        "generator": SMALL,
+        "discriminator": DISCRIMINATORS.get(discriminator, discriminator),
+    }
     return LatentGAN(INFO, **{**given, **choices})
 
 
@@ -78,11 +84,11 @@ def test_the_penalty_of_places_of_two_precisions(dtypes):
 
 
 def test_the_penalty_moves_the_critic_alone_and_is_none_without_gradients():
-    critic = nn.Linear(4, 1)
+    discriminator = nn.Linear(4, 1)
     real, made = torch.randn(5, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)
-    score = lambda x: critic(x).squeeze(-1)  # noqa: E731
+    score = lambda x: discriminator(x).squeeze(-1)  # noqa: E731
     gradient_penalty(score, real, made, torch.rand(5)).sum().backward()
-    assert real.grad is None and made.grad is None and critic.weight.grad is not None
+    assert real.grad is None and made.grad is None and discriminator.weight.grad is not None
     for off in (torch.no_grad(), torch.inference_mode()):
         with off:
             assert gradient_penalty(score, real, made, torch.rand(5)).tolist() == [0.0] * 5
@@ -92,7 +98,7 @@ def test_the_penalty_moves_the_critic_alone_and_is_none_without_gradients():
 
 
 def test_the_loss_of_the_critic_by_hand():
-    model, objective = gan(), LatentCritic(INFO, 8)
+    model, objective = gan(), LatentDiscriminator(INFO, 8)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     drawn = torch.stack(
@@ -101,38 +107,38 @@ def test_the_loss_of_the_critic_by_hand():
     posterior, label = model.posterior(batch["source"]), batch["label"]
     real = (posterior.mean_BP + (0.5 * posterior.logvar_BP).exp() * drawn[:, :3]).detach()
     made = model.generator(drawn[:, 3:8], label)
-    want = model.critic(made, label) - model.critic(real, label)
-    torch.testing.assert_close(loss["critic"].total, want.sum())
+    want = model.discriminator(made, label) - model.discriminator(real, label)
+    torch.testing.assert_close(loss["discriminator"].total, want.sum())
     share = batch["share"]
     assert bool(((share >= 0) & (share < 1)).all()) and len(share.unique()) == 6
     at = (share[:, None] * real + (1 - share[:, None]) * made).detach().requires_grad_()
-    (slope,) = torch.autograd.grad(model.critic(at, label).sum(), at)
+    (slope,) = torch.autograd.grad(model.discriminator(at, label).sum(), at)
     torch.testing.assert_close(loss["penalty"].total, ((slope.norm(dim=-1) - 1) ** 2).sum())
-    assert loss["penalty"].weight == 10 and objective.metric_values({"critic": -2.0}) == {"distance": 2.0}
-    means = LatentCritic(INFO, 8, noise="none")(model, batch, Clock())
-    want = model.critic(made, label) - model.critic(posterior.mean_BP, label)
-    torch.testing.assert_close(means["critic"].total, want.sum())
+    assert loss["penalty"].weight == 10 and objective.metric_values({"discriminator": -2.0}) == {"distance": 2.0}
+    means = LatentDiscriminator(INFO, 8, noise="none")(model, batch, Clock())
+    want = model.discriminator(made, label) - model.discriminator(posterior.mean_BP, label)
+    torch.testing.assert_close(means["discriminator"].total, want.sum())
 
 
-@pytest.mark.parametrize("critic", CRITICS)
-def test_the_critic_sees_the_class(critic):
-    model, objective = gan(critic), LatentCritic(INFO, 8)
+@pytest.mark.parametrize("discriminator", DISCRIMINATORS)
+def test_the_critic_sees_the_class(discriminator):
+    model, objective = gan(discriminator), LatentDiscriminator(INFO, 8)
     labels = {row: row % 2 for row in range(6)}
     right = batch_of(objective, labels=labels)
     swapped = batch_of(objective, labels={row: 1 - label for row, label in labels.items()})
     z = torch.randn(6, 3)
     assert not torch.allclose(model.score(z, right["label"]), model.score(z, swapped["label"]))
     one, two = (objective(model, batch, Clock()) for batch in (right, swapped))
-    for name in ("critic", "penalty"):
+    for name in ("discriminator", "penalty"):
         assert abs(one[name].total.item() - two[name].total.item()) > 1e-3
-    # also where what was drawn stays as it was: only the critic is told another class
+    # also where what was drawn stays as it was: only the discriminator is told another class
     draw = model.draw
     model.draw = lambda eps, label: draw(eps, right["label"])  # type: ignore[method-assign]
     kept = objective(model, swapped, Clock())
-    assert abs(one["critic"].total.item() - kept["critic"].total.item()) > 1e-3
+    assert abs(one["discriminator"].total.item() - kept["discriminator"].total.item()) > 1e-3
 
 
-@pytest.mark.parametrize("objective", [LatentCritic, LatentGenerator])
+@pytest.mark.parametrize("objective", [LatentDiscriminator, LatentGenerator])
 def test_rows_are_their_own(objective):
     """Padding and the other rows of a batch change nothing, the penalty included."""
     model, objective = gan(), objective(INFO, 8)
@@ -144,10 +150,10 @@ def test_rows_are_their_own(objective):
 
 def test_each_objective_reaches_its_own_network():
     model = gan()
-    LatentCritic(INFO, 8)(model, batch_of(LatentCritic(INFO, 8)), Clock()).mean().backward()
-    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"critic"}
+    LatentDiscriminator(INFO, 8)(model, batch_of(LatentDiscriminator(INFO, 8)), Clock()).mean().backward()
+    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"discriminator"}
     model.zero_grad(set_to_none=True)
-    for parameter in model.critic.parameters():
+    for parameter in model.discriminator.parameters():
         parameter.requires_grad_(False)
     LatentGenerator(INFO, 8)(model, batch_of(LatentGenerator(INFO, 8)), Clock()).mean().backward()
     assert {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None} == {"generator"}
@@ -157,7 +163,7 @@ def test_real_texts_are_read_as_in_evaluation():
     encoder = partial(TextEncoder, dim=8, head=None)
     dropping = partial(Transformer, layers=1, layer=partial(TransformerLayer, residual=partial(PreNorm, dropout=0.5)))
     model = gan(model=partial(VAE, encoder=partial(encoder, encoder=dropping))).train()
-    x = batch_of(LatentCritic(INFO, 8))["source"]
+    x = batch_of(LatentDiscriminator(INFO, 8))["source"]
     assert torch.equal(model.real(x, None), model.real(x, None)) and model.model.training
     assert not torch.equal(model.posterior(x).mean_BP, model.posterior(x).mean_BP)
 
@@ -165,19 +171,20 @@ def test_real_texts_are_read_as_in_evaluation():
 def test_classes_are_learnt():
     """Places of two classes lie apart: so do those that are drawn, and they spread as the real ones do."""
     wider = partial(MLP, hidden=[32, 32], activation=LeakyReLU)
-    model = gan(generator=wider, critic=partial(ConcatDiscriminator, label_dim=4, transform=wider)).train()
-    objectives = {"critic": LatentCritic(INFO, 8), "generator": LatentGenerator(INFO, 8)}
+    model = gan(generator=wider, discriminator=partial(ConcatDiscriminator, label_dim=4, transform=wider)).train()
+    objectives = {"discriminator": LatentDiscriminator(INFO, 8), "generator": LatentGenerator(INFO, 8)}
     center = torch.tensor([[-1.0, 0.5, 0.0], [1.0, -0.5, 0.0]])
     places = torch.Generator().manual_seed(1)
     optimizers = {
-        name: torch.optim.Adam(getattr(model, name).parameters(), lr=3e-3, betas=(0.5, 0.9)) for name in ("critic", "generator")
+        name: torch.optim.Adam(getattr(model, name).parameters(), lr=3e-3, betas=(0.5, 0.9))
+        for name in ("discriminator", "generator")
     }
     label = torch.arange(32) % 2
     model.real = lambda x, eps: center[label] + 0.3 * torch.randn(32, 3, generator=places)  # type: ignore[method-assign]
     rng = np.random.default_rng(0)
-    batch = batch_of(objectives["critic"], range(32))
+    batch = batch_of(objectives["discriminator"], range(32))
     for _ in range(120):
-        for name in ("critic", "critic", "critic", "generator"):
+        for name in ("discriminator", "discriminator", "discriminator", "generator"):
             fresh = replace(batch, fields={**batch.fields, "seed": torch.from_numpy(rng.integers(2**62, size=32))})
             model.zero_grad(set_to_none=True)
             objectives[name](model, fresh, Clock()).mean().backward()
@@ -200,7 +207,7 @@ def test_what_is_standardised_by_is_of_texts_from_the_first_to_the_last():
         def __getitem__(self, row):
             return {"source": np.array([7 + row // 2]), "target": np.array([7]), "label": row // 5}
 
-    model, objective = gan(), LatentCritic(INFO, 8, rows=5, noise="none")
+    model, objective = gan(), LatentDiscriminator(INFO, 8, rows=5, noise="none")
     objective.setup(model, Rows())
     read = collate([objective.prepare(Rows()[row], np.random.default_rng(0), None) for row in range(0, 10, 2)])
     with torch.no_grad():
@@ -245,7 +252,7 @@ def test_refused():
     with pytest.raises(ValueError, match=r"one class a text, but the data .* gives labels"):
         LatentGAN(Info({**INFO.fields, "label": replace(LABEL, kind="labels")}, target="target"), model=VAE)
     nameless = Info({name: INFO[name] for name in ("source", "target")}, target="target")
-    for build in (partial(LatentGAN, model=VAE), partial(LatentCritic, dim=8), partial(LatentGenerator, dim=8)):
+    for build in (partial(LatentGAN, model=VAE), partial(LatentDiscriminator, dim=8), partial(LatentGenerator, dim=8)):
         with pytest.raises(ValueError, match="needs a field 'label'"):
             build(nameless)
     with pytest.raises(ValueError, match=r"answers none: .* put an objective elbo first"):
@@ -272,8 +279,8 @@ stages:
       noise: 4
       label_dim: 3
       generator: {type: mlp, hidden: [8, 8], activation: leaky-relu}
-      critic: {type: concat, label_dim: 3, transform: {type: mlp, hidden: [8, 8], activation: leaky-relu}}
-    objective: {generator: latent-generator, critic: latent-critic}
+      discriminator: {type: concat, label_dim: 3, transform: {type: mlp, hidden: [8, 8], activation: leaky-relu}}
+    objective: {generator: latent-generator, discriminator: latent-discriminator}
     learning:
       type: gradient
       steps: 4
@@ -282,7 +289,7 @@ stages:
       keep: 9
       optimizer: {type: adam, lr: 0.01, beta1: 0.5}
       phases:
-        - {objective: critic, train: [critic.*], repeat: 2}
+        - {objective: discriminator, train: [discriminator.*], repeat: 2}
         - {objective: generator, train: [generator.*]}
     evaluate: {metrics: [distinct], search: {type: greedy, length: 6}}
     start: {"model.*": "*"}
@@ -321,11 +328,11 @@ def test_the_vae_stays_bit_identical(whole):
         assert torch.equal(after[f"model.{name}"], tensor), name
     # and what begins the stage is what the stage before has left; the space was measured before the first update
     first = checkpoint(whole.folder, 0)
-    assert changed(first, after) == {"generator", "critic"}
+    assert changed(first, after) == {"generator", "discriminator"}
     assert not torch.equal(first["standard.deviation"], torch.ones(3))
 
 
-@pytest.mark.parametrize(("phase", "moved"), [("critic", {"critic"}), ("generator", {"generator"})])
+@pytest.mark.parametrize(("phase", "moved"), [("discriminator", {"discriminator"}), ("generator", {"generator"})])
 def test_each_phase_moves_only_its_network(recipe, tmp_path, phase, moved):
     text = (
         recipe.read_text().replace("good.txt", str(recipe.parent / "good.txt")).replace("bad.txt", str(recipe.parent / "bad.txt"))
@@ -351,7 +358,7 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     dataset = whole.dataset("valid")[1]
 
     def judged(run, batch):
-        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(Greedy, length=6))
+        evaluation = Evaluation(metrics=[Distinct], batch_tokens=batch, search=partial(GreedySearch, max_length=6))
         objective = next(iter(run.objectives.values()))
         return evaluation.evaluate(run.model, objective, dataset, run.codec, torch.device("cpu"))
 
@@ -360,12 +367,12 @@ def test_what_is_drawn_for_a_row_depends_on_the_row_alone(whole):
     two, three = judged(whole, 20), judged(load(whole.folder), 1000)
     assert one.predictions == two.predictions == three.predictions and len(one.predictions) == len(dataset)
     assert one.metric_values == pytest.approx(two.metric_values, rel=1e-4)
-    critic = whole.objectives["critic"].eval()
+    discriminator = whole.objectives["discriminator"].eval()
     evaluation = Evaluation()
     first, again = (
-        evaluation.evaluate(whole.model, critic, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
+        evaluation.evaluate(whole.model, discriminator, dataset, whole.codec, torch.device("cpu")).metric_values for _ in range(2)
     )
-    assert first == again and first["penalty"] == 0 and first["distance"] == -first["critic"]
+    assert first == again and first["penalty"] == 0 and first["distance"] == -first["discriminator"]
 
 
 def test_it_is_checked_before_it_is_trained(recipe):

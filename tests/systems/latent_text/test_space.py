@@ -19,14 +19,14 @@ from tests.commands import weft
 from weft.core.contracts import Decodes, Encodes
 from weft.data.text_files import read_labeled_texts, read_texts
 from weft.evaluate import KneserNey, perplexity
-from weft.generate import Beam, Sample
+from weft.generate import BeamSearch, Sampling
 from weft.learning import read_weights, write_weights
 from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.evaluate import Oracle
 from weft.systems.latent_text.space import LatentSpace, between, open_latent, read_terms
 from weft.systems.latent_text.transfer import judge_run, open_fluency, open_oracle
+from weft.training import artifacts
 from weft.training.recipes import read_run
-from weft.training.trainer import Training
 
 PARTS = """\
   encoder: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
@@ -81,7 +81,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("good", "bad"):
         (home / f"{kind}.txt").write_text("".join(f"{text}\n" for text, label in ROWS if label == kind))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "draw_curve", lambda self: None)
+        patch.setattr(artifacts, "draw_curve", lambda *args: None)
         for name, recipe in (("vae", VAE), ("cls", LABELLED)):
             (home / f"{name}.yaml").write_text(recipe)
             answer = weft("train", home / f"{name}.yaml", "--run", home / name, "--quiet")
@@ -152,7 +152,7 @@ def test_what_is_written_does_not_depend_on_the_other_rows(space, monkeypatch):
     whole = space.write(z)
     assert len(set(whole)) > 10
     assert whole == [space.write(z[i : i + 1])[0] for i in range(len(z))]
-    drawn = partial(Sample, temperature=1.5, seed=4)
+    drawn = partial(Sampling, temperature=1.5, seed=4)
     once = space.write(z, search=drawn)
     assert once[:5] == space.write(z[:5], search=drawn) and once != whole
     monkeypatch.setattr(latent, "BATCH", 3)
@@ -163,7 +163,7 @@ def test_what_is_written_does_not_depend_on_the_other_rows(space, monkeypatch):
 def test_reconstruct_reads_and_writes_with_any_search(space):
     assert space.reconstruct(TEXTS[:5]) == space.write(space.encode(TEXTS[:5]))
     assert space.reconstruct(TEXTS[:5]) == space.run.generate(TEXTS[:5])
-    for search in (Beam(width=3, length=7), partial(Sample, top_k=3, length=7)):
+    for search in (BeamSearch(beams=3, max_length=7), partial(Sampling, top_k=3, max_length=7)):
         assert list(space.rewrite(TEXTS[:5], search=search, batch=2)) == space.reconstruct(TEXTS[:5], search=search)
 
 
@@ -501,7 +501,7 @@ def test_lines_are_read_and_written(home, space):
     assert answer.out.split("\n") == [*space.reconstruct(lines), ""]
     assert weft("latent", home / "vae", "reconstruct", home / "texts.txt").out.split("\n")[:-1] == space.reconstruct(TEXTS)
     as_json = weft("latent", home / "vae", "reconstruct", "--beams", "3", "--max-length", "7", "--json", given=given([A]))
-    assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=Beam(width=3, length=7))[0]}
+    assert json.loads(as_json.out) == {"input": A, "text": space.reconstruct([A], search=BeamSearch(beams=3, max_length=7))[0]}
     long = weft("latent", home / "vae", "reconstruct", given=given([" ".join(["food"] * 40)]))
     assert long.err == "truncated 1 text to 12 tokens\n"
     many = weft("transfer", home / "cls", "--to", "good", given=given([A, "the food " * 9]))
@@ -527,7 +527,7 @@ def test_texts_are_drawn(home, space, labelled):
     answer = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5")
     assert answer.out.split("\n")[:-1] == space.sample(4, seed=5)
     hot = weft("latent", home / "vae", "sample", "--samples", "4", "--seed", "5", "--temperature", "2", "--top-p", "0.9")
-    assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sample, temperature=2, top_p=0.9, seed=5))
+    assert hot.out.split("\n")[:-1] == space.sample(4, None, 5, partial(Sampling, temperature=2, top_p=0.9, seed=5))
     found = weft("latent", home / "cls", "sample", "--samples", "2", "--json")
     texts = labelled.sample(2)
     assert [json.loads(line) for line in found.out.splitlines()] == [

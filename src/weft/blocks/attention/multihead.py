@@ -10,7 +10,7 @@ from weft.blocks.attention.score import ScaledDot
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask
-from weft.core.options import Dropout, Heads, Width
+from weft.core.options import Dim, Dropout, Heads
 from weft.core.registry import Build, block
 from weft.core.seq import KV, Seq
 
@@ -44,7 +44,7 @@ class MultiHead(Attention):
         memory: int,
         *,
         heads: Heads = 4,
-        head_dim: Width | None = None,
+        head_dim: Dim | None = None,
         score: Build[Score] = ScaledDot,
         bias: bool = True,
         dropout: Dropout = 0.0,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from weft.blocks.linear import Linear
 from weft.core.contracts import Score
-from weft.core.options import Width
+from weft.core.options import Dim
 from weft.core.registry import block
 
 
@@ -103,7 +103,7 @@ class Additive(Score):
         torch.Size([1, 1, 2, 3])
     """
 
-    def __init__(self, dim: int, memory: int, *, hidden: Width | None = None):
+    def __init__(self, dim: int, memory: int, *, hidden: Dim | None = None):
         super().__init__(dim, memory)
         hidden = dim if hidden is None else hidden
         self.query = Linear(dim, hidden, bias=False)

@@ -12,7 +12,7 @@ from weft.blocks.embedding.token import Token
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
-from weft.core.options import Count, Dropout, Width
+from weft.core.options import Count, Dim, Dropout
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -50,8 +50,8 @@ class CharCNN(Embedder):
         field: Field,
         *,
         word: Build[Embedder] = Token,
-        letter_dim: Width = 32,
-        filters: Width = 64,
+        letter_dim: Dim = 32,
+        filters: Dim = 64,
         width: Count = 3,
         unknown: Dropout = 0.0,
         dropout: Dropout = 0.0,

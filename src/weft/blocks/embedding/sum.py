@@ -12,7 +12,7 @@ from weft.blocks.dropout import Drop
 from weft.blocks.embedding.token import Token
 from weft.core.contracts import Embedder, Norm, Transform
 from weft.core.fields import Field
-from weft.core.options import Dropout, Width
+from weft.core.options import Dim, Dropout
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -52,7 +52,7 @@ class Sum(Embedder):
         parts: list[Build[Embedder]] = TOKEN_ALONE,
         norm: Build[Norm] | None = None,
         dropout: Dropout = 0.0,
-        width: Width | None = None,
+        width: Dim | None = None,
         project: Build[Transform] | None = None,
     ):
         super().__init__(dim, field)

@@ -11,7 +11,7 @@ from weft.blocks.activation import LeakyReLU
 from weft.blocks.linear import Linear
 from weft.blocks.mlp import MLP
 from weft.core.contracts import Activation, Discriminator, Transform
-from weft.core.options import Width
+from weft.core.options import Dim
 from weft.core.registry import Build, block
 
 
@@ -37,7 +37,7 @@ class ConcatDiscriminator(Discriminator):
         dim: int,
         classes: int,
         *,
-        label_dim: Width = 64,
+        label_dim: Dim = 64,
         transform: Build[Transform] = partial(MLP, hidden=[512, 512], activation=LeakyReLU),
     ):
         super().__init__(dim, classes)
@@ -71,7 +71,7 @@ class ProjectionDiscriminator(Discriminator):
         dim: int,
         classes: int,
         *,
-        hidden: Width = 512,
+        hidden: Dim = 512,
         transform: Build[Transform] = partial(MLP, hidden=[512], activation=LeakyReLU),
         activation: Build[Activation] = LeakyReLU,
     ):

@@ -12,7 +12,7 @@ from weft.blocks.linear import Linear
 from weft.blocks.matmul import product
 from weft.core.contracts import Activation, Embedder, Head, Transform
 from weft.core.fields import Field
-from weft.core.options import Dropout, Positive, Width
+from weft.core.options import Dim, Dropout, Positive
 from weft.core.registry import Build, block
 
 
@@ -103,7 +103,7 @@ class Untied(Head):
         *,
         bias: bool = True,
         transform: Build[Transform] | None = None,
-        width: Width | None = None,
+        width: Dim | None = None,
     ):
         super().__init__(dim, field, embedder)
         if transform is None and width not in (None, dim):
@@ -146,7 +146,7 @@ class ClassifierHead(Head):
         field: Field,
         embedder: Embedder | None,
         *,
-        hidden: Width | None = None,
+        hidden: Dim | None = None,
         activation: Build[Activation] = Tanh,
         dropout: Dropout = 0.0,
         bias: bool = True,

@@ -8,7 +8,7 @@ from weft.blocks.activation import ReLU, SiLU
 from weft.blocks.dropout import Drop
 from weft.blocks.linear import Linear
 from weft.core.contracts import Activation, FeedForward
-from weft.core.options import Dropout, Width
+from weft.core.options import Dim, Dropout
 from weft.core.registry import Build, block
 
 
@@ -36,7 +36,7 @@ class PositionwiseFeedForward(FeedForward):
         self,
         dim: int,
         *,
-        hidden: Width | None = None,
+        hidden: Dim | None = None,
         activation: Build[Activation] = ReLU,
         dropout: Dropout = 0.0,
         bias: bool = True,
@@ -76,7 +76,7 @@ class Gated(FeedForward):
         self,
         dim: int,
         *,
-        hidden: Width | None = None,
+        hidden: Dim | None = None,
         activation: Build[Activation] = SiLU,
         dropout: Dropout = 0.0,
         bias: bool = True,

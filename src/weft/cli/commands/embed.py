@@ -31,11 +31,11 @@ def embed(
     import numpy as np
 
     from weft.core.io import write_text
-    from weft.inference.embedding import open_vectors
+    from weft.inference.embedding import open_embedder
 
     if out is not None and out.suffix not in SUFFIXES:
         raise ValueError(f"--out {out}: unknown format {out.suffix or 'without suffix'}; use {' or '.join(SUFFIXES)}")
-    encoder = open_vectors(model)
+    encoder = open_embedder(model)
     texts = list(read_lines(file))
     if not texts:
         raise ValueError(f"{file or 'standard input'} is empty; give at least one line to embed")

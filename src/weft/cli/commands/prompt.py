@@ -44,12 +44,12 @@ def prompt(
     as_json: Json = False,
 ) -> None:
     """Zero-shot and few-shot classification with a language model: accuracy with its 95% confidence interval."""
-    from weft.inference.few_shot import ask, open_writer, read_answers, read_template
+    from weft.inference.few_shot import ask, load_language_model, read_answers, read_template
     from weft.training.display import show_intervals
 
     text, answers = read_template(template, template_file), read_answers(verbalizers or [])
     options = {"train": train, "shots": shots, "answers": answers, "choices": choices, "label": label, "seed": seed}
-    result = ask(open_writer(model), text, file, score=score, calibrate=calibrate, **options)
+    result = ask(load_language_model(model), text, file, score=score, calibrate=calibrate, **options)
     if out is not None:
         result.write(out)
         message(f"wrote {len(result.rows)} predictions to {out}")

@@ -1,4 +1,4 @@
-"""Contracts of a whole structure: the protocols it provides and ``Structure`` itself."""
+"""Contracts of models: ``Structure``, and the protocols that a structure provides and an objective needs."""
 
 from __future__ import annotations
 

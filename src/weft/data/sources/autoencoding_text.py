@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.io import list_files
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import Values, encode, longest, rows_of
 from weft.data.holdout import fraction_for_all_classes
@@ -91,7 +91,7 @@ class AutoencodingText(TextSource):
         on_overflow: Literal["drop", "truncate", "error"] = "drop",
         duplicates: Literal["keep", "drop"] = "drop",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         if min_words > max_words:
             raise ValueError(f"min_words is {min_words}, more than max_words {max_words}; lower min_words or raise max_words")

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import block, name_of
 from weft.core.seeding import key
 from weft.data.sources.cursor import Cursor
@@ -64,7 +64,7 @@ class LabeledImages(Data):
         labels: tuple[str, ...] | None = None,
         size: Count = 224,
         channels: Literal[1, 3] = 3,
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__()
         check_labels(labels)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
@@ -70,7 +70,7 @@ class LabeledText(TextSource):
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         check_labels(labels)
         if labels is not None and label_type == "number":

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.example import CHOICE_LABELS
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_paths import PathValue, clean_text, find_value, follow_path, missing_path
@@ -83,7 +83,7 @@ class MultipleChoice(TextSource):
         max_length: Count = 128,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")

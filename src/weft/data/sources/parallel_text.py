@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
@@ -60,7 +60,7 @@ class ParallelText(TextSource):
         max_length: Count = 256,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         for name, files in (("train", train), ("valid", valid), ("test", test)):
             if not (files is None or isinstance(files, str) or len(files) == 2):

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, Place, Share
+from weft.core.options import Count, FileOrFolder, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
-Paths = Place | list[Place]
+Paths = FileOrFolder | list[FileOrFolder]
 
 
 @block("plain-text")
@@ -52,7 +52,7 @@ class PlainText(TextSource):
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.unit = unit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import START
 from weft.data.sources.cursor import Cursor
@@ -76,7 +76,7 @@ class QuestionAnswering(TextSource):
         max_length: Count = 400,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.column_names = None if column_names is None else tuple(column_names)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Share
+from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import FIELD_KINDS
@@ -70,7 +70,7 @@ class SentencePairs(TextSource):
         max_length: Count = 256,
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.column_names = None if column_names is None else tuple(column_names)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Natural, Share
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import COMMENTS, ColumnSpec, ParsedRow, is_json_lines, table
@@ -68,7 +68,7 @@ class TaggedText(TextSource):
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
-        validation_fraction: Share = 0.05,
+        validation_fraction: Fraction = 0.05,
     ):
         super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
         self.word_column, self.tag_column, self.scheme = word_column, tag_column, scheme

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
-from weft.core.fields import Field, Info, pack_pieces
+from weft.core.fields import Field, Info, pack_continuations
 from weft.core.io import list_files, read_json, write_json
 from weft.core.registry import Build, choices, name_of
 from weft.data import cache, fingerprints, prepared
@@ -173,7 +173,7 @@ class TextSource(Data):
                 max_words=self.max_words if name in self.pretokenized else 0,
                 characters=tokenizer.character_vocab,
                 frame=tokenizer.frame,
-                continuations=pack_pieces(tokenizer.continues()),
+                continuations=pack_continuations(tokenizer.continues()),
                 sentence_ends=tuple(tokenizer.sentence_ends()),
                 sentinel_count=tokenizer.sentinel_count,
                 decoder_start=tokenizer.decoder_start,

@@ -1,10 +1,10 @@
-"""BART, as choices over ``Seq2Seq`` and ``Seq2SeqClassifier``."""
+"""BART: encoder-decoder model with learned positions and post-norm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from weft.blocks import (
     GELU,
@@ -23,33 +23,27 @@ from weft.blocks import (
     TransformerLayer,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
-from weft.models.zoo.family import Config, Layout, activation_name, at, layout
+from weft.models.zoo.config import ModelConfig, activation_name
+from weft.models.zoo.family import Family, option_at, register_family
+from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
-
-class Size(NamedTuple):
-    dim: int
-    layers: int
-    heads: int
-    hidden: int
-
-
-BART = {"base": Size(768, 6, 12, 3072), "large": Size(1024, 12, 16, 4096)}
+BART = {"base": ModelSize(768, 6, 12, 3072), "large": ModelSize(1024, 12, 16, 4096)}
 """Lewis et al. 2020, sections 2.1 and 5."""
 OFFSET = 2
-"""Rows of the tables of positions that the published models leave unused."""
-END = 2
-"""The end mark's id where a config.json does not say it."""
+"""Rows of the position embeddings that the published models leave unused."""
+DEFAULT_EOS = 2
+"""eos_token_id where config.json has none."""
 BartTask = Literal["generation", "classification"]
 
 
-def reader_and_writer(
-    encoder: Size,
-    decoder: Size,
+def encoder_and_decoder(
+    encoder: ModelSize,
+    decoder: ModelSize,
     *,
     length: int,
     activation: Build[Activation] = GELU,
@@ -60,9 +54,9 @@ def reader_and_writer(
     task: BartTask = "generation",
     class_dropout: float = 0.0,
 ) -> Build[Structure]:
-    """Encoder and decoder with post-norm; one table of tokens, but each its own positions and norm of what is embedded."""
+    """Encoder and decoder with post-norm; shared token embeddings, but separate positions and embedding norms."""
 
-    def layer(size: Size) -> Build[Any]:
+    def layer(size: ModelSize) -> Build[Any]:
         return partial(
             TransformerLayer,
             mixer=partial(MultiHead, heads=size.heads, dropout=attention_dropout),
@@ -90,42 +84,39 @@ def reader_and_writer(
 def bart(
     *,
     size: Literal["base", "large"] = "base",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
     task: BartTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
-    """BART: a Transformer that repairs what was done to a text.
+    """BART: denoising encoder-decoder Transformer.
 
     Lewis et al. 2020, https://arxiv.org/abs/1910.13461
 
     Args:
         size: A published size.
-        dim: Width; None = that of the size. Where it is given, heads are 64 wide and the feed-forward maps 4 dim, unless said.
-        layers: Layers of the encoder, and of the decoder; None = those of the size.
-        heads: Heads of every attention; None = those of the size.
-        hidden: Width inside the feed-forward maps; None = that of the size.
+        dim: Hidden size; None = that of the size. If set, heads default to dim / 64 and hidden to 4 dim.
+        layers: Number of encoder layers and of decoder layers; None = those of the size.
+        heads: Attention heads per layer; None = that of the size.
+        hidden: Inner dimension of the feed-forward network; None = that of the size.
         length: Number of positions.
-        dropout: Of every sub-layer's result and of the embedded tokens.
-        task: What it is for: write, or classify (encoder and decoder both read the text; section 3.1).
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dropout: Dropout probability of the sub-layers and of the embeddings.
+        task: generation, or classification of the last decoder state (section 3.1).
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> bart(size="large").keywords["dim"]
         1024
     """
-    own = BART[size]
-    if dim is not None:
-        own = Size(dim, own.layers, max(1, dim // 64), min(4 * dim, 10**6))
-    own = Size(own.dim, layers or own.layers, heads or own.heads, hidden or own.hidden)
-    return partial(reader_and_writer(own, own, length=length, dropout=dropout, task=task), weights=weights)
+    sizes = BART[size].override(dim, layers, heads, hidden)
+    return partial(encoder_and_decoder(sizes, sizes, length=length, dropout=dropout, task=task), weights=weights)
 
 
-# --------------------------------------------------------------------------------------------------- published layouts
+# --------------------------------------------------------------------------------------------------- published models
 
 
 def _rules(structure: Any) -> list[Rule]:
@@ -146,20 +137,20 @@ def _rules(structure: Any) -> list[Rule]:
     return rules(named) + rules({"final_logits_bias": "head.bias"}, lead=1)
 
 
-def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
+def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
     if task != "generation" and task != "classification":
-        raise ValueError(f"a bart is for the tasks write and classify, not {task}")
-    config.refuse(tie_word_embeddings=True)
-    begin, end = (config.get(f"{which}_token_id", END) for which in ("decoder_start", "eos"))
-    if task == "classification" and begin != end:
+        raise ValueError(f"task {task} is not supported by bart; use one of {', '.join(get_args(BartTask))}")
+    config.require(tie_word_embeddings=True)
+    start, eos = (config.get(f"{which}_token_id", DEFAULT_EOS) for which in ("decoder_start", "eos"))
+    if task == "classification" and start != eos:
         raise ValueError(
-            f"config.json: decoder_start_token_id is {begin!r}, but a bart that classifies needs {end!r} there (eos_token_id)"
+            f"config.json: decoder_start_token_id is {start!r}, but task classification needs eos_token_id ({eos!r})"
         )
     sizes = [
-        Size(config["d_model"], *(config[f"{side}_{what}"] for what in ("layers", "attention_heads", "ffn_dim")))
+        ModelSize(config["d_model"], *(config[f"{side}_{what}"] for what in ("layers", "attention_heads", "ffn_dim")))
         for side in ("encoder", "decoder")
     ]
-    return reader_and_writer(
+    return encoder_and_decoder(
         *sizes,
         length=config["max_position_embeddings"],
         activation=config.activation("activation_function"),
@@ -172,34 +163,34 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
     )
 
 
-def _write(tree: Any) -> dict[str, Any]:
-    layer = at(tree, "encoder.layer")
+def _to_config(tree: Any) -> dict[str, Any]:
+    layer = option_at(tree, "encoder.layer")
     config: dict[str, Any] = {
-        "d_model": at(tree, "dim"),
-        "max_position_embeddings": at(tree, "embedder.parts.1.length"),
-        "activation_function": activation_name(at(layer, "feedforward.activation")),
-        "scale_embedding": at(tree, "embedder.parts.0.scale") != 1.0,
-        "dropout": at(layer, "residual.dropout"),
-        "attention_dropout": at(layer, "mixer.dropout"),
-        "activation_dropout": at(layer, "feedforward.dropout"),
+        "d_model": option_at(tree, "dim"),
+        "max_position_embeddings": option_at(tree, "embedder.parts.1.length"),
+        "activation_function": activation_name(option_at(layer, "feedforward.activation")),
+        "scale_embedding": option_at(tree, "embedder.parts.0.scale") != 1.0,
+        "dropout": option_at(layer, "residual.dropout"),
+        "attention_dropout": option_at(layer, "mixer.dropout"),
+        "activation_dropout": option_at(layer, "feedforward.dropout"),
         "is_encoder_decoder": True,
     }
     for side in ("encoder", "decoder"):
-        config[f"{side}_layers"] = at(tree, f"{side}.layers")
-        config[f"{side}_attention_heads"] = at(tree, f"{side}.layer.mixer.heads")
-        config[f"{side}_ffn_dim"] = at(tree, f"{side}.layer.feedforward.hidden") or 4 * at(tree, "dim")
+        config[f"{side}_layers"] = option_at(tree, f"{side}.layers")
+        config[f"{side}_attention_heads"] = option_at(tree, f"{side}.layer.mixer.heads")
+        config[f"{side}_ffn_dim"] = option_at(tree, f"{side}.layer.feedforward.hidden") or 4 * option_at(tree, "dim")
     if name_of(tree) == "seq2seq-classifier":
-        config["classifier_dropout"] = at(tree, "head.dropout")
+        config["classifier_dropout"] = option_at(tree, "head.dropout")
     return config
 
 
-layout(
-    Layout(
-        type="bart",
+register_family(
+    Family(
+        model_type="bart",
         prefix="model.",
         body=("shared", "encoder", "decoder"),
-        read=_read,
-        write=_write,
+        from_config=_from_config,
+        to_config=_to_config,
         rules=_rules,
         tasks={
             "BartForConditionalGeneration": "generation",

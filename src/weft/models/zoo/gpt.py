@@ -1,10 +1,10 @@
-"""GPT, GPT-2 and GPT-3: decoders alone, as choices over ``LanguageModel``."""
+"""GPT, GPT-2 and GPT-3: decoder-only language models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from weft.blocks import (
     ClassifierHead,
@@ -24,40 +24,38 @@ from weft.blocks import (
     Untied,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.language_model import LanguageModel
-from weft.models.zoo.family import Config, Layout, activation_name, at, layout
+from weft.models.zoo.config import ModelConfig, activation_name
+from weft.models.zoo.family import Family, option_at, register_family
+from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
-
-class Size(NamedTuple):
-    dim: int
-    layers: int
-    heads: int
-    head_dim: int | None = None
-
-
-GPT2 = {"small": Size(768, 12, 12), "medium": Size(1024, 24, 16), "large": Size(1280, 36, 20), "xl": Size(1600, 48, 25)}
-"""Radford et al. 2019, table 2, with the heads of the published weights."""
-GPT3 = {
-    "small": Size(768, 12, 12),
-    "medium": Size(1024, 24, 16),
-    "large": Size(1536, 24, 16),
-    "xl": Size(2048, 24, 16),
-    "2.7b": Size(2560, 32, 32),
-    "6.7b": Size(4096, 32, 32),
-    "13b": Size(5140, 40, 40, 128),
-    "175b": Size(12288, 96, 96),
+GPT2 = {
+    "small": ModelSize(768, 12, 12),
+    "medium": ModelSize(1024, 24, 16),
+    "large": ModelSize(1280, 36, 20),
+    "xl": ModelSize(1600, 48, 25),
 }
-"""Brown et al. 2020, table 2.1. Of xl the table says 24 heads of 128, which its 1.3 billion parameters leave no room for: 16."""
+"""Radford et al. 2019, table 2; the number of heads is that of the published weights."""
+GPT3 = {
+    "small": ModelSize(768, 12, 12),
+    "medium": ModelSize(1024, 24, 16),
+    "large": ModelSize(1536, 24, 16),
+    "xl": ModelSize(2048, 24, 16),
+    "2.7b": ModelSize(2560, 32, 32),
+    "6.7b": ModelSize(4096, 32, 32),
+    "13b": ModelSize(5140, 40, 40, head_dim=128),
+    "175b": ModelSize(12288, 96, 96),
+}
+"""Brown et al. 2020, table 2.1. The table's 24 heads of 128 for xl do not give 1.3 billion parameters; 16 do."""
 
 
-def writer(
-    size: Size,
+def causal_lm(
+    size: ModelSize,
     *,
     length: int,
-    hidden: int | None = None,
     activation: Build[Activation] = GELUTanh,
     eps: float = 1e-5,
     post_norm: bool = False,
@@ -66,7 +64,7 @@ def writer(
     attention_dropout: float | None = None,
     embedding_dropout: float | None = None,
 ) -> Build[Structure]:
-    """A language model of tokens and learned positions, and layers with pre-norm and a last norm, or with post-norm."""
+    """A language model with token and learned position embeddings; pre-norm layers and a final norm, or post-norm layers."""
     norm = partial(LayerNorm, eps=eps)
     layer = partial(
         TransformerLayer,
@@ -76,7 +74,7 @@ def writer(
             head_dim=size.head_dim,
             dropout=dropout if attention_dropout is None else attention_dropout,
         ),
-        feedforward=partial(PositionwiseFeedForward, hidden=hidden, activation=activation),
+        feedforward=partial(PositionwiseFeedForward, hidden=size.hidden, activation=activation),
         residual=partial(PostNorm if post_norm else PreNorm, norm=norm, dropout=dropout),
     )
     return partial(
@@ -95,119 +93,115 @@ def writer(
 GPTTask = Literal["generation", "classification", "multiple-choice"]
 
 
-def reads(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[Structure]:
-    """The same for another task: a class, or which of several texts is right, is said of the last token's vector.
+def for_task(structure: Build[Structure], task: GPTTask, dropout: float) -> Build[Structure]:
+    """Add the head of the task over the hidden state of the last token.
 
-    That of a class is W_y alone (Radford et al. 2018, equation 3); transformers' for choices has a bias, and so has this one.
+    The classification head is a matrix without bias (Radford et al. 2018, equation 3); the multiple-choice head has a bias, as in
+    transformers.
     """
     if task == "generation":
         return structure
     return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "multiple-choice"))
 
 
-def chosen(size: Size, dim: int | None, layers: int | None, heads: int | None) -> Size:
-    """A published size with what is chosen otherwise; a head stays 64 wide where heads are not said."""
-    if dim is not None:
-        size = Size(dim, size.layers, max(1, dim // 64))
-    return Size(size.dim, layers or size.layers, heads or size.heads, None if heads else size.head_dim)
-
-
 @composition("gpt")
 def gpt(
     *,
-    dim: Width = 768,
+    dim: Dim = 768,
     layers: Layers = 12,
     heads: Heads = 12,
     length: Count = 512,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
-    """GPT: a Transformer that writes, with post-norm.
+    """GPT: causal Transformer language model with post-norm.
 
     Radford et al. 2018, "Improving language understanding by generative pre-training"
 
     Args:
-        dim: Width.
-        layers: Layers.
-        heads: Heads of every attention.
+        dim: Hidden size.
+        layers: Number of layers.
+        heads: Attention heads per layer.
         length: Number of positions.
-        dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: write; or also classify or choose, by the last token's vector.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dropout: Dropout probability of the sub-layers, the attention weights and the embeddings.
+        task: generation; or classification or multiple-choice, with a head over the last hidden state beside the LM head.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> gpt().keywords["dim"]
         768
     """
-    structure = writer(Size(dim, layers, heads), length=length, post_norm=True, dropout=dropout)
-    return partial(reads(structure, task, dropout), weights=weights)
+    structure = causal_lm(ModelSize(dim, layers, heads), length=length, post_norm=True, dropout=dropout)
+    return partial(for_task(structure, task, dropout), weights=weights)
 
 
 @composition("gpt2")
 def gpt2(
     *,
     size: Literal["small", "medium", "large", "xl"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 1024,
     dropout: Dropout = 0.1,
     task: GPTTask = "generation",
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
-    """GPT-2: a Transformer that writes, with pre-norm.
+    """GPT-2: causal Transformer language model with pre-norm.
 
     Radford et al. 2019, "Language models are unsupervised multitask learners"
 
     Args:
         size: A published size.
-        dim: Width; None = that of the size. Where it is given, heads are 64 wide, unless said.
-        layers: Layers; None = those of the size.
-        heads: Heads of every attention; None = those of the size.
+        dim: Hidden size; None = that of the size. If set, heads default to dim / 64.
+        layers: Number of layers; None = that of the size.
+        heads: Attention heads per layer; None = that of the size.
         length: Number of positions.
-        dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
-        task: What it is for: write; or also classify or choose, by the last token's vector.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        dropout: Dropout probability of the sub-layers, the attention weights and the embeddings.
+        task: generation; or classification or multiple-choice, with a head over the last hidden state beside the LM head.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> gpt2(size="xl").keywords["dim"]
         1600
     """
-    structure = writer(chosen(GPT2[size], dim, layers, heads), length=length, dropout=dropout)
-    return partial(reads(structure, task, dropout), weights=weights)
+    structure = causal_lm(GPT2[size].override(dim, layers, heads), length=length, dropout=dropout)
+    return partial(for_task(structure, task, dropout), weights=weights)
 
 
 @composition("gpt3")
 def gpt3(
     *,
     size: Literal["small", "medium", "large", "xl", "2.7b", "6.7b", "13b", "175b"] = "small",
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
     length: Count = 2048,
     dropout: Dropout = 0.0,
 ) -> Build[Structure]:
-    """GPT-3's sizes of GPT-2's structure (all layers dense: the paper's alternate with locally banded ones).
+    """GPT-3: GPT-2's architecture at the sizes of GPT-3.
+
+    All layers have dense attention; those of the paper alternate dense and locally banded sparse attention.
 
     Brown et al. 2020, https://arxiv.org/abs/2005.14165
 
     Args:
         size: A published size.
-        dim: Width; None = that of the size. Where it is given, heads are 64 wide, unless said.
-        layers: Layers; None = those of the size.
-        heads: Heads of every attention; None = those of the size.
+        dim: Hidden size; None = that of the size. If set, heads default to dim / 64.
+        layers: Number of layers; None = that of the size.
+        heads: Attention heads per layer; None = that of the size.
         length: Number of positions.
-        dropout: Of every sub-layer's result, of the attention weights and of the embedded tokens.
+        dropout: Dropout probability of the sub-layers, the attention weights and the embeddings.
 
     Example:
         >>> gpt3(size="175b").keywords["dim"]
         12288
     """
-    return writer(chosen(GPT3[size], dim, layers, heads), length=length, dropout=dropout)
+    return causal_lm(GPT3[size].override(dim, layers, heads), length=length, dropout=dropout)
 
 
-# --------------------------------------------------------------------------------------------------- published layouts
+# --------------------------------------------------------------------------------------------------- published models
 
 
 def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
@@ -222,24 +216,23 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
         "score.weight": "classifier.out.weight",
         "multiple_choice_head.summary.*": "choice_head.out.*",
     }
-    turned = {
+    transposed = {
         f"{theirs}.attn.c_attn.*": (f"{ours}.mixer.query.*", f"{ours}.mixer.key.*", f"{ours}.mixer.value.*"),
         f"{theirs}.attn.c_proj.*": f"{ours}.mixer.out.*",
         f"{theirs}.mlp.c_fc.*": f"{ours}.feedforward.up.*",
         f"{theirs}.mlp.c_proj.*": f"{ours}.feedforward.down.*",
     }
-    return rules(plain) + rules(turned, transpose=True)
+    return rules(plain) + rules(transposed, transpose=True)
 
 
-def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
+def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
     first = config["model_type"] == "openai-gpt"
-    config.refuse(add_cross_attention=False, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
+    config.require(add_cross_attention=False, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     if first and config.get("afn", "gelu") != "gelu":
         raise ValueError(f"config.json: afn is {config['afn']!r}, but only 'gelu' is supported")
-    structure = writer(
-        Size(config["n_embd"], config["n_layer"], config["n_head"]),
+    structure = causal_lm(
+        ModelSize(config["n_embd"], config["n_layer"], config["n_head"], None if first else config.get("n_inner")),
         length=config["n_positions"],
-        hidden=None if first else config.get("n_inner"),
         activation=GELUTanh if first else config.activation("activation_function"),
         eps=config["layer_norm_epsilon"],
         post_norm=first,
@@ -249,52 +242,54 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
         embedding_dropout=config["embd_pdrop"],
     )
     if task == "classification":
-        return reads(structure, task, config.get("classifier_dropout") or 0.0)
+        return for_task(structure, task, config.get("classifier_dropout") or 0.0)
     if task == "multiple-choice":
-        config.refuse(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
-        return reads(structure, task, config["summary_first_dropout"])
+        config.require(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
+        return for_task(structure, task, config["summary_first_dropout"])
     if task != "generation":
-        raise ValueError(f"a {config['model_type']} writes: it is for the tasks write, classify and choose, not {task}")
+        raise ValueError(f"task {task} is not supported by {config['model_type']}; use one of {', '.join(get_args(GPTTask))}")
     return structure
 
 
-def _write(tree: Any, kind: str) -> dict[str, Any]:
-    layer = at(tree, "decoder.layer")
+def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
+    layer = option_at(tree, "decoder.layer")
     config: dict[str, Any] = {
-        "n_embd": at(tree, "dim"),
-        "n_layer": at(tree, "decoder.layers"),
-        "n_head": at(layer, "mixer.heads"),
-        "n_positions": at(tree, "embedder.parts.1.length"),
-        "layer_norm_epsilon": at(layer, "residual.norm.eps"),
-        "resid_pdrop": at(layer, "residual.dropout"),
-        "attn_pdrop": at(layer, "mixer.dropout"),
-        "embd_pdrop": at(tree, "embedder.dropout"),
-        "tie_word_embeddings": name_of(at(tree, "head")) == "tied",
+        "n_embd": option_at(tree, "dim"),
+        "n_layer": option_at(tree, "decoder.layers"),
+        "n_head": option_at(layer, "mixer.heads"),
+        "n_positions": option_at(tree, "embedder.parts.1.length"),
+        "layer_norm_epsilon": option_at(layer, "residual.norm.eps"),
+        "resid_pdrop": option_at(layer, "residual.dropout"),
+        "attn_pdrop": option_at(layer, "mixer.dropout"),
+        "embd_pdrop": option_at(tree, "embedder.dropout"),
+        "tie_word_embeddings": name_of(option_at(tree, "head")) == "tied",
     }
-    if kind == "gpt2":
+    if model_type == "gpt2":
         config |= {
-            "n_inner": at(layer, "feedforward.hidden"),
-            "activation_function": activation_name(at(layer, "feedforward.activation")).replace("gelu_pytorch_tanh", "gelu_new"),
+            "n_inner": option_at(layer, "feedforward.hidden"),
+            "activation_function": activation_name(option_at(layer, "feedforward.activation")).replace(
+                "gelu_pytorch_tanh", "gelu_new"
+            ),
         }
     else:
         config |= {"afn": "gelu"}
-    if at(tree, "pooler") is not None:
-        dropout = at(tree, "classifier.dropout")
-        if at(tree, "classifier.bias"):
+    if option_at(tree, "pooler") is not None:
+        dropout = option_at(tree, "classifier.dropout")
+        if option_at(tree, "classifier.bias"):
             config["summary_first_dropout"] = dropout
-        elif dropout:  # theirs has none before it says a class: this is for those who read it back
+        elif dropout:  # transformers has no such dropout; the key is for loading the folder into weft again
             config["classifier_dropout"] = dropout
     return config
 
 
-def _family(kind: str, title: str, tokens: str, positions: str) -> None:
-    layout(
-        Layout(
-            type=kind,
+def _register(model_type: str, title: str, tokens: str, positions: str) -> None:
+    register_family(
+        Family(
+            model_type=model_type,
             prefix="transformer.",
             body=(tokens, positions, "h", "ln_f"),
-            read=_read,
-            write=partial(_write, kind=kind),
+            from_config=_from_config,
+            to_config=partial(_to_config, model_type=model_type),
             rules=partial(_rules, tokens=tokens, positions=positions),
             tasks={
                 f"{title}LMHeadModel": "generation",
@@ -311,11 +306,11 @@ def _family(kind: str, title: str, tokens: str, positions: str) -> None:
                 "summary_first_dropout": 0.1,
             },
             tied=("lm_head.weight",),
-            zero=(("classifier.out.bias", "classifier.out.weight"),),  # theirs has none
+            zero=(("classifier.out.bias", "classifier.out.weight"),),  # transformers' head has no bias
             ignored=("*.attn.bias", "*.attn.masked_bias", "*position_ids"),
         )
     )
 
 
-_family("openai-gpt", "OpenAIGPT", "tokens_embed", "positions_embed")
-_family("gpt2", "GPT2", "wte", "wpe")
+_register("openai-gpt", "OpenAIGPT", "tokens_embed", "positions_embed")
+_register("gpt2", "GPT2", "wte", "wpe")

@@ -1,4 +1,4 @@
-"""Between the names of a published checkpoint's tensors and our own, both ways."""
+"""Translate between the tensor names of published checkpoints and ours, in both directions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Rule:
-    """Tensors of ours and the tensor of theirs that says the same. ``#`` stands for a number, ``*`` for any text.
+    """One of their tensors and the tensors of ours that hold the same values. ``#`` matches a number, ``*`` any text.
 
-    Several of ours are parts of one of theirs, in this order, cut along the first dimension.
+    Several of ours are chunks of one of theirs along the first dimension, in this order.
 
     Args:
         ours: Patterns of our names.
         theirs: Pattern of their name, with the same wildcards in the same order.
-        transpose: Whether theirs is a matrix from input to output (ours are from output to input).
-        lead: How many first dimensions of 1 theirs has that ours have not.
+        transpose: Whether their matrix is input x output (ours are output x input).
+        lead: Number of leading dimensions of size 1 that theirs has and ours lack.
     """
 
     ours: tuple[str, ...]
@@ -35,7 +35,7 @@ class Rule:
         if self.transpose and tensor.ndim == 2:
             tensor = tensor.T
         if not tensor.ndim or tensor.shape[0] % len(self.ours):
-            return [tensor]  # it does not fit: whoever asks sees that there are too few
+            return [tensor]  # cannot be split: the caller reports the missing ones
         return [part.contiguous() for part in tensor.chunk(len(self.ours))]
 
     def to_theirs(self, tensors: Sequence[Tensor]) -> Tensor:
@@ -54,14 +54,14 @@ def rules(named: Mapping[str, str | tuple[str, ...]], *, transpose: bool = False
 
 @dataclass(frozen=True)
 class Translated:
-    """Tensors under the other side's names, and the names that no rule knows."""
+    """Tensors under the names of the other side, and the names that no rule matches."""
 
     tensors: dict[str, Tensor]
     unknown: list[str]
 
 
 def to_ours(tensors: Mapping[str, Tensor], known: Sequence[Rule]) -> Translated:
-    """A checkpoint's tensors under our names."""
+    """Translate the tensors of a checkpoint to our names."""
     found: dict[str, Tensor] = {}
     unknown: list[str] = []
     for name, tensor in tensors.items():
@@ -75,7 +75,7 @@ def to_ours(tensors: Mapping[str, Tensor], known: Sequence[Rule]) -> Translated:
 
 
 def to_theirs(tensors: Mapping[str, Tensor], known: Sequence[Rule]) -> Translated:
-    """Our tensors under a checkpoint's names."""
+    """Translate our tensors to the names of a checkpoint."""
     found: dict[str, Tensor] = {}
     unknown: list[str] = []
     for name in tensors:
@@ -93,7 +93,7 @@ def to_theirs(tensors: Mapping[str, Tensor], known: Sequence[Rule]) -> Translate
 
 
 def their_name(name: str, known: Sequence[Rule]) -> str:
-    """What a checkpoint calls a tensor of ours; our own name where no rule knows it."""
+    """The name of one of our tensors in a checkpoint; our name where no rule matches."""
     for rule in known:
         for ours in rule.ours:
             if (parts := _match(ours, name)) is not None:
@@ -101,9 +101,9 @@ def their_name(name: str, known: Sequence[Rule]) -> str:
     return name
 
 
-def some(names: list[str], most: int = 6) -> str:
-    """The first of the names, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def shorten(names: list[str], limit: int = 6) -> str:
+    """The first names, and the number of the others."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def _match(pattern: str, name: str) -> tuple[str, ...] | None:

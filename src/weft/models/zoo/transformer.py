@@ -1,4 +1,4 @@
-"""The Transformer as it was published, as choices over ``Seq2Seq``."""
+"""The Transformer of Vaswani et al. 2017: encoder-decoder with sinusoidal positions and post-norm."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from weft.blocks import (
     TransformerLayer,
 )
 from weft.core.contracts import Structure
-from weft.core.options import Dropout, Heads, Layers, Width
+from weft.core.options import Dim, Dropout, Heads, Layers
 from weft.core.registry import Build, composition
 from weft.models.seq2seq import Seq2Seq
 
 
 @composition("transformer-base")
 def transformer_base(
-    *, dim: Width = 512, layers: Layers = 6, heads: Heads = 8, hidden: Width = 2048, dropout: Dropout = 0.1
+    *, dim: Dim = 512, layers: Layers = 6, heads: Heads = 8, hidden: Dim = 2048, dropout: Dropout = 0.1
 ) -> Build[Structure]:
-    """The Transformer for translation, base model.
+    """Transformer (base): encoder-decoder for translation.
 
-    Encoder and decoder of ``layers`` layers with post-norm, sinusoidal positions, vectors times sqrt(dim), one table for
-    source, target and head.
+    Encoder and decoder of ``layers`` post-norm layers, sinusoidal positions, token embeddings times sqrt(dim) that source, target
+    and head share.
 
     Vaswani et al. 2017, table 3, https://arxiv.org/abs/1706.03762
 
     Args:
-        dim: Width.
-        layers: Layers of the encoder, and of the decoder.
-        heads: Heads of every attention.
-        hidden: Width inside the feed-forward maps.
-        dropout: Of every sub-layer's result and of the embedded tokens.
+        dim: Hidden size.
+        layers: Number of encoder layers, and of decoder layers.
+        heads: Attention heads per layer.
+        hidden: Inner dimension of the feed-forward network.
+        dropout: Dropout probability of the sub-layers and of the embeddings.
 
     Example:
         >>> transformer_base(layers=2).keywords["dim"]
@@ -62,20 +62,20 @@ def transformer_base(
 
 @composition("transformer-big")
 def transformer_big(
-    *, dim: Width = 1024, layers: Layers = 6, heads: Heads = 16, hidden: Width = 4096, dropout: Dropout = 0.3
+    *, dim: Dim = 1024, layers: Layers = 6, heads: Heads = 16, hidden: Dim = 4096, dropout: Dropout = 0.3
 ) -> Build[Structure]:
-    """The Transformer for translation, big model.
+    """Transformer (big): encoder-decoder for translation.
 
-    As ``transformer-base``, twice as wide, with 16 heads and more dropout.
+    ``transformer-base`` with twice the dimensions, 16 heads and dropout 0.3.
 
     Vaswani et al. 2017, table 3, https://arxiv.org/abs/1706.03762
 
     Args:
-        dim: Width.
-        layers: Layers of the encoder, and of the decoder.
-        heads: Heads of every attention.
-        hidden: Width inside the feed-forward maps.
-        dropout: Of every sub-layer's result and of the embedded tokens.
+        dim: Hidden size.
+        layers: Number of encoder layers, and of decoder layers.
+        heads: Attention heads per layer.
+        hidden: Inner dimension of the feed-forward network.
+        dropout: Dropout probability of the sub-layers and of the embeddings.
 
     Example:
         >>> transformer_big(layers=2).keywords["dim"]

@@ -1,4 +1,4 @@
-"""ViT: a Transformer over the patches of an image, as choices over blocks."""
+"""ViT: Transformer encoder over the patches of an image."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from weft.blocks import (
 )
 from weft.core.contracts import Activation, Embedder, Pooler, Structure
 from weft.core.fields import Field
-from weft.core.options import Count, Dropout, Heads, Layers, Place, Width
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
-from weft.models.zoo.bert import Size, chosen
-from weft.models.zoo.family import CLS, Config, Layout, activation_name, at, changed, class_rules, layout
+from weft.models.zoo.config import ModelConfig, activation_name
+from weft.models.zoo.family import BERT_POOLER, Family, option_at, register_family, task_head_rules, with_options
+from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
 VIT = {
-    "base": Size(768, 12, 12, 3072),
-    "large": Size(1024, 24, 16, 4096),
-    "huge": Size(1280, 32, 16, 5120),
+    "base": ModelSize(768, 12, 12, 3072),
+    "large": ModelSize(1024, 24, 16, 4096),
+    "huge": ModelSize(1280, 32, 16, 5120),
 }
 """Dosovitskiy et al. 2021, table 1."""
 PATCHES = {"base": 16, "large": 16, "huge": 14}
-"""The sides of their patches: B/16, L/16, H/14."""
+"""Patch sizes in pixels: B/16, L/16, H/14."""
 
 
 def body(
-    size: Size,
+    size: ModelSize,
     *,
     patch: int,
     activation: Build[Activation] = GELU,
@@ -51,7 +52,7 @@ def body(
     dropout: float = 0.0,
     attention_dropout: float | None = None,
 ) -> dict[str, Any]:
-    """dim, embedder and encoder of a ViT: patches after a learned vector, with positions, then layers with pre-norm."""
+    """``dim``, ``embedder`` and ``encoder`` of ViT: a class token and patches with learned positions, pre-norm layers."""
     norm = partial(LayerNorm, eps=eps)
     layer = partial(
         TransformerLayer,
@@ -71,51 +72,51 @@ def vit(
     *,
     size: Literal["base", "large", "huge"] = "base",
     patch: Count | None = None,
-    dim: Width | None = None,
+    dim: Dim | None = None,
     layers: Layers | None = None,
     heads: Heads | None = None,
-    hidden: Width | None = None,
+    hidden: Dim | None = None,
     dropout: Dropout = 0.0,
     task: Literal["encode", "classification"] = "classification",
     pooler: Build[Pooler] | None = None,
-    weights: Place | None = None,
+    weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
-    """ViT: a Transformer that looks at the patches of an image as it would at words.
+    """Vision Transformer: Transformer encoder over the patches of an image.
 
-    A learned vector, then the patches with learned positions; ``layers`` layers with pre-norm and GELU. The data says how large
-    images are, and with that how many positions there are.
+    A learned class token and the patch embeddings, with learned positions; ``layers`` pre-norm layers with GELU. The number of
+    positions follows from the image size of the data.
 
     Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929
 
     Args:
         size: A published size: B/16, L/16, H/14.
-        patch: Side of a patch in pixels; None = that of the size.
-        dim: Width; None = that of the size. Where it is given, heads are 64 wide and the feed-forward maps 4 dim, unless said.
-        layers: Layers; None = those of the size.
-        heads: Heads of every attention; None = those of the size.
-        hidden: Width inside the feed-forward maps; None = that of the size.
-        dropout: Of every sub-layer's result, of the attention weights and of the embedded patches.
-        task: What it is for: classify, encode.
-        pooler: Makes one vector of an image; None = the learned first vector's, as published.
-        weights: A published model's folder, or a run's, from which all weights of the same name are taken; None = random ones.
+        patch: Patch size in pixels; None = that of the size.
+        dim: Hidden size; None = that of the size. If set, heads default to dim / 64 and hidden to 4 dim.
+        layers: Number of layers; None = that of the size.
+        heads: Attention heads per layer; None = that of the size.
+        hidden: Inner dimension of the feed-forward network; None = that of the size.
+        dropout: Dropout probability of the sub-layers, the attention weights and the patch embeddings.
+        task: classification, or encode (no head).
+        pooler: Pools the hidden states; None = the hidden state of the class token, as published.
+        weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
         >>> vit(size="huge").keywords["dim"]
         1280
     """
-    parts = body(chosen(VIT[size], dim, layers, heads, hidden), patch=patch or PATCHES[size], dropout=dropout)
-    return partial(_seer(task, parts, pooler or First), weights=weights)
+    parts = body(VIT[size].override(dim, layers, heads, hidden), patch=patch or PATCHES[size], dropout=dropout)
+    return partial(_for_task(task, parts, pooler or First), weights=weights)
 
 
-def _seer(task: str, parts: Mapping[str, Any], pooler: Build[Pooler]) -> Build[Structure]:
+def _for_task(task: str, parts: Mapping[str, Any], pooler: Build[Pooler]) -> Build[Structure]:
     if task == "classification":
         return partial(Classifier, **parts, pooler=pooler, head=partial(ClassifierHead))
     if task != "encode":
-        raise ValueError(f"a vit cannot {task}: it can encode or classify")
+        raise ValueError(f"task {task} is not supported by vit; use classification or encode")
     return partial(ImageEncoder, **parts, pooler=pooler)
 
 
-# --------------------------------------------------------------------------------------------------- the published layout
+# --------------------------------------------------------------------------------------------------- published models
 
 
 def _rules(structure: Any) -> list[Rule]:
@@ -136,13 +137,13 @@ def _rules(structure: Any) -> list[Rule]:
     }
     first = rules({"vit.embeddings.cls_token": "embedder.parts.0.first"}, lead=2)
     position = rules({"vit.embeddings.position_embeddings": "embedder.parts.0.position.weight"}, lead=1)
-    return first + position + rules(named | class_rules(structure))
+    return first + position + rules(named | task_head_rules(structure))
 
 
-def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
+def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
     dim = config["hidden_size"]
-    config.refuse(qkv_bias=True)
-    size = Size(dim, *(config[k] for k in ("num_hidden_layers", "num_attention_heads", "intermediate_size")))
+    config.require(qkv_bias=True)
+    size = ModelSize(dim, *(config[k] for k in ("num_hidden_layers", "num_attention_heads", "intermediate_size")))
     parts = body(
         size,
         patch=config["patch_size"],
@@ -153,55 +154,55 @@ def _read(config: Config, task: str, names: Iterable[str]) -> Build[Structure]:
     )
     pooled = task == "encode" and any("pooler." in name for name in names)
     if pooled:
-        config.refuse(pooler_act="tanh")
+        config.require(pooler_act="tanh")
         if config.get("pooler_output_size") not in (None, dim):
             raise ValueError(f"config.json: pooler_output_size is {config['pooler_output_size']}, but only {dim} is supported")
-    return _seer(task, parts, CLS if pooled else First)
+    return _for_task(task, parts, BERT_POOLER if pooled else First)
 
 
-def _write(tree: Any) -> dict[str, Any]:
-    layer, dim = at(tree, "encoder.layer"), at(tree, "dim")
-    if name_of(at(tree, "embedder.parts.0")) != "patch":
-        raise ValueError("a vit is built of patches")
+def _to_config(tree: Any) -> dict[str, Any]:
+    layer, dim = option_at(tree, "encoder.layer"), option_at(tree, "dim")
+    if name_of(option_at(tree, "embedder.parts.0")) != "patch":
+        raise ValueError("the first embedder of a vit must be patch")
     return {
         "hidden_size": dim,
-        "num_hidden_layers": at(tree, "encoder.layers"),
-        "num_attention_heads": at(layer, "mixer.heads"),
-        "intermediate_size": at(layer, "feedforward.hidden") or 4 * dim,
-        "hidden_act": activation_name(at(layer, "feedforward.activation")),
-        "hidden_dropout_prob": at(layer, "residual.dropout"),
-        "attention_probs_dropout_prob": at(layer, "mixer.dropout"),
-        "layer_norm_eps": at(layer, "residual.norm.eps"),
-        "patch_size": at(tree, "embedder.parts.0.size"),
+        "num_hidden_layers": option_at(tree, "encoder.layers"),
+        "num_attention_heads": option_at(layer, "mixer.heads"),
+        "intermediate_size": option_at(layer, "feedforward.hidden") or 4 * dim,
+        "hidden_act": activation_name(option_at(layer, "feedforward.activation")),
+        "hidden_dropout_prob": option_at(layer, "residual.dropout"),
+        "attention_probs_dropout_prob": option_at(layer, "mixer.dropout"),
+        "layer_norm_eps": option_at(layer, "residual.norm.eps"),
+        "patch_size": option_at(tree, "embedder.parts.0.size"),
         "qkv_bias": True,
     }
 
 
-def _field(config: Config) -> Field:
+def _image_field(config: ModelConfig) -> Field:
     side = config["image_size"]
     if type(side) is not int or side < 1:
-        raise ValueError(f"config.json: image_size is {side!r}, but only squares are supported, said by one number from 1")
+        raise ValueError(f"config.json: image_size is {side!r}, but only square images are supported: one integer from 1")
     return Field("image", config["num_channels"], kind="image", max_length=side, space="image")
 
 
-def _sizes(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _data_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     _, channels, patch, _ = tensors["embedder.parts.0.weight"].shape
     positions = len(tensors["embedder.parts.0.position.weight"])
     return {"num_channels": channels, "image_size": isqrt(positions - 1) * patch}
 
 
-def _stretched(structure: Build[Structure], position: Build[Embedder]) -> Build[Structure]:
-    patch = changed(at(structure, "embedder.parts.0"), position=position)
-    return changed(structure, embedder=changed(at(structure, "embedder"), parts=[patch]))
+def _with_positions(structure: Build[Structure], position: Build[Embedder]) -> Build[Structure]:
+    patch = with_options(option_at(structure, "embedder.parts.0"), position=position)
+    return with_options(structure, embedder=with_options(option_at(structure, "embedder"), parts=[patch]))
 
 
-layout(
-    Layout(
-        type="vit",
+register_family(
+    Family(
+        model_type="vit",
         prefix="vit.",
         body=("embeddings", "encoder", "layernorm", "pooler"),
-        read=_read,
-        write=_write,
+        from_config=_from_config,
+        to_config=_to_config,
         rules=_rules,
         tasks={"ViTModel": "encode", "ViTForImageClassification": "classification"},
         defaults={
@@ -212,8 +213,8 @@ layout(
             "num_channels": 3,
         },
         ignored=("*mask_token",),
-        field=_field,
-        sizes=_sizes,
-        stretched=_stretched,
+        field=_image_field,
+        data_config=_data_config,
+        with_positions=_with_positions,
     )
 )

@@ -126,7 +126,7 @@ class LatentSpace:
         Args:
             z: N x P places.
             label: The class that each text is to have; for models that heed it.
-            search: ``partial(Sample, top_p=0.9)``, ``partial(Beam, width=4)`` and so on; see ``Searching``.
+            search: ``partial(Sampling, top_p=0.9)``, ``partial(BeamSearch, width=4)`` and so on; see ``Searching``.
         """
         self._check_label(label)
         return [self.run.decode(row[0]) for row in self.search_all(self._places(z), label, search)]

@@ -21,11 +21,11 @@ from weft.core.seq import Seq
 from weft.evaluate import BLEU, Evaluation
 from weft.evaluate.evaluation import Subset
 from weft.evaluate.subsample import evenly
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 from weft.inference.load import load
 from weft.objectives.elbo import read_and_write, row_nll
 from weft.recipe import RecipeError
-from weft.systems.latent_text.evaluate import LatentSpace
+from weft.systems.latent_text.evaluate import LatentSpaceMetric
 from weft.training.dry_run import check
 from weft.training.recipes import read_run
 
@@ -43,7 +43,7 @@ learning: {type: gradient, steps: STEPS, batch: 400, optimizer: {type: adam, lr:
 evaluate:
   every: 4
   max_examples: 9
-  metrics: [{type: latent, samples: 7, samples_in_training: 2}, bleu]
+  metrics: [{type: latent-space, samples: 7, samples_in_training: 2}, bleu]
   search: {type: greedy, length: 8}
 """
 
@@ -103,7 +103,7 @@ def subject_of(run, **changes):
 
 def measured(run, metric=None, **changes):
     with torch.inference_mode():
-        return (metric or LatentSpace(samples=7)).measure(subject_of(run, **changes))
+        return (metric or LatentSpaceMetric(samples=7)).measure(subject_of(run, **changes))
 
 
 def test_figures_by_hand(trained):
@@ -137,7 +137,7 @@ def test_figures_by_hand(trained):
     assert found["iw_nll"] < found["negative_elbo"]
     assert found["iw_perplexity"] == pytest.approx(math.exp(-np.sum(log_ps) / tokens), rel=1e-4)
     assert found["iw_word_perplexity"] == pytest.approx(math.exp(-np.sum(log_ps) / words), rel=1e-4)
-    assert found["mutual_information_most"] == pytest.approx(math.log(len(dataset)))
+    assert found["mutual_information_bound"] == pytest.approx(math.log(len(dataset)))
     assert found["active_units"] == int((np.var(means, 0, ddof=1) > 0.01).sum())
     assert (found["latent_units"], found["iw_samples"]) == (3, 7)
 
@@ -146,7 +146,7 @@ def test_words_are_those_of_the_raw_text(trained):
     """The encoder has characters and the decoder words here: with the tokenizer's words, both perplexities are one."""
     found = measured(trained)
     assert found["iw_word_perplexity"] == pytest.approx(found["iw_perplexity"])
-    counted = LatentSpace(samples=7, field="label")  # one word a row
+    counted = LatentSpaceMetric(samples=7, field="label")  # one word a row
     rows = trained.dataset("valid")[1]
     assert measured(trained, counted)["iw_word_perplexity"] == pytest.approx(math.exp(found["iw_nll"] / 2), rel=1e-6)
     assert len(rows) > 5
@@ -158,7 +158,7 @@ def test_nothing_depends_on_the_batches_nor_on_when_it_is_asked(trained):
     assert measured(trained) == first
     for batch in (1, 30, 10_000):
         assert measured(trained, batch_tokens=batch) == pytest.approx(first, rel=1e-5)
-    assert measured(trained, LatentSpace(samples=7, seed=1))["iw_nll"] != first["iw_nll"]
+    assert measured(trained, LatentSpaceMetric(samples=7, seed=1))["iw_nll"] != first["iw_nll"]
 
 
 def test_padding_of_the_batch_is_not_read(trained, monkeypatch):
@@ -173,7 +173,7 @@ def test_padding_of_the_batch_is_not_read(trained, monkeypatch):
 
 @pytest.mark.parametrize("samples", [1, 3, 20])
 def test_the_weighted_bound_is_never_below_that_of_the_same_draws(trained, samples):
-    found = measured(trained, LatentSpace(samples=samples))
+    found = measured(trained, LatentSpaceMetric(samples=samples))
     assert found["iw_nll"] <= found["negative_elbo"] + 1e-9
     if samples == 1:
         assert found["iw_nll"] == pytest.approx(found["negative_elbo"])
@@ -182,12 +182,12 @@ def test_the_weighted_bound_is_never_below_that_of_the_same_draws(trained, sampl
 def test_fewer_draws_and_rows_while_training(trained):
     log = [json.loads(line) for line in (trained.folder / "log.jsonl").read_text().splitlines()]
     (valid,) = [row["valid"] for row in log if row.get("event") == "valid"]
-    assert valid["iw_samples"] == 2 and valid["mutual_information_most"] == pytest.approx(math.log(9))
+    assert valid["iw_samples"] == 2 and valid["mutual_information_bound"] == pytest.approx(math.log(9))
     metrics = read_json(trained.folder / "metrics.json")
-    assert metrics["iw_samples"] == 7 and metrics["mutual_information_most"] > math.log(9)
-    assert metrics["signatures"]["latent"] == "samples:7|seed:0|active:var>0.01"
+    assert metrics["iw_samples"] == 7 and metrics["mutual_information_bound"] > math.log(9)
+    assert metrics["signatures"]["latent-space"] == "samples:7|seed:0|active:var>0.01"
     with torch.inference_mode():
-        nine = LatentSpace(samples=2).measure(subject_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
+        nine = LatentSpaceMetric(samples=2).measure(subject_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
     assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last round
 
 
@@ -206,7 +206,7 @@ def test_collapse_is_named_everywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("weft.learning.loop.only", lambda *_: None)
     run.train(tmp_path / "run")
     said = "posterior collapse: 0 of 3 dimensions are active, and q(z|x) is 0.00 nats from the prior"
-    (point,) = LatentSpace().remarks({"active_units": 0, "latent_units": 4})
+    (point,) = LatentSpaceMetric().remarks({"active_units": 0, "latent_units": 4})
     assert point.startswith("the latent space has collapsed: 0 of 4 dimensions are active;") and "beta" not in point
     assert capsys.readouterr().err.count(said) == 2  # the evaluation in training, and the last
     (row,) = [r for r in map(json.loads, (tmp_path / "run" / "log.jsonl").open()) if r.get("event") == "valid"]
@@ -216,7 +216,7 @@ def test_collapse_is_named_everywhere(tmp_path, monkeypatch, capsys):
 
 
 def test_remarks_follow_the_figures():
-    remarks = LatentSpace().remarks
+    remarks = LatentSpaceMetric().remarks
     fine = {"active_units": 2, "latent_units": 3, "kl": 0.5}
     assert remarks(fine) == []
     assert "0 of 3" in remarks({**fine, "active_units": 0})[0]
@@ -240,7 +240,7 @@ def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
     objective, dataset = next(iter(trained.objectives.values())), trained.dataset("valid")[1]
 
     def predicted(batch):
-        evaluation = Evaluation(metrics=[BLEU], batch_tokens=batch, search=partial(Greedy, length=8))
+        evaluation = Evaluation(metrics=[BLEU], batch_tokens=batch, search=partial(GreedySearch, max_length=8))
         return evaluation.evaluate(trained.model, objective, dataset, trained.codec, torch.device("cpu"))
 
     one = predicted(400)
@@ -271,7 +271,7 @@ def test_refused_before_anything_is_trained(tmp_path):
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
         "data: {type: parallel-text, train: [a.txt, a.txt]}\nstructure: {type: seq2seq, dim: 8}\nobjective: next-token\n"
-        "learning: {type: gradient, steps: 2}\nevaluate: {metrics: [latent]}\n"
+        "learning: {type: gradient, steps: 2}\nevaluate: {metrics: [latent-space]}\n"
     )
     with pytest.raises(RecipeError, match=r"r\.yaml:5: evaluate: the metric latent needs a structure that Latent, but it has:"):
         check(read_run(recipe))

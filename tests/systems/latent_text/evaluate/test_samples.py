@@ -9,8 +9,8 @@ import torch
 from tests.systems.latent_text.evaluate.test_latent_space import measured, recipe
 
 from weft.evaluate import SelfBLEU, distinct_texts, self_bleu
-from weft.generate import Greedy
-from weft.systems.latent_text.evaluate import DrawnTexts
+from weft.generate import GreedySearch
+from weft.systems.latent_text.evaluate import PriorSamples
 from weft.systems.latent_text.space import LatentSpace
 
 
@@ -27,10 +27,10 @@ def trained(tmp_path_factory):
 
 
 def test_they_are_the_texts_that_the_space_draws(trained):
-    texts = LatentSpace(trained).sample(12, seed=3, search=partial(Greedy, length=6))
-    found = measured(trained, DrawnTexts(number=12, seed=3, search=partial(Greedy, length=6)))
-    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
-    assert found["drawn_distinct"] > 1 / 12
+    texts = LatentSpace(trained).sample(12, seed=3, search=partial(GreedySearch, max_length=6))
+    found = measured(trained, PriorSamples(number=12, seed=3, search=partial(GreedySearch, max_length=6)))
+    assert found == {"prior_self_bleu": self_bleu(texts).score, "prior_distinct": distinct_texts(texts)}
+    assert found["prior_distinct"] > 1 / 12
 
 
 def test_classes_are_drawn_in_turn(tmp_path):
@@ -38,15 +38,15 @@ def test_classes_are_drawn_in_turn(tmp_path):
     trained = run.train(tmp_path / "run", quiet=True)
     torch.manual_seed(0)
     torch.nn.init.normal_(trained.model.decoder.labels.weight, std=9.0)
-    texts = LatentSpace(trained).sample(12, ["negative", "positive"] * 6, search=partial(Greedy, length=6))
-    found = measured(trained, DrawnTexts(number=12, search=partial(Greedy, length=6)))
-    assert found == {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
-    one = LatentSpace(trained).sample(12, "negative", search=partial(Greedy, length=6))
-    assert found["drawn_distinct"] != distinct_texts(one)
+    texts = LatentSpace(trained).sample(12, ["negative", "positive"] * 6, search=partial(GreedySearch, max_length=6))
+    found = measured(trained, PriorSamples(number=12, search=partial(GreedySearch, max_length=6)))
+    assert found == {"prior_self_bleu": self_bleu(texts).score, "prior_distinct": distinct_texts(texts)}
+    one = LatentSpace(trained).sample(12, "negative", search=partial(GreedySearch, max_length=6))
+    assert found["prior_distinct"] != distinct_texts(one)
 
 
 def test_batches_and_the_state_of_the_generator_change_nothing(trained):
-    metric = DrawnTexts(number=12, search=partial(Greedy, length=6))
+    metric = PriorSamples(number=12, search=partial(GreedySearch, max_length=6))
     one = measured(trained, metric)
     torch.manual_seed(8)
     state = torch.get_rng_state()
@@ -57,16 +57,16 @@ def test_batches_and_the_state_of_the_generator_change_nothing(trained):
 def test_collapse_is_named(trained):
     with torch.no_grad():
         trained.model.decoder.injections = torch.nn.ModuleList()  # z is not heard
-    metric = DrawnTexts(number=5, search=partial(Greedy, length=6))
+    metric = PriorSamples(number=5, search=partial(GreedySearch, max_length=6))
     found = measured(trained, metric)
-    assert found["drawn_distinct"] == pytest.approx(1 / 5)
+    assert found["prior_distinct"] == pytest.approx(1 / 5)
     said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"
     assert (
-        metric.remarks({**found, "drawn_self_bleu": 100.0}) == [said]
-        and metric.remarks({"drawn_self_bleu": 89.9, "drawn_distinct": 0.1}) == []
+        metric.remarks({**found, "prior_self_bleu": 100.0}) == [said]
+        and metric.remarks({"prior_self_bleu": 89.9, "prior_distinct": 0.1}) == []
     )
     few = "collapsed: the texts that are drawn are few (6.7 % of them differ), unless the real texts are as alike"
-    assert metric.remarks({"drawn_self_bleu": 0.0, "drawn_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
+    assert metric.remarks({"prior_self_bleu": 0.0, "prior_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 
@@ -77,4 +77,4 @@ def test_some_of_the_texts_are_taken_from_all_of_them():
 
 def test_one_text_cannot_be_compared():
     with pytest.raises(ValueError, match="number is 1, but texts are compared with each other"):
-        DrawnTexts(number=1)
+        PriorSamples(number=1)

@@ -17,17 +17,17 @@ from weft.models.latent_decoder import LatentDecoder
 
 
 @dataclass(frozen=True)
-class WritingByClass:
+class DecoderPerClassState:
     """State of the decoders: that of each, and the class that each row is to have."""
 
     states: tuple[Any, ...]
     label_B: Tensor
 
-    def select(self, rows: Tensor) -> WritingByClass:
-        return WritingByClass(tuple(state.select(rows) for state in self.states), self.label_B[rows])
+    def select(self, rows: Tensor) -> DecoderPerClassState:
+        return DecoderPerClassState(tuple(state.select(rows) for state in self.states), self.label_B[rows])
 
 
-class WriterByClass(nn.Module, Decodes):
+class DecoderPerClass(nn.Module, Decodes):
     """A language model for each class, each given the vector z; a row is written by the one of its class.
 
     p_y(x_t | x_<t, z)
@@ -86,12 +86,12 @@ class WriterByClass(nn.Module, Decodes):
 
     def start(self, memory: Memory | None, rows: int) -> Any:
         z_BP, label_B = _given(memory)
-        return WritingByClass(tuple(w.start(w.memory_from(z_BP), rows) for w in self._decoders()), label_B)
+        return DecoderPerClassState(tuple(w.start(w.memory_from(z_BP), rows) for w in self._decoders()), label_B)
 
     def step(self, x: Seq, state: Any) -> Decoded:
         done = [decoder.step(x, inner) for decoder, inner in zip(self._decoders(), state.states, strict=True)]
         return Decoded(
-            _of_class([d.hidden for d in done], state.label_B), WritingByClass(tuple(d.state for d in done), state.label_B)
+            _of_class([d.hidden for d in done], state.label_B), DecoderPerClassState(tuple(d.state for d in done), state.label_B)
         )
 
 

@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of CARA: a listener learns which class a text has, and the decoder to be understood by it.
+"""Steps 4 and 5 of CARA: a text classifier learns which class a text has, and the decoder to be text_accuracy by it.
 
 K classes; other suffixes: see seq.py.
 """
@@ -17,58 +17,57 @@ from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import Count, Positive
 from weft.core.registry import Build, block
-from weft.generate.soft_decoding import unended, write_softly
+from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.annealing import Steady
-from weft.systems.latent_text.cara.protocols import Listens, as_heard, classes_in
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
 
-@block("cara-listen")
-class Listen(Objective):
-    """Say the class of a real text: for the listener.
+@block("cara-text-classifier")
+class CARATextClassifier(Objective):
+    """Say the class of a real text: for the text classifier.
 
-    loss = CE(listener(x), y)
+    loss = CE(text_classifier(x), y)
 
-    The listener never learns from texts that were written here: it and the decoder could agree on a code of their own.
+    The text classifier never learns from texts that were written here: it and the decoder could agree on a code of their own.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
 
     Example:
         >>> from weft.core.fields import Field
         >>> info = Info({"target": Field("target", 10), "label": Field("label", 2, kind="label")}, target="target")
-        >>> Listen(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, None, None)["text"].tolist()
+        >>> CARATextClassifier(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, None, None)["text"].tolist()
         [7, 8, 2]
     """
 
-    needs = (Listens,)
+    needs = (ClassifiesTexts,)
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
-        self.target, self.label = info["target"], classes_in(info)
+        self.target, self.label = info["target"], label_field(info)
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=as_heard(example["target"], self.target), label=int(example["label"]))
+        return Instance(text=with_eos(example["target"], self.target), label=int(example["label"]))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"listener": len(batch), "understood": len(batch)}
+        return {"text_classifier": len(batch), "text_accuracy": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        logits_BK = model.heard(batch["text"])
+        logits_BK = model.text_logits(batch["text"])
         right = (logits_BK.argmax(-1) == batch["label"]).sum().float()
         return Loss(
-            listener=Term(F.cross_entropy(logits_BK, batch["label"], reduction="sum"), len(batch)),
-            understood=Term(right, len(batch), 0.0, higher_is_better=True),
+            text_classifier=Term(F.cross_entropy(logits_BK, batch["label"], reduction="sum"), len(batch)),
+            text_accuracy=Term(right, len(batch), 0.0, higher_is_better=True),
         )
 
 
-@block("cara-follow")
-class Follow(Objective):
-    """Write with another class, drawn at random, so that the listener hears it: for encoder and decoder.
+@block("cara-mutual-information")
+class CARAMutualInformation(Objective):
+    """Write with another class, drawn at random, so that the text classifier hears it: for encoder and decoder.
 
-    loss = weight CE(listener(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
+    loss = weight CE(text_classifier(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
 
-    The listener stands still, the gradient goes through it and through the soft ids. The weight is 1 in evaluation, where also
-    nothing is drawn in x'. ``unended`` has no weight: the share of texts that were cut at ``length``, of which the listener hears
-    only the beginning.
+    The text classifier is frozen; gradients flow through it and through the soft ids. In evaluation the weight is 1 and x' is not
+    sampled. ``unfinished`` has weight 0: the fraction of texts that were truncated at ``length``.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
     https://arxiv.org/abs/1611.01144
@@ -83,12 +82,12 @@ class Follow(Objective):
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
-        >>> row = Follow(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
+        >>> row = CARAMutualInformation(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["wish"] in (0, 1)
         True
     """
 
-    needs = (Decodes, Latent, Listens)
+    needs = (Decodes, Latent, ClassifiesTexts)
 
     def __init__(
         self,
@@ -101,25 +100,25 @@ class Follow(Objective):
         straight_through: bool = False,
     ):
         super().__init__(info, dim)
-        self.source, self.label, self.weight = info["source"], classes_in(info), weight()
+        self.source, self.label, self.weight = info["source"], label_field(info), weight()
         self.length, self.temperature, self.straight_through = length, temperature, straight_through
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"following": len(batch), "followed": len(batch), "unended": len(batch)}
+        return {"mutual_information": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
-        text = write_softly(
-            model, memory, length=self.length, temperature=self.temperature, straight_through=self.straight_through
+        text = soft_decode(
+            model, memory, max_length=self.length, temperature=self.temperature, straight_through=self.straight_through
         )
-        logits_BK = model.heard(text)
+        logits_BK = model.text_logits(text)
         weight = self.weight.weight(clock.progress) if self.training else 1.0
         right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
         return Loss(
-            following=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
-            followed=Term(right, len(batch), 0.0, higher_is_better=True),
-            unended=Term(unended(text, model.target.special.eos), len(batch), 0.0),
+            mutual_information=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
+            target_accuracy=Term(right, len(batch), 0.0, higher_is_better=True),
+            unfinished=Term(count_unfinished(text, model.target.special.eos), len(batch), 0.0),
         )

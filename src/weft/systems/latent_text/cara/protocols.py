@@ -15,50 +15,50 @@ from weft.core.seq import Seq
 
 
 @protocol
-class Contests:
+class DiscriminatesLatents:
     """Has networks that play against each other over its latent space: places of texts, and places made of noise."""
 
     noise: int
     """N."""
 
-    def made(self, noise_BN: Tensor) -> Tensor:
+    def fake(self, noise_BN: Tensor) -> Tensor:
         """B x P: places made of noise."""
         raise TypeError(f"{type(self).__name__} has no made")
 
-    def classes_of(self, z_BP: Tensor) -> Tensor:
+    def latent_logits(self, z_BP: Tensor) -> Tensor:
         """B x K logits: the class of the text that stands at a place."""
-        raise TypeError(f"{type(self).__name__} has no classes_of")
+        raise TypeError(f"{type(self).__name__} has no latent_logits")
 
-    def realness_of(self, z_BP: Tensor) -> Tensor:
+    def latent_scores(self, z_BP: Tensor) -> Tensor:
         """B scores: larger where a place is rather that of a text than made."""
-        raise TypeError(f"{type(self).__name__} has no realness_of")
+        raise TypeError(f"{type(self).__name__} has no latent_scores")
 
 
 @protocol
-class Listens:
-    """Has a classifier of texts, ``listener``, that hears which class a text of the field ``target`` has, soft ids too."""
+class ClassifiesTexts:
+    """Has a classifier of texts, ``text_classifier``, that hears which class a text of the field ``target`` has, soft ids too."""
 
-    listener: Any
+    text_classifier: Any
 
-    def heard(self, x: Seq) -> Tensor:
+    def text_logits(self, x: Seq) -> Tensor:
         """B x K logits: the class of a text, which ends with its end mark."""
-        return self.listener.classifier(self.listener.features(x))
+        return self.text_classifier.classifier(self.text_classifier.features(x))
 
 
-def listener_of(build: Build[Structure], info: Info) -> Any:
+def build_text_classifier(build: Build[Structure], info: Info) -> Any:
     """A classifier of the texts that are written."""
-    listener = build(info.single_text("target"))
-    if Classifies not in listener.provides():
-        raise ValueError(f"what listens must say a class, as a classifier does, but a {type(listener).__name__} does not")
-    return listener
+    text_classifier = build(info.single_text("target"))
+    if Classifies not in text_classifier.provides():
+        raise ValueError(f"what listens must say a class, as a classifier does, but a {type(text_classifier).__name__} does not")
+    return text_classifier
 
 
-def as_heard(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
-    """A real text as the listener reads it: with its end mark, as a written one has it."""
+def with_eos(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
+    """A real text as the text classifier reads it: with its end mark, as a written one has it."""
     return surround((), text, (field.special.eos,))
 
 
-def classes_in(info: Info) -> Field:
+def label_field(info: Info) -> Field:
     """The field of classes. Raises ValueError where there are fewer than two."""
     label = info["label"]
     if label.kind != "label":

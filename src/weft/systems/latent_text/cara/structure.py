@@ -27,7 +27,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Memory, Seq
 from weft.models.classifier import Classifier
@@ -35,17 +35,17 @@ from weft.models.language_model import LanguageModel
 from weft.models.latent_decoder import DecodesFromLatent, LatentDecoder
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import source_encoder
-from weft.systems.latent_text.cara.decoders import WriterByClass
-from weft.systems.latent_text.cara.protocols import Contests, Listens, classes_in, listener_of
+from weft.systems.latent_text.cara.decoders import DecoderPerClass
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, DiscriminatesLatents, build_text_classifier, label_field
 
 EMBEDDED: list[Build[Injection]] = [LatentEmbedding]
 SAMPLER = partial(MLP, hidden=[128, 128], batch_norm=BatchNorm)
 CLASSIFIER = partial(MLP, hidden=[128, 128])
-CRITIC = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
-LISTENER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
+DISCRIMINATOR = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
+TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
 
 
-class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
+class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, DiscriminatesLatents):
     """What CARA and ARAE have in common; they differ in ``decoder``."""
 
     labelled = samples_by_label = True
@@ -62,10 +62,10 @@ class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
         norm: Build[Norm] | None,
         sampler: Build[Transform],
         classifier: Build[Transform],
-        critic: Build[Transform],
+        discriminator: Build[Transform],
     ) -> None:
         """Build all but the decoder."""
-        label = classes_in(info)
+        label = label_field(info)
         self.latent, self.noise = latent, noise
         self.encoder = source_encoder(encoder, info)
         self.top_encoder = None if top_encoder is None else top_encoder(self.encoder.dim)
@@ -74,7 +74,7 @@ class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
         self.norm = None if norm is None else norm(latent)
         self.sampler = sampler(noise, latent)
         self.classifier = classifier(latent, label.vocab)
-        self.critic = critic(latent, 1)
+        self.discriminator = discriminator(latent, 1)
 
     # ------------------------------------------------------------------------------------------------- to the latent space
 
@@ -85,22 +85,22 @@ class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
     def posterior(self, x: Seq) -> Posterior:
         return Posterior(self._placed(self.to_latent(self.pooler(self.encode(x)))))
 
-    def made(self, noise_BN: Tensor) -> Tensor:
+    def fake(self, noise_BN: Tensor) -> Tensor:
         return self._placed(self.sampler(noise_BN))
 
     def _placed(self, z_BP: Tensor) -> Tensor:
-        """Normalised as all places are, of texts and made ones, or the critic would tell them apart by their length."""
+        """Normalised as all places are, of texts and made ones, or the discriminator would tell them apart by their length."""
         return z_BP if self.norm is None else self.norm(z_BP)
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
         weight = self.to_latent.weight
-        return self.made(torch.randn(rows, self.noise, device=weight.device, dtype=weight.dtype))
+        return self.fake(torch.randn(rows, self.noise, device=weight.device, dtype=weight.dtype))
 
-    def classes_of(self, z_BP: Tensor) -> Tensor:
+    def latent_logits(self, z_BP: Tensor) -> Tensor:
         return self.classifier(z_BP)
 
-    def realness_of(self, z_BP: Tensor) -> Tensor:
-        return self.critic(z_BP).squeeze(-1)
+    def latent_scores(self, z_BP: Tensor) -> Tensor:
+        return self.discriminator(z_BP).squeeze(-1)
 
     # -------------------------------------------------------------------------------------------------- and back to a text
 
@@ -113,14 +113,14 @@ class Transfers(Structure, Encodes, DecodesFromLatent, Latent, Contests):
 
 
 @block("cara")
-class CARA(Transfers, Listens):
-    """Writes a text again, or with another class, from a place that does not tell its class; a listener makes the class heard.
+class CARA(LatentAutoencoder, ClassifiesTexts):
+    """Class-conditional autoencoder with class-invariant latent codes and complementary auxiliary classifiers (CARA).
 
     z = norm(W pooler(encoder(x)) + b),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  made places norm(sampler(s)), s ~ N(0, 1)
 
-    The classifier says the class of a place z, the critic tells places of texts from made ones, and the listener says the class
-    of a text. Without a listener this is ARAE-. What is read and what is written are one text in two fields, ``source`` and
-    ``target``, which may have different tokenizers.
+    The classifier predicts the class from a latent code z, the discriminator separates latent codes of texts from generated ones,
+    and the text classifier predicts the class of a text. Without a text classifier this is ARAE-. Encoder and decoder use one
+    text in two fields, ``source`` and ``target``, which may have different tokenizers.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI);
     built on: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
@@ -137,8 +137,8 @@ class CARA(Transfers, Listens):
         injections: How z and the class enter what is written.
         sampler: Makes places of noise.
         classifier: Says the class of a place.
-        critic: Says how real a place is.
-        listener: A structure that says the class of a text, and reads soft ids; None = nobody listens.
+        discriminator: Says how real a place is.
+        text_classifier: A structure that says the class of a text, and reads soft ids; None = nobody listens.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -146,7 +146,7 @@ class CARA(Transfers, Listens):
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
         >>> model = CARA(info, latent=4).eval()
-        >>> model.prior(3).shape, model.heard(Seq(torch.tensor([[7, 8, 2]]))).shape
+        >>> model.prior(3).shape, model.text_logits(Seq(torch.tensor([[7, 8, 2]]))).shape
         (torch.Size([3, 4]), torch.Size([1, 2]))
     """
 
@@ -154,9 +154,9 @@ class CARA(Transfers, Listens):
         self,
         info: Info,
         *,
-        latent: Width = 128,
-        noise: Width = 32,
-        label_dim: Width = 32,
+        latent: Dim = 128,
+        noise: Dim = 32,
+        label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
@@ -165,26 +165,26 @@ class CARA(Transfers, Listens):
         injections: list[Build[Injection]] = EMBEDDED,
         sampler: Build[Transform] = SAMPLER,
         classifier: Build[Transform] = CLASSIFIER,
-        critic: Build[Transform] = CRITIC,
-        listener: Build[Structure] | None = LISTENER,
-        weights: Place | None = None,
+        discriminator: Build[Transform] = DISCRIMINATOR,
+        text_classifier: Build[Structure] | None = TEXT_CLASSIFIER,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
+        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
         self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections, label_dim)
-        self.listener = None if listener is None else listener_of(listener, info)
+        self.text_classifier = None if text_classifier is None else build_text_classifier(text_classifier, info)
         self.target, self.dim = info["target"], self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        listener = {} if self.listener is None else {"listener": self.listener}
-        return {"encoder": self.encoder, "decoder": self.decoder.model, **listener}
+        text_classifier = {} if self.text_classifier is None else {"text_classifier": self.text_classifier}
+        return {"encoder": self.encoder, "decoder": self.decoder.model, **text_classifier}
 
     def provides(self) -> tuple[type, ...]:
-        return tuple(p for p in super().provides() if p is not Listens or self.listener is not None)
+        return tuple(p for p in super().provides() if p is not ClassifiesTexts or self.text_classifier is not None)
 
 
 @block("arae")
-class ARAE(Transfers):
+class ARAE(LatentAutoencoder):
     """Writes a text again, or with another class, from a place that does not tell its class, with a decoder for each class.
 
     z = norm(W pooler(encoder(x)) + b),  p_y(x | z) = prod_t p_y(x_t | x_<t, z),  made places norm(sampler(s)), s ~ N(0, 1)
@@ -204,7 +204,7 @@ class ARAE(Transfers):
         injections: How z enters what is written.
         sampler: Makes places of noise.
         classifier: Says the class of a place.
-        critic: Says how real a place is.
+        discriminator: Says how real a place is.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -219,8 +219,8 @@ class ARAE(Transfers):
         self,
         info: Info,
         *,
-        latent: Width = 128,
-        noise: Width = 32,
+        latent: Dim = 128,
+        noise: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
         pooler: Build[Pooler] = Mean,
@@ -229,12 +229,12 @@ class ARAE(Transfers):
         injections: list[Build[Injection]] = EMBEDDED,
         sampler: Build[Transform] = SAMPLER,
         classifier: Build[Transform] = CLASSIFIER,
-        critic: Build[Transform] = CRITIC,
-        weights: Place | None = None,
+        discriminator: Build[Transform] = DISCRIMINATOR,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, critic)
-        self.decoder = WriterByClass(info.single_text("target"), latent, decoder, injections)
+        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
+        self.decoder = DecoderPerClass(info.single_text("target"), latent, decoder, injections)
         self.target, self.dim = info["target"], self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:

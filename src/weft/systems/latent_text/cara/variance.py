@@ -7,14 +7,14 @@ import math
 from torch import Tensor
 
 
-class Spread:
+class RunningVariance:
     """The total variance of vectors that come batch by batch: sum_p var(z_p), near 0 where all have become one.
 
     >>> import torch
-    >>> spread = Spread()
+    >>> running = RunningVariance()
     >>> for row in torch.tensor([[1.0, 0.0], [-1.0, 0.0]]):
-    ...     spread.add(row[None])
-    >>> spread.variance()
+    ...     running.add(row[None])
+    >>> running.variance()
     1.0
     """
 
@@ -36,25 +36,25 @@ class Spread:
         return max(0.0, float(self.square / self.rows - ((self.sum_P / self.rows) ** 2).sum()))
 
 
-class Spreads:
-    """The spread of texts and of made places, in the evaluation that goes on or was just over.
+class LatentVariances:
+    """The running of texts and of made places, in the evaluation that goes on or was just over.
 
     An objective is told that an evaluation begins and ends by its mode, and is asked for figures after that.
     """
 
     def __init__(self):
-        self.now, self.before = (Spread(), Spread()), (Spread(), Spread())
+        self.now, self.before = (RunningVariance(), RunningVariance()), (RunningVariance(), RunningVariance())
 
     def turn(self) -> None:
         """The mode was set: what comes now is another evaluation, if there is one."""
         if self.now[0].rows:
-            self.now, self.before = (Spread(), Spread()), self.now
+            self.now, self.before = (RunningVariance(), RunningVariance()), self.now
 
-    def add(self, text_BP: Tensor, made_BP: Tensor) -> None:
+    def add(self, text_BP: Tensor, fake_BP: Tensor) -> None:
         self.now[0].add(text_BP)
-        self.now[1].add(made_BP)
+        self.now[1].add(fake_BP)
 
     def metric_values(self) -> dict[str, float]:
         text, made = self.now if self.now[0].rows else self.before
-        self.now, self.before = (Spread(), Spread()), (Spread(), Spread())
-        return {"variance": text.variance(), "made_variance": made.variance()}
+        self.now, self.before = (RunningVariance(), RunningVariance()), (RunningVariance(), RunningVariance())
+        return {"variance": text.variance(), "fake_variance": made.variance()}

@@ -1,6 +1,6 @@
-"""Ctrl-Gen: a variational autoencoder whose decoder is told a class, and a listener that hears it; a baseline of CARA."""
+"""Ctrl-Gen: a variational autoencoder whose decoder is told a class, and a text classifier that hears it; a baseline of CARA."""
 
-from weft.systems.latent_text.ctrl_gen.objectives import Attribute, Discriminate
+from weft.systems.latent_text.ctrl_gen.objectives import CtrlGenDiscriminator, CtrlGenGenerator
 from weft.systems.latent_text.ctrl_gen.structure import CtrlGen
 
-__all__ = ["Attribute", "CtrlGen", "Discriminate"]
+__all__ = ["CtrlGen", "CtrlGenDiscriminator", "CtrlGenGenerator"]

@@ -21,19 +21,19 @@ from weft.core.loss import Loss, Term
 from weft.core.options import Count, NonNegative, Positive
 from weft.core.registry import block
 from weft.core.seq import Seq
-from weft.generate.soft_decoding import unended, write_softly
+from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.elbo import noise_of
-from weft.systems.latent_text.cara.protocols import Listens, as_heard, classes_in
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
 
 class FromPrior(Objective):
     """What both phases have in common: a class and a place are drawn, and a text is written from them in soft ids."""
 
-    needs = (Decodes, Latent, Variational, Listens)
+    needs = (Decodes, Latent, Variational, ClassifiesTexts)
 
     def __init__(self, info: Info, dim: int, length: int, temperature: float):
         super().__init__(info, dim)
-        self.target, self.label = info["target"], classes_in(info)
+        self.target, self.label = info["target"], label_field(info)
         self.length, self.temperature = length, temperature
 
     def drawn(self, rng: np.random.Generator) -> dict[str, int]:
@@ -42,24 +42,24 @@ class FromPrior(Objective):
 
     def write(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
         memory = model.memory_from(z_BP, batch["wish"])
-        return write_softly(model, memory, length=self.length, temperature=self.temperature)
+        return soft_decode(model, memory, max_length=self.length, temperature=self.temperature)
 
 
-@block("ctrl-gen-attribute")
-class Attribute(FromPrior):
-    """Write from the prior so that the listener hears the class and the encoder finds the place again: for the decoder.
+@block("ctrl-gen-generator")
+class CtrlGenGenerator(FromPrior):
+    """Write from the prior so that the text classifier hears the class and the encoder finds the place again: for the decoder.
 
-    loss = class_weight CE(listener(x'), y') - place_weight log q(z | x'),  x' = decoder(z, y') in soft ids,  z ~ N(0, 1),
+    loss = class_weight CE(text_classifier(x'), y') - latent_weight log q(z | x'),  x' = decoder(z, y') in soft ids,  z ~ N(0, 1),
     y' uniform over the classes
 
-    Reader and listener stand still, the gradient goes through them. What is written is read again, so that reading and writing
-    need one vocabulary. ``unended`` has no weight: the share of texts that were cut at ``length``.
+    Encoder and text classifier are frozen; gradients flow through them. Generated texts are encoded again, so source and target
+    need one vocabulary. ``unfinished`` has weight 0: the fraction of texts that were truncated at ``length``.
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
     Args:
         class_weight: The weight of the class, the paper's lambda_c.
-        place_weight: The weight of the place, the paper's lambda_z.
+        latent_weight: The weight of the place, the paper's lambda_z.
         length: Most tokens to write.
         temperature: That of the soft ids.
 
@@ -67,7 +67,7 @@ class Attribute(FromPrior):
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
-        >>> sorted(Attribute(info, 8).prepare({}, np.random.default_rng(0), None))
+        >>> sorted(CtrlGenGenerator(info, 8).prepare({}, np.random.default_rng(0), None))
         ['seed', 'wish']
     """
 
@@ -77,24 +77,24 @@ class Attribute(FromPrior):
         dim: int,
         *,
         class_weight: NonNegative = 0.1,
-        place_weight: NonNegative = 0.1,
+        latent_weight: NonNegative = 0.1,
         length: Count = 16,
         temperature: Positive = 0.5,
     ):
         super().__init__(info, dim, length, temperature)
-        self.class_weight, self.place_weight = class_weight, place_weight
+        self.class_weight, self.latent_weight = class_weight, latent_weight
         _same_vocabulary(info["source"], info["target"])
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         return Instance(**self.drawn(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"class": len(batch), "place": len(batch), "followed": len(batch), "unended": len(batch)}
+        return {"class": len(batch), "latent": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         rows, z_BP = len(batch), _places(model, batch)
         text = self.write(model, z_BP, batch)
-        logits_BK, posterior = model.heard(text), model.posterior(text)
+        logits_BK, posterior = model.text_logits(text), model.posterior(text)
         logvar_BP = posterior.logvar_BP
         assert logvar_BP is not None  # it is Variational
         nll_BP = 0.5 * ((z_BP - posterior.mean_BP) ** 2 * (-logvar_BP).exp() + logvar_BP + math.log(2 * math.pi))
@@ -102,24 +102,24 @@ class Attribute(FromPrior):
         return Loss(
             {
                 "class": Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), rows, self.class_weight),
-                "place": Term(nll_BP.sum(), rows, self.place_weight),
-                "followed": Term(right, rows, 0.0, higher_is_better=True),
-                "unended": Term(unended(text, self.target.special.eos), rows, 0.0),
+                "latent": Term(nll_BP.sum(), rows, self.latent_weight),
+                "target_accuracy": Term(right, rows, 0.0, higher_is_better=True),
+                "unfinished": Term(count_unfinished(text, self.target.special.eos), rows, 0.0),
             }
         )
 
 
-@block("ctrl-gen-discriminate")
-class Discriminate(FromPrior):
-    """Say the class of real texts, and of those written from the prior, of which the listener shall be sure: for the listener.
+@block("ctrl-gen-discriminator")
+class CtrlGenDiscriminator(FromPrior):
+    """Train the text classifier on real texts and on texts generated from the prior, with an entropy penalty on the latter.
 
-    loss = CE(listener(x), y) + made_weight (CE(listener(x'), y') + entropy_weight H(listener(x'))),
+    loss = CE(text_classifier(x), y) + generated_weight (CE(text_classifier(x'), y') + entropy_weight H(text_classifier(x'))),
     x' = decoder(z, y') in soft ids,  z ~ N(0, 1),  y' uniform over the classes
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
     Args:
-        made_weight: The weight of written texts, the paper's lambda_u; 0 = they are not written.
+        generated_weight: The weight of written texts, the paper's lambda_u; 0 = they are not written.
         entropy_weight: The weight of the entropy H, the paper's beta.
         length: Most tokens to write.
         temperature: That of the soft ids.
@@ -127,7 +127,7 @@ class Discriminate(FromPrior):
     Example:
         >>> from weft.core.fields import Field
         >>> info = Info({"target": Field("target", 9), "label": Field("label", 2, kind="label")}, "target")
-        >>> row = Discriminate(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
+        >>> row = CtrlGenDiscriminator(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["text"].tolist()
         [7, 8, 2]
     """
@@ -137,32 +137,32 @@ class Discriminate(FromPrior):
         info: Info,
         dim: int,
         *,
-        made_weight: NonNegative = 0.1,
+        generated_weight: NonNegative = 0.1,
         entropy_weight: NonNegative = 0.1,
         length: Count = 16,
         temperature: Positive = 0.5,
     ):
         super().__init__(info, dim, length, temperature)
-        self.made_weight, self.entropy_weight = made_weight, entropy_weight
+        self.generated_weight, self.entropy_weight = generated_weight, entropy_weight
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        text = as_heard(example["target"], self.target)
+        text = with_eos(example["target"], self.target)
         return Instance(text=text, label=int(example["label"]), **self.drawn(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return dict.fromkeys(["real", *(["made", "entropy"] if self.made_weight else [])], len(batch))
+        return dict.fromkeys(["real", *(["generated", "entropy"] if self.generated_weight else [])], len(batch))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         rows = len(batch)
-        real = F.cross_entropy(model.heard(batch["text"]), batch["label"], reduction="sum")
+        real = F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")
         loss = Loss(real=Term(real, rows))
-        if self.made_weight:
+        if self.generated_weight:
             with torch.no_grad():
                 text = self.write(model, _places(model, batch), batch)
-            logp_BK = model.heard(text).log_softmax(-1)
-            loss["made"] = Term(F.nll_loss(logp_BK, batch["wish"], reduction="sum"), rows, self.made_weight)
+            logp_BK = model.text_logits(text).log_softmax(-1)
+            loss["generated"] = Term(F.nll_loss(logp_BK, batch["wish"], reduction="sum"), rows, self.generated_weight)
             entropy = -(logp_BK.exp() * logp_BK).sum()
-            loss["entropy"] = Term(entropy, rows, self.made_weight * self.entropy_weight)
+            loss["entropy"] = Term(entropy, rows, self.generated_weight * self.entropy_weight)
         return loss
 
 

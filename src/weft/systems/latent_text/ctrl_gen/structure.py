@@ -1,4 +1,4 @@
-"""Ctrl-Gen: a text VAE that is told a class, with a listener. Suffixes: see seq.py."""
+"""Ctrl-Gen: a text VAE that is told a class, with a text classifier. Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from functools import partial
 from weft.blocks import Mean
 from weft.core.contracts import Injection, Pooler, Structure
 from weft.core.fields import Info
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.language_model import LanguageModel
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import TextVAE
-from weft.systems.latent_text.cara.protocols import Listens, classes_in, listener_of
-from weft.systems.latent_text.cara.structure import EMBEDDED, LISTENER
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, build_text_classifier, label_field
+from weft.systems.latent_text.cara.structure import EMBEDDED, TEXT_CLASSIFIER
 
 
 @block("ctrl-gen")
-class CtrlGen(TextVAE, Listens):
-    """A text VAE whose decoder is told the class, with a listener that says the class of a text (the paper's discriminator).
+class CtrlGen(TextVAE, ClassifiesTexts):
+    """Class-conditional text VAE with a text classifier (the paper's discriminator).
 
-    q(z|x) = N(mu, exp(logvar)),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  p(z) = N(0, 1),  q_D(y | x) by the listener
+    q(z|x) = N(mu, exp(logvar)),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  p(z) = N(0, 1),  q_D(y | x)
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
@@ -32,7 +32,7 @@ class CtrlGen(TextVAE, Listens):
         pooler: Makes one vector of what was read.
         decoder: A language model: language-model, gpt2, pretrained.
         injections: How z and the class enter what is written.
-        listener: A structure that says the class of a text, and reads soft ids.
+        text_classifier: A structure that says the class of a text, and reads soft ids.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -47,16 +47,16 @@ class CtrlGen(TextVAE, Listens):
         self,
         info: Info,
         *,
-        latent: Width = 32,
-        label_dim: Width = 32,
+        latent: Dim = 32,
+        label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         pooler: Build[Pooler] = Mean,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
-        listener: Build[Structure] = LISTENER,
-        weights: Place | None = None,
+        text_classifier: Build[Structure] = TEXT_CLASSIFIER,
+        weights: FileOrFolder | None = None,
     ):
-        classes_in(info)
+        label_field(info)
         super().__init__(
             info,
             latent=latent,
@@ -67,7 +67,7 @@ class CtrlGen(TextVAE, Listens):
             label_dim=label_dim,
             weights=weights,
         )
-        self.listener = listener_of(listener, info)
+        self.text_classifier = build_text_classifier(text_classifier, info)
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
-        return {**super().substructures(), "listener": self.listener}
+        return {**super().substructures(), "text_classifier": self.text_classifier}

@@ -11,16 +11,16 @@ from weft.systems.latent_text.evaluate.estimators import (
     log_density,
     mutual_information,
 )
-from weft.systems.latent_text.evaluate.latent_space import LatentSpace
+from weft.systems.latent_text.evaluate.latent_space import LatentSpaceMetric
 from weft.systems.latent_text.evaluate.oracle import Oracle, OracleAccuracy, shared_texts
-from weft.systems.latent_text.evaluate.samples import DrawnTexts
+from weft.systems.latent_text.evaluate.samples import PriorSamples
 
 __all__ = [
-    "DrawnTexts",
-    "LatentSpace",
+    "LatentSpaceMetric",
     "MutualInformation",
     "Oracle",
     "OracleAccuracy",
+    "PriorSamples",
     "Written",
     "active_units",
     "constant",

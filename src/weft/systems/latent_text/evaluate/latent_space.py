@@ -44,15 +44,15 @@ class Reading(Objective):
         return read_and_write(example, self.info, rng) if len(example["target"]) else None
 
 
-@block("latent")
-class LatentSpace(Metric):
+@block("latent-space")
+class LatentSpaceMetric(Metric):
     """Whether a model uses its latent space, and how likely texts are to it: in nats, means over the texts.
 
     reconstruction = - log p(x|z);  kl = KL(q(z|x) || p(z));  negative_elbo = mean_k [- log p(x|z_k) - log p(z_k) + log q(z_k|x)]
     iw_nll = - log mean_k [p(x|z_k) p(z_k) / q(z_k|x)], which is never above negative_elbo: both are of the same draws
     iw_perplexity = exp(sum iw_nll / tokens), iw_word_perplexity = exp(sum iw_nll / words); the end of a text counts as one
 
-    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_most``). A dimension is
+    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_bound``). A dimension is
     one of the ``active_units`` when its mean differs between texts. Few draws make ``iw_nll`` too high. What is drawn for a row
     depends on its number alone. Where a text is one point, there are no draws, and only the units.
 
@@ -66,7 +66,7 @@ class LatentSpace(Metric):
         seed: Another seed draws others.
 
     Example:
-        >>> LatentSpace(samples=100).samples
+        >>> LatentSpaceMetric(samples=100).samples
         100
     """
 
@@ -78,7 +78,7 @@ class LatentSpace(Metric):
         "reconstruction": False,
         "kl": False,
         "mutual_information": True,
-        "mutual_information_most": None,
+        "mutual_information_bound": None,
         "active_units": True,
         "latent_units": None,
         "iw_nll": False,
@@ -127,7 +127,7 @@ class LatentSpace(Metric):
             "reconstruction": -float(of_draws[0].mean()),
             "kl": float(kl(mean_NP, logvar_NP).sum(1).double().mean()),
             "mutual_information": told.nats,
-            "mutual_information_most": told.most,
+            "mutual_information_bound": told.most,
             **units,
             "iw_nll": -float(log_p_N.mean()),
             "iw_perplexity": perplexity.per_token,
@@ -160,7 +160,9 @@ class LatentSpace(Metric):
         there = f"{active} of {metric_values['latent_units']} dimensions are active"
         so = "what is written hardly depends on what was read"
         if nats is None:
-            return [f"the latent space has collapsed: {there}; {so}. A critic that learns more slowly keeps the space in use"]
+            return [
+                f"the latent space has collapsed: {there}; {so}. A discriminator that learns more slowly keeps the space in use"
+            ]
         return [
             f"posterior collapse: {there}, and q(z|x) is {nats:.2f} nats from the prior; {so}. "
             "A later or slower beta (ramp), or more free bits, keeps the space in use"

@@ -16,7 +16,7 @@ from weft.core.seeding import key
 from weft.evaluate.distinct import distinct_texts
 from weft.evaluate.ngrams import self_bleu
 from weft.evaluate.pool_bleu import alike
-from weft.generate import Greedy
+from weft.generate import GreedySearch
 
 
 def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
@@ -36,11 +36,11 @@ def most_tokens(search: Search, target: Field) -> int:
     return min(search.limit(target.max_length), target.max_length + 1)
 
 
-@block("drawn")
-class DrawnTexts(Metric):
+@block("prior-samples")
+class PriorSamples(Metric):
     """Texts written at places drawn from the prior, of all classes in turn: where they are all alike, the model has collapsed.
 
-    drawn_self_bleu: BLEU of each against all others, 0 to 100; drawn_distinct: the share of different texts
+    prior_self_bleu: BLEU of each against all others, 0 to 100; prior_distinct: the share of different texts
 
     The k-th text depends on the seed and k alone.
 
@@ -52,15 +52,15 @@ class DrawnTexts(Metric):
         seed: Another seed draws others.
 
     Example:
-        >>> DrawnTexts().remarks({"drawn_self_bleu": 97.0, "drawn_distinct": 0.1})[0][:24]
+        >>> PriorSamples().remarks({"prior_self_bleu": 97.0, "prior_distinct": 0.1})[0][:24]
         'collapsed: the texts tha'
     """
 
     inputs = "model"
     needs = (Decodes, Latent)
-    higher_is_better = {"drawn_self_bleu": False, "drawn_distinct": True}
+    higher_is_better = {"prior_self_bleu": False, "prior_distinct": True}
 
-    def __init__(self, *, number: Count = 200, search: Build[Search] = Greedy, seed: Natural = 0):
+    def __init__(self, *, number: Count = 200, search: Build[Search] = GreedySearch, seed: Natural = 0):
         super().__init__()
         if number < 2:
             raise ValueError(f"number is {number}, but texts are compared with each other: give two or more, 200 is usual")
@@ -80,10 +80,10 @@ class DrawnTexts(Metric):
             memory = model.memory_from(z_NP[first : first + most], label_B)
             found = self.search(model, memory, limits=[limit] * len(rows), keys=list(rows))
             texts += [context.codec.decode(info.target, best[0].ids) for best in found]
-        return {"drawn_self_bleu": self_bleu(texts).score, "drawn_distinct": distinct_texts(texts)}
+        return {"prior_self_bleu": self_bleu(texts).score, "prior_distinct": distinct_texts(texts)}
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
-        return alike("the texts that are drawn", metric_values["drawn_self_bleu"], metric_values["drawn_distinct"])
+        return alike("the texts that are drawn", metric_values["prior_self_bleu"], metric_values["prior_distinct"])
 
     def signature(self) -> str:
         return f"texts:{self.number}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"

@@ -1,6 +1,6 @@
 """OPTIMUS: stage 2, a GAN over the latent space of a text VAE."""
 
-from weft.systems.latent_text.optimus.adversarial import LatentCritic, LatentGenerator
+from weft.systems.latent_text.optimus.adversarial import LatentDiscriminator, LatentGenerator
 from weft.systems.latent_text.optimus.latent_gan import LatentGAN
 
-__all__ = ["LatentCritic", "LatentGAN", "LatentGenerator"]
+__all__ = ["LatentDiscriminator", "LatentGAN", "LatentGenerator"]

@@ -19,15 +19,15 @@ from weft.core.options import Natural, NonNegative
 from weft.core.registry import block
 from weft.objectives.elbo import noise_of
 from weft.objectives.gradient_penalty import gradient_penalty
-from weft.systems.latent_text.optimus.latent_gan import Draws
+from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents
 
 _ROWS = 128
 
 
-class LatentContest(Objective):
+class LatentAdversarialObjective(Objective):
     """What both objectives are given: a text, its class, and a number that its noise follows from."""
 
-    needs = (Decodes, Latent, Draws)
+    needs = (Decodes, Latent, GeneratesLatents)
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
@@ -42,15 +42,15 @@ class LatentContest(Objective):
         return Instance(source=read, label=int(example["label"]), seed=int(rng.integers(2**63)))
 
 
-@block("latent-critic")
-class LatentCritic(LatentContest):
+@block("latent-discriminator")
+class LatentDiscriminator(LatentAdversarialObjective):
     """Tell places of real texts from places that were drawn, each as one of a class.
 
     loss = D(G(eps, y), y) - D(z, y) + penalty (|grad D(u, y)| - 1)^2
     z ~ q(z|x), y the class of the text x, u between z and G(eps, y)
 
     When training begins, mean and deviation of the places of the training texts are found, by which they are standardised. In
-    evaluation there is no penalty. ``distance`` is what the critic makes of how far drawn places are from real ones.
+    evaluation there is no penalty. ``distance`` is what the discriminator makes of how far drawn places are from real ones.
 
     Gulrajani et al. 2017 (WGAN-GP), https://arxiv.org/abs/1704.00028; in a latent space: Li et al. 2020 (OPTIMUS),
     https://arxiv.org/abs/2004.04092
@@ -61,8 +61,8 @@ class LatentCritic(LatentContest):
         rows: How many training texts, taken at equal distances, mean and deviation are found from; 0 = all.
 
     Example:
-        >>> LatentCritic.needs[-1].__name__
-        'Draws'
+        >>> LatentDiscriminator.needs[-1].__name__
+        'GeneratesLatents'
     """
 
     higher_is_better = {"distance": False}
@@ -84,20 +84,20 @@ class LatentCritic(LatentContest):
         return None if made is None else Instance(**made, share=float(rng.random()))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"critic": len(batch), "penalty": len(batch)}
+        return {"discriminator": len(batch), "penalty": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         label_B, rows = batch["label"], len(batch)
         eps_BP, eps_BE = noise_of(batch, model.latent + model.noise).split([model.latent, model.noise], -1)
         real_BP = model.real(batch["source"], eps_BP if self.noise == "read" else None)
         with torch.no_grad():
-            made_BP = model.draw(eps_BE.to(real_BP.dtype), label_B)
-        gap_B = model.score(made_BP, label_B) - model.score(real_BP, label_B)
-        penalty_B = gradient_penalty(lambda x_BP: model.score(x_BP, label_B), real_BP, made_BP, batch["share"])
-        return Loss(critic=Term(gap_B.sum(), rows), penalty=Term(penalty_B.sum(), rows, self.penalty))
+            fake_BP = model.draw(eps_BE.to(real_BP.dtype), label_B)
+        gap_B = model.score(fake_BP, label_B) - model.score(real_BP, label_B)
+        penalty_B = gradient_penalty(lambda x_BP: model.score(x_BP, label_B), real_BP, fake_BP, batch["share"])
+        return Loss(discriminator=Term(gap_B.sum(), rows), penalty=Term(penalty_B.sum(), rows, self.penalty))
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
-        return {"distance": -means["critic"]}
+        return {"distance": -means["discriminator"]}
 
     @torch.no_grad()
     def setup(self, model: Any, dataset: Dataset) -> None:
@@ -118,8 +118,8 @@ class LatentCritic(LatentContest):
 
 
 @block("latent-generator")
-class LatentGenerator(LatentContest):
-    """Draw places of a class that the critic takes for those of real texts of this class.
+class LatentGenerator(LatentAdversarialObjective):
+    """Draw places of a class that the discriminator takes for those of real texts of this class.
 
     loss = - D(G(eps, y), y),  y as frequent as in the data
 
@@ -130,7 +130,7 @@ class LatentGenerator(LatentContest):
 
     Example:
         >>> LatentGenerator.needs[-1].__name__
-        'Draws'
+        'GeneratesLatents'
     """
 
     def counts(self, batch: Batch) -> dict[str, int]:

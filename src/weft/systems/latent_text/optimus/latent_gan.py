@@ -1,4 +1,4 @@
-"""Places of a class in a latent space that others have learnt: a generator draws them, a critic tells them from real ones.
+"""Places of a class in a latent space that others have learnt: a generator draws them, a discriminator tells them from real ones.
 
 P width of the latent space, E width of the noise, C classes; other suffixes: see seq.py.
 """
@@ -29,7 +29,7 @@ from weft.core.contracts import (
 )
 from weft.core.fields import Info
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Place, Width
+from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Decoded, Memory, Seq
 from weft.models.text_vae import TextVAE
@@ -39,8 +39,8 @@ _LEAST = 1e-4
 
 
 @protocol
-class Draws:
-    """Draws places of a class in a latent space, and judges places as those of a class; both in standardised numbers."""
+class GeneratesLatents:
+    """Has a conditional generator and a discriminator of latent codes, both in standardized coordinates."""
 
     noise: int
     """E, width of what is drawn from."""
@@ -107,13 +107,13 @@ class Generator(nn.Module):
 
 
 @block("latent-gan")
-class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
+class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
     """Texts of a class from a model that knows no classes: a conditional GAN in its latent space.
 
     x ~ p(x|z),  z = mean + deviation G(eps, y),  eps ~ N(0, 1);  D((z - mean) / deviation, y) tells drawn places from real ones
 
-    ``model`` was trained before and stays as it is: phases train ``generator.*`` and ``critic.*``. Mean and deviation are those
-    of the places of all training texts. The critic sees the class, else nothing would tie a place to it.
+    ``model`` is pretrained and frozen: phases train ``generator.*`` and ``discriminator.*``. Mean and deviation are those
+    of the places of all training texts. The discriminator sees the class, else nothing would tie a place to it.
 
     Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092; classes: Mirza & Osindero 2014, https://arxiv.org/abs/1411.1784
 
@@ -122,7 +122,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         noise: E, width of the noise.
         label_dim: Width of the classes' vectors that the generator is given.
         generator: The map G.
-        critic: The map D.
+        discriminator: The map D.
         weights: A run's folder from which all weights of the same name are taken; None = random ones.
 
     Example:
@@ -140,11 +140,11 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         info: Info,
         *,
         model: Build[Structure] = TextVAE,
-        noise: Width = 64,
-        label_dim: Width = 64,
+        noise: Dim = 64,
+        label_dim: Dim = 64,
         generator: Build[Transform] = partial(MLP, hidden=[512, 512], activation=LeakyReLU),
-        critic: Build[Discriminator] = ConcatDiscriminator,
-        weights: Place | None = None,
+        discriminator: Build[Discriminator] = ConcatDiscriminator,
+        weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
         label = info["label"]
@@ -161,7 +161,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
         self.standard = Standard(self.latent)
         self.generator = Generator(noise, label_dim, label.vocab, self.latent, generator)
-        self.critic = critic(self.latent, label.vocab)
+        self.discriminator = discriminator(self.latent, label.vocab)
         self.target, self.dim, self.labelled = self.model.target, self.model.dim, self.model.labelled
 
     def substructures(self) -> dict[str, Structure]:
@@ -189,7 +189,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, Draws):
         return self.generator(eps_BE, label_B)
 
     def score(self, z_BP: Tensor, label_B: Tensor) -> Tensor:
-        return self.critic(z_BP, label_B)
+        return self.discriminator(z_BP, label_B)
 
     # ------------------------------------------------------------------------------------------------- to the latent space
 

@@ -86,9 +86,9 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(tmp_path: Path
     published("classify", tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
-        with pytest.raises(ValueError, match="is there already and not empty: choose another folder"):
+        with pytest.raises(ValueError, match="already exists and is not empty; choose another folder"):
             write(tmp_path / "theirs")  # a sharded model's index would go on saying where its tensors are
-    monkeypatch.setattr("weft.pretrained.save.save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("weft.pretrained.saving.save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path / "ours")
@@ -109,7 +109,7 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path: Path) -> 
     inner.add_tokens(["more", "words"])
     inner.save(str(tmp_path / "tokenizer.json"))
     for opened in (lambda: load(tmp_path).tokenizer, lambda: weft.load(tmp_path)):
-        with pytest.raises(ValueError, match=r"its tokenizer has 15 ids, but config.json: vocab_size is 13"):
+        with pytest.raises(ValueError, match=r"the tokenizer has 15 ids, but config.json has vocab_size 13"):
             opened()
 
 

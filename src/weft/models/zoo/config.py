@@ -1,0 +1,130 @@
+"""config.json of published models: typed access, defaults, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
+
+from weft.blocks import GELU, GELUTanh, ReLU, SiLU, Tanh
+from weft.core.contracts import Activation
+from weft.core.fields import Field
+from weft.core.options import Dim, Dropout, Heads, Layers, NonNegative
+from weft.core.registry import Build, name_of
+from weft.recipe.describe import allowed
+
+ACTIVATIONS: dict[str, Build[Activation]] = {
+    "gelu": GELU,
+    "gelu_new": GELUTanh,
+    "gelu_pytorch_tanh": GELUTanh,
+    "gelu_fast": GELUTanh,
+    "relu": ReLU,
+    "silu": SiLU,
+    "swish": SiLU,
+    "tanh": Tanh,
+}
+"""Names of activations in config.json."""
+
+_KEYS_BY_TYPE: dict[Any, str] = {
+    Dim: "hidden_size intermediate_size embedding_size n_embd n_inner d_model d_ff d_kv encoder_ffn_dim decoder_ffn_dim "
+    "max_position_embeddings n_positions type_vocab_size relative_attention_num_buckets relative_attention_max_distance "
+    "patch_size num_channels pooler_output_size num_labels",
+    Layers: "num_hidden_layers num_hidden_groups n_layer num_layers num_decoder_layers encoder_layers decoder_layers",
+    Heads: "num_attention_heads n_head num_heads encoder_attention_heads decoder_attention_heads",
+    Annotated[int, Ge(1), Le(10**8)]: "vocab_size",
+    Annotated[int, Ge(-1), Le(10**8)]: "pad_token_id decoder_start_token_id",
+    NonNegative: "layer_norm_eps layer_norm_epsilon",
+    Dropout: "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout classifier_dropout_prob resid_pdrop attn_pdrop "
+    "embd_pdrop summary_first_dropout dropout attention_dropout activation_dropout dropout_rate",
+    bool: "tie_word_embeddings scale_embedding scale_decoder_outputs",
+    str: "hidden_act activation_function feed_forward_proj afn summary_activation",
+    list[str]: "architectures",
+    Literal["regression", "single_label_classification", "multi_label_classification"]: "problem_type",
+}
+VALUE_TYPES = {key: (type_, TypeAdapter(type_)) for type_, keys in _KEYS_BY_TYPE.items() for key in keys.split()}
+"""The type of each known key of config.json, over all families, with its validator."""
+
+
+class ModelConfig(dict[str, Any]):
+    """A config.json. A missing key, or one that is null, has the default of its family; without a default it is an error.
+
+    Args:
+        values: The content of config.json.
+        defaults: The defaults of its family.
+    """
+
+    def __init__(self, values: Mapping[str, Any], *, defaults: Mapping[str, Any]):
+        super().__init__(values)
+        self.defaults = defaults
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return self.__missing__(key) if value is None else value
+
+    def __missing__(self, key: str) -> Any:
+        if key not in self.defaults:
+            raise ValueError(f"config.json has no {key!r}, which a {self.get('model_type', 'model')} needs")
+        return self.defaults[key]
+
+    def check(self) -> None:
+        """Raise ValueError for values of the wrong type, and for features that no family here supports."""
+        for key, value in self.items():
+            if value is not None and key in VALUE_TYPES:
+                type_, validator = VALUE_TYPES[key]
+                try:
+                    validator.validate_python(value, strict=True)
+                except ValidationError:
+                    raise ValueError(f"config.json: {key} is {str(repr(value))[:100]}, but it must be {allowed(type_)}") from None
+        self.require(quantization_config=None, pruned_heads={}, rotary=False)
+
+    def require(self, **supported: Any) -> None:
+        """Raise ValueError for unsupported features: each key must be missing or have the value given here."""
+        for key, value in supported.items():
+            if (found := self.get(key, value)) != value:
+                raise ValueError(f"config.json: {key} is {found!r}, but only {value!r} is supported")
+
+    def activation(self, key: str) -> Build[Activation]:
+        """The activation that ``key`` names."""
+        return activation_named(self[key], key)
+
+    def labels(self) -> tuple[str, ...]:
+        """The class names, by class index."""
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
+        if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
+            raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
+        return tuple(str(named[str(i)]) for i in range(len(named)))
+
+    def label_field(self) -> Field:
+        """The target field of sequence classification: one class, several labels, or a number, by ``problem_type``."""
+        names, problem = self.labels(), self.get("problem_type")
+        if problem is None and len(names) == 1:
+            problem = "regression"
+        if problem == "regression":
+            if len(names) > 1:
+                raise ValueError(f"config.json: problem_type is 'regression' with {len(names)} labels, but only 1 is supported")
+            return Field("label", 1, "number", space="label")
+        kind = "labels" if problem == "multi_label_classification" else "label"
+        return Field("label", len(names), kind, space="label", labels=names)
+
+
+def activation_named(name: str, key: str) -> Build[Activation]:
+    """The activation with this name in config.json; ``key`` is named in the error."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"config.json: {key} is {name!r}; supported are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def activation_name(factory: Any) -> str:
+    """The name of an activation in config.json."""
+    for name, known in ACTIVATIONS.items():
+        if name_of(known) == name_of(factory):
+            return name
+    raise ValueError(f"the activation {name_of(factory)} has no name in config.json; supported are {', '.join(ACTIVATIONS)}")
+
+
+def text_field(config: ModelConfig) -> Field:
+    """The input field of a text model, as far as config.json determines it."""
+    length = next((config[k] for k in ("max_position_embeddings", "n_positions") if config.get(k)), 512)
+    return Field("text", config["vocab_size"], max_length=length)

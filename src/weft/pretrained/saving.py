@@ -1,0 +1,154 @@
+"""Save a structure in the Hugging Face layout: find its family, write config.json, the tensors and companion files."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from weft.blocks import Interpolated, Learned
+from weft.core.contracts import Structure
+from weft.core.io import check_free, whole_folder, write_json
+from weft.core.registry import Build, identity, name_of, options
+from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
+from weft.models.zoo.tensor_names import shorten, to_theirs
+
+FILE_KEYS = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
+"""Keys of config.json that describe the file, not the model."""
+COMPANION_FILES = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.safetensors")
+"""Other files of a published model: tokenizer, generation configuration, modules of sentence-transformers."""
+
+
+def save(
+    model: nn.Module,
+    structure: Build[Structure],
+    folder: str | Path,
+    *,
+    model_type: str | None = None,
+    config: Mapping[str, Any] = {},
+) -> Path:
+    """Save a structure in the Hugging Face layout, for the package transformers; ``PretrainedModel.save`` also keeps other files.
+
+    Args:
+        model: The model.
+        structure: The factory it was built by.
+        folder: A new or empty folder for config.json and model.safetensors.
+        model_type: The model family (``bert``, ``gpt2``, ...); None = the first one that has exactly this structure.
+        config: More keys of config.json: special ids, class names.
+    """
+    check_free(Path(folder))
+    with whole_folder(Path(folder)) as new:
+        write_folder(model, structure, new, model_type=model_type, config=config)
+    return Path(folder)
+
+
+def write_folder(
+    model: nn.Module,
+    structure: Build[Structure],
+    folder: Path,
+    *,
+    model_type: str | None = None,
+    config: Mapping[str, Any] = {},
+) -> None:
+    """Write config.json and model.safetensors into an existing folder; see ``save``."""
+    family, task = _family_of(structure, model_type)
+    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    theirs = to_theirs(tensors, family.rules(structure))
+    zero = [name for name, _ in family.zero if name in tensors and not tensors[name].any()]
+    if unknown := [name for name in theirs.unknown if name not in zero]:
+        raise ValueError(f"a published {family.model_type} has no tensors for: {shorten(unknown)}")
+    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
+    architecture = _architecture(structure, family, task, classes)
+    bare = architecture.endswith("Model") and family.prefix and not architecture.endswith(("LMHeadModel", "DoubleHeadsModel"))
+    named: dict[str, Tensor] = {n.removeprefix(family.prefix) if bare else n: tensor for n, tensor in theirs.tensors.items()}
+    labels = label_config([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
+    content = {"model_type": family.model_type, "architectures": [architecture], **family.data_config(tensors), **labels}
+    write_json(folder / "config.json", {**content, **family.to_config(structure), **config})
+    save_file(named, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+def _architecture(structure: Build[Structure], family: Family, task: str, classes: Sequence[int]) -> str:
+    """The class of transformers for a structure."""
+    if task == "multiple-choice" and classes:
+        task = "classification"  # a language model has the same options for both
+    if task == "classification" and not classes:
+        raise ValueError(
+            f"the multiple-choice head of this {family.model_type} has no bias; build the model with task: multiple-choice"
+        )
+    names = [name for name, of in family.tasks.items() if of == task]
+    if task == "masked-lm" and options(structure).get("segment_head") is not None:
+        return next((name for name in family.tasks if name.endswith("ForPreTraining")), names[0])
+    return names[0]
+
+
+def _family_of(structure: Build[Structure], model_type: str | None) -> tuple[Family, str]:
+    """The family whose config.json describes exactly this structure, and the task."""
+    structure = _without_weights(structure)
+    differences: dict[str, list[str]] = {}
+    for family in [FAMILIES[model_type]] if model_type else FAMILIES.values():
+        with contextlib.suppress(ValueError, KeyError, IndexError, TypeError, AttributeError):  # it has other blocks
+            config = config_of(family.to_config(structure), family.model_type)
+            plain = structure if family.with_positions is None else _as_published(structure, family.with_positions)
+            for task in dict.fromkeys(family.tasks.values()):
+                described = family.from_config(config, task, _tensor_names_of_heads(structure))
+                if not (differing := _differing(described, plain)):
+                    return family, task
+                closest = differences.get(family.model_type, differing * 2)
+                if "type" not in differing and len(differing) < len(closest):
+                    differences[family.model_type] = differing
+    fewest = min(map(len, differences.values()), default=0)
+    near = [
+        f"config.json of a {name} cannot express its {', '.join(different)}"
+        for name, different in differences.items()
+        if len(different) == fewest
+    ]
+    other = f"its blocks are not those of a {model_type}" if model_type else "its blocks are those of no family"
+    raise ValueError(f"this structure is none of the published families: {'; '.join(near) or other}")
+
+
+def _differing(one: Build[Structure], other: Build[Structure]) -> list[str]:
+    """The options in which two structures differ; ``type`` if the structures are of different types."""
+    (type_, first), (other_type, second) = identity(one), identity(other)
+    if type_ != other_type:
+        return ["type"]
+    return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
+
+
+def _without_weights(structure: Build[Structure]) -> Build[Structure]:
+    base, given = (structure.func, structure.keywords) if isinstance(structure, partial) else (structure, {})
+    return partial(base, **{**given, "weights": None})
+
+
+def _as_published(structure: Build[Structure], with_positions: Any) -> Build[Structure]:
+    """The structure with learned positions instead of interpolated ones: config.json does not tell them apart."""
+    interpolated = name_of(option_at(structure, "embedder.parts.0.position")) == name_of(Interpolated)
+    return with_positions(structure, Learned) if interpolated else structure
+
+
+def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:
+    """Tensor names by which ``Family.from_config`` recognizes the heads of a structure."""
+    own = options(structure)
+    pooler = own.get("pooler")
+    names = ["pooler.dense.weight"] if pooler is not None and options(pooler).get("transform") is not None else []
+    names += ["cls.seq_relationship.weight", "sop_classifier.classifier.weight"] if own.get("segment_head") is not None else []
+    return names + (["lm_head.weight"] if own.get("head") is not None and not is_tied(own["head"]) else [])
+
+
+def label_config(names: Sequence[str]) -> dict[str, Any]:
+    """``id2label`` and ``label2id`` of config.json."""
+    return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
+
+def copy_companion_files(source: Path, target: Path) -> None:
+    """Copy the files of a published model other than its config and weights."""
+    for file in (file for pattern in COMPANION_FILES for file in source.glob(pattern)):
+        path = file.relative_to(source)
+        if str(path) != "config.json" and not path.name.endswith(".index.json"):
+            (target / path).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, target / path)

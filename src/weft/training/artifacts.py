@@ -1,0 +1,81 @@
+"""Files written when training ends: metrics.json, predictions.jsonl, ledger.json, curve.png, plots of a classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.core.contracts import Metric
+from weft.core.io import finite, write_json
+from weft.data import Feed
+from weft.evaluate import EvaluationResult
+from weft.inference.trained_run import TrainedRun
+from weft.inspect.classification import draw_classes, has_classes
+from weft.learning import Progress
+from weft.training.display import Display
+from weft.training.run_folder import FORMAT, RunFolder
+
+
+def write_metrics(
+    folder: RunFolder, results: Mapping[str, EvaluationResult], metrics: Sequence[Metric], display: Display
+) -> EvaluationResult:
+    """Write metrics.json and predictions.jsonl. Returns the evaluation on the test split; without one, that on valid.
+
+    Args:
+        folder: Folder of the run.
+        results: Evaluations by split: test, valid or both.
+        metrics: Metrics that confidence intervals are computed for.
+        display: Progress display.
+    """
+    split = "test" if "test" in results else "valid"
+    result = results.get(split, EvaluationResult({}))
+    valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
+    with display.waiting("computing confidence intervals"):
+        about = {name: value for name, value in result.details(metrics).items() if value}
+    write_json(folder.metrics, finite({"format": FORMAT, "split": split, **result.metric_values, **valid, **about}))
+    folder.write_predictions(result.predictions, result.references)
+    return result
+
+
+def write_ledger(folder: RunFolder, counts: Mapping[str, Any], feeds: Sequence[Feed], progress: Progress) -> None:
+    """Write ledger.json: what was read, what was padding, and what was skipped."""
+    padding = {feed.name: feed.padding.ratio for feed in feeds if feed.padding.total}
+    skipped = {feed.name: feed.skipped for feed in feeds}
+    ledger = {"format": FORMAT, **counts, "padding_share": padding, "nothing_to_learn": skipped}
+    bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}
+    write_json(folder.ledger, ledger | bad)
+
+
+def draw_curve(folder: RunFolder, display: Display) -> None:
+    """Draw curve.png: training loss and validation metrics over all stages."""
+    from weft.inspect.curve import curve
+
+    try:
+        curve(_points(folder.read_log()), folder.curve, title=folder.path.name)
+    except ValueError as missing:
+        display.say(f"no curve.png: {missing}")
+
+
+def draw_classifier_plots(trained: TrainedRun, folder: RunFolder, display: Display) -> None:
+    """Draw confusion.png and reliability.png, where classes were predicted."""
+    if not has_classes(trained, trained.result):
+        return
+    with display.waiting("computing class probabilities"):
+        problem = draw_classes(trained, trained.result, folder.path)
+    if problem:
+        display.say(problem)
+
+
+def _points(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return log rows on one axis: iterations counted over all stages, and one loss for an iteration of several phases."""
+    points: list[dict[str, Any]] = []
+    offsets: dict[int, int] = {0: 0}
+    last = 0
+    for row in log:
+        if row.get("event") not in ("update", "valid"):
+            continue
+        offset = offsets.setdefault(row.get("stage", 0), last)
+        last = max(last, offset + row["round"])
+        losses = [v for k, v in row.items() if k == "loss" or k.endswith("/loss")]
+        points.append({"update": offset + row["round"], **({"loss": sum(losses)} if losses else {}), "valid": row.get("valid")})
+    return points

@@ -1,0 +1,117 @@
+"""What happens during the training loop of a stage: logging, evaluation, checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.core.contracts import Corpus
+from weft.data import Feed
+from weft.evaluate import Evaluation
+from weft.learning import Loop, Progress
+from weft.learning.network import Network
+from weft.training.display import Display
+from weft.training.interrupt import StopRequest
+from weft.training.resources import Meter
+from weft.training.run_folder import RunFolder
+from weft.training.saving import CheckpointPolicy
+from weft.training.tensorboard import TensorBoard
+
+
+class RunLog:
+    """log.jsonl of a run, and TensorBoard where requested.
+
+    Args:
+        folder: Folder of the run.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self.folder = folder
+        self.board: TensorBoard | None = None
+
+    def write(self, row: dict[str, Any]) -> None:
+        self.folder.write_log(row)
+        if self.board is not None and "problem" not in row:
+            self.board.add(row)
+
+    def close(self) -> None:
+        if self.board is not None:
+            self.board.close()
+
+
+class StageCallbacks:
+    """Callbacks of the training loop for one stage.
+
+    Args:
+        stage: Index of the stage.
+        network: Model and objectives.
+        corpus: Data of the stage.
+        evaluation: Metrics, and when to compute them.
+        policy: Checkpoints.
+        log: Where updates and evaluations are written.
+        display: Progress display.
+        meter: Measures the resources used.
+        stop: Whether a signal has requested to stop.
+        feeds: Feeds of the run; the last one's padding is shown.
+        device: Device of the model.
+    """
+
+    loop: Loop
+    """The loop that calls."""
+
+    def __init__(
+        self,
+        *,
+        stage: int,
+        network: Network,
+        corpus: Corpus,
+        evaluation: Evaluation,
+        policy: CheckpointPolicy,
+        log: RunLog,
+        display: Display,
+        meter: Meter,
+        stop: StopRequest,
+        feeds: list[Feed],
+        device: torch.device,
+    ):
+        self.stage, self.network, self.corpus, self.evaluation, self.policy = stage, network, corpus, evaluation, policy
+        self.log, self.display, self.meter, self.stop, self.feeds, self.device = log, display, meter, stop, feeds, device
+        self.saved = False
+        """Whether a checkpoint was written."""
+
+    def logged(self, row: dict[str, Any]) -> None:
+        row = {"stage": self.stage, **row}
+        self.log.write(row)
+        self.meter.sample()
+        self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
+
+    def due(self, progress: Progress, last: bool) -> bool:
+        every = self.evaluation.every
+        return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
+
+    def evaluate(self, progress: Progress, last: bool) -> float | None:
+        result = self.evaluation.evaluate(
+            self.network.model,
+            next(iter(self.network.objectives.values())),
+            self.corpus.splits[self.evaluation.split],
+            self.corpus.codec,
+            self.device,
+            self.evaluation.max_examples,
+            last=False,
+        )
+        remarks = {"remarks": result.remarks} if result.remarks else {}
+        self.log.write({"event": "valid", "stage": self.stage, "round": progress.round, "valid": result.metric_values, **remarks})
+        self.display.evaluated(progress.round, result.metric_values, result.remarks)
+        return self.evaluation.score(result)
+
+    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
+        self.saved = True
+        self.policy.save(tensors, documents, progress)
+
+    def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        return self.policy.restore()
+
+    def should_stop(self) -> bool:
+        return self.stop.requested
