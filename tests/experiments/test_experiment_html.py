@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.displays import HOSTILE, cells, parsed, strong, words
 
 from weft.experiments.compare import Comparison
-from weft.experiments.sweep import Arm, Row, Sweep
+from weft.experiments.sweep import Arm, SweepResult, SweepRow
 
 
 def comparison(name: str = "b") -> Comparison:
@@ -44,14 +44,14 @@ def test_the_names_of_runs_are_escaped() -> None:
     assert "alert(1)" in words(parsed(hostile))
 
 
-def sweep(problem: str = "") -> Sweep:
+def sweep(problem: str = "") -> SweepResult:
     finished = Arm("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}, {"test loss": False})
     arms = [finished, Arm("dim=9", {"dim": 9}, [], Path("y"), problem=problem)]
     rows = [
-        Row("dim=8", {"dim": 8}, ["dim=8"], 2, {"test loss": 0.5}, {"test loss": 0.01}),
-        Row("dim=*", {"dim": 9}, ["dim=9"], 2, {"test loss": 0.6}, {"test loss": None}),
+        SweepRow("dim=8", {"dim": 8}, ["dim=8"], 2, {"test loss": 0.5}, {"test loss": 0.01}),
+        SweepRow("dim=*", {"dim": 9}, ["dim=9"], 2, {"test loss": 0.6}, {"test loss": None}),
     ]
-    return Sweep(Path("runs/s"), ["dim"], arms, rows)
+    return SweepResult(Path("runs/s"), ["dim"], arms, rows)
 
 
 def test_a_sweep_shows_mean_and_deviation_and_the_best() -> None:

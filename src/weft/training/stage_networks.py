@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
-from weft.pretrained.empty_init import Unfilled
+from weft.pretrained.empty_init import SkipInit
 from weft.training.build import build_network, plans
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def stage_networks(run: Run) -> list[StageNetwork]:
     found: list[StageNetwork] = []
     for plan in plans(run):
         info = plan.data().declare()
-        with Unfilled():
+        with SkipInit():
             network = build_network(plan, info, run.seed, "meta")
         if sum(p.numel() for p in network.parameters().values()) <= SMALL:
             network = build_network(plan, info, run.seed)
