@@ -56,7 +56,7 @@ FIGURES = {
 def arm(name: str, seed: int) -> Arm:
     metrics = (
         "evaluate={every: 0, max_examples: 1000, metrics: [{type: latent-space, samples: 100}, bleu], "
-        "search: {type: greedy, length: 16}}"
+        "search: {type: greedy, max_length: 16}}"
     )
     changes = (f"seed={seed}", *YELP.data(), "stages=null", metrics, *ARMS[name])
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)

@@ -178,7 +178,7 @@ def said_idle(combination: Combination) -> list[str]:
         data=Declared,
         structure=combination.structure,
         objective=combination.objective,
-        learning=partial(Gradient, steps=1, batch=60),
+        learning=partial(Gradient, steps=1, batch_tokens=60),
     )
     return check(run)[0].idle
 

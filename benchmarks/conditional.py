@@ -103,7 +103,7 @@ TUNED = tuple(
     for phase, other in ((0, "decoder"), (2, "sampler"))
 )
 ASIDE = (
-    System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch=750",)),
+    System("CARA_A that saw as few sentences as CARA_AB", "cara-annealed", changes=("learning.batch_tokens=750",)),
     System("CARA_A with an encoder of three layers", "cara-annealed", changes=("structure.encoder.encoder.layers=3",)),
     System("CARA_AB, encoder pre-trained here and never frozen", "cara-pretrained", changes=TUNED),
 )

@@ -123,7 +123,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
     phases = [
         partial(Phase, objective="reconstruction", train=[*READS, *WRITES]),
         partial(Phase, objective="discriminator", train=["classifier.*", "discriminator.*"]),
-        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, beta1=0.5)),
+        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, betas=(0.5, 0.999))),
     ]
     objectives: dict[str, Any] = {
         "reconstruction": CARAReconstruction,
@@ -154,7 +154,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
     )
     learning = partial(
-        Gradient, steps=steps, batch=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
+        Gradient, steps=steps, batch_tokens=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
     )
     return Run(seed=seed, device="cpu", data=Dishes, structure=structure, objective=objectives, learning=learning)
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 SMALL = ["seed=1", "device=cpu", "learning.save_every=2", "learning.log_every=1", "evaluate.every=0"]
 RECIPES = {
     "dates": [
-        *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch=500"),
+        *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch_tokens=500"),
         *("evaluate.search.max_length=12", *SMALL),
     ],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],

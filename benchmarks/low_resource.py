@@ -45,7 +45,7 @@ PLAIN = (
         "data.tokenizer={type: word, vocab_size: 3000, split: whitespace}",
         "structure.encoder.layers=2",
     ),
-    *("learning.steps=4000", "learning.batch=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
+    *("learning.steps=4000", "learning.batch_tokens=1000", "learning.save_every=1000", "evaluate.every=1000", "stages=null"),
 )
 """What makes the first stage of cara-pretrained an encoder like that of optimus: the same data, size and number of sentences."""
 LABELS = (10, 30, 100, 300, 1000)

@@ -43,7 +43,7 @@ class Nobody:
 
 
 def main() -> None:
-    learning = partial(Gradient, steps=UPDATES, batch=4000)
+    learning = partial(Gradient, steps=UPDATES, batch_tokens=4000)
     structure = partial(Seq2Seq, dim=128, encoder=partial(LSTM, bidirectional=True), decoder=AttentionLSTM)
     run = Run(data=partial(Dates, train=5000), structure=structure, objective=NextToken, learning=learning)
     corpus = run.data().open()

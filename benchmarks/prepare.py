@@ -27,7 +27,7 @@ seed: 1
 data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, size: {vocabulary}}}, validation_fraction: 0.001}}
 structure: {{type: language-model, dim: 16, decoder: {{type: transformer, layers: 1, layer: {{mixer: {{heads: 2}}}}}}}}
 objective: next-token
-learning: {{type: gradient, steps: 3, batch: 1000, log_every: 1}}
+learning: {{type: gradient, steps: 3, batch_tokens: 1000, log_every: 1}}
 """
 CHILD = """
 import json, sys, time

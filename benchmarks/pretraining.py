@@ -76,7 +76,7 @@ class Trial:
             f"structure={{{structure}, {weights}}}",
             f"objective={{type: classification, begin: {str(self.before == 'next token').lower()}}}",
             f"learning.steps={STEPS[self.labels]}",
-            "learning.batch=1000",
+            "learning.batch_tokens=1000",
             "learning.save_every=0",
             f"learning.phases=[{{train: [{trained}]}}]",
             f"learning.optimizer={{type: adamw, lr: {rate}, weight_decay: 0.01}}",

@@ -192,7 +192,7 @@ def main() -> None:
     info = Info({n: Field(n, VOCAB, max_length=LONGEST) for n in ("source", "target")}, target="target")
     ours = network(info)
     feed = Feed(Pairs(4000), ours.objectives[""], key=(1,), budget=BUDGET)
-    learning = Gradient(steps=choice.steps + 3, batch=BUDGET)
+    learning = Gradient(steps=choice.steps + 3, batch_tokens=BUDGET)
     loop = Loop(ours, learning, lambda *_: feed, Nobody(), seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
     batches = [unpadded(b) for b in (feed.batch(i) for i in range(choice.steps + 3)) if b is not None]
     own, theirs = sum(p.numel() for p in ours.parameters().values()), sum(p.numel() for p in ByHand().parameters())

@@ -28,8 +28,8 @@ structure:
   encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}
   decoder: {type: transformer, layers: 1}
 objective: next-token
-learning: {type: gradient, steps: 4, batch: 300, save_every: 2, log_every: 1}
-evaluate: {search: {type: greedy, length: 12}, metrics: [exact-match]}
+learning: {type: gradient, steps: 4, batch_tokens: 300, save_every: 2, log_every: 1}
+evaluate: {search: {type: greedy, max_length: 12}, metrics: [exact-match]}
 """
 
 

@@ -174,5 +174,5 @@ def test_a_recipe_trains_the_mix_and_the_head_alone(
 def test_a_mix_has_no_place_in_the_published_layout(folder: Path, tmp_path: Path) -> None:
     loaded = load(folder)
     structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], mix=ScalarMix))
-    with pytest.raises(ValueError, match=r"a bert's config\.json cannot say this encoder"):
+    with pytest.raises(ValueError, match=r"config\.json of a bert cannot express its encoder"):
         save(ours(folder, ScalarMix), structure, tmp_path / "out")

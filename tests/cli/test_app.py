@@ -509,8 +509,8 @@ structure:
   dim: 8
   decoder: {{type: transformer, layers: 1, layer: {{mixer: {{type: multihead, heads: 2}}}}}}
 objective: next-token
-learning: {{type: gradient, steps: 3, batch: 100, save_every: 1, log_every: 1}}
-evaluate: {{search: {{type: greedy, length: 5}}}}
+learning: {{type: gradient, steps: 3, batch_tokens: 100, save_every: 1, log_every: 1}}
+evaluate: {{search: {{type: greedy, max_length: 5}}}}
 """
 CLASSIFIER = """\
 seed: 1
@@ -518,7 +518,7 @@ device: cpu
 data: {type: labeled-text, train: good.tsv, test: good.tsv, tokenizer: {type: word}}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
-learning: {type: gradient, steps: 60, batch: 100, save_every: 20, log_every: 1, optimizer: {type: adam, lr: 0.05}}
+learning: {type: gradient, steps: 60, batch_tokens: 100, save_every: 20, log_every: 1, optimizer: {type: adam, lr: 0.05}}
 evaluate: {metrics: [accuracy]}
 """
 TRANSLATION = """\
@@ -528,8 +528,8 @@ data: {type: parallel-text, train: [a.txt, b.txt], tokenizer: {type: bpe, vocab_
 structure: {type: seq2seq, dim: 8, encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}},
             decoder: {type: transformer, layers: 1}}
 objective: next-token
-learning: {type: gradient, steps: 3, batch: 100, save_every: 1, log_every: 1}
-evaluate: {search: {type: greedy, length: 5}}
+learning: {type: gradient, steps: 3, batch_tokens: 100, save_every: 1, log_every: 1}
+evaluate: {search: {type: greedy, max_length: 5}}
 """
 
 
@@ -674,7 +674,7 @@ def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(hom
 @pytest.mark.parametrize("policy", ["skip", "rollback"])
 def test_skip_and_rollback_go_on(policy, home, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD)
-    choices = ["objective=bursting-next-token", "learning.steps=6", f"learning.on_nonfinite={policy}", "learning.most_skips=1"]
+    choices = ["objective=bursting-next-token", "learning.steps=6", f"learning.on_nonfinite={policy}", "learning.max_skips=1"]
     answer = forked("train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", place=tmp_path, folder=tmp_path)
     # The update with number 3 bursts whatever its rows are: a skipped one is tried again with others, and bursts again.
     assert answer.code == 1 and f"{policy}: update 3" in answer.err

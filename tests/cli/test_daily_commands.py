@@ -17,7 +17,7 @@ seed: 1
 data: {type: labeled-text, train: train.tsv, valid: valid.tsv, tokenizer: word}
 structure: {type: classifier, dim: 8, encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}}
 objective: classification
-learning: {type: gradient, steps: 30, batch: 100, log_every: 10, optimizer: {type: adam, lr: 0.02}}
+learning: {type: gradient, steps: 30, batch_tokens: 100, log_every: 10, optimizer: {type: adam, lr: 0.02}}
 evaluate: {every: 15, metrics: [accuracy, macro-f1]}
 """
 

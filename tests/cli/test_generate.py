@@ -23,15 +23,15 @@ structure:
   dim: 8
   decoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}
 objective: next-token
-learning: {type: gradient, steps: 2, batch: 100}
-evaluate: {search: {type: greedy, length: 5}}
+learning: {type: gradient, steps: 2, batch_tokens: 100}
+evaluate: {search: {type: greedy, max_length: 5}}
 """
 CLASSIFIER = """\
 device: cpu
 data: {type: labeled-text, train: text.tsv, tokenizer: word, validation_fraction: 0.2}
 structure: {type: classifier, dim: 8, encoder: bag-of-words}
 objective: classification
-learning: {type: gradient, steps: 60, batch: 100, optimizer: {type: adam, lr: 0.05}}
+learning: {type: gradient, steps: 60, batch_tokens: 100, optimizer: {type: adam, lr: 0.05}}
 """
 
 

@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test.tsv").write_text(TEST)
     (folder / "train.tsv").write_text(TRAIN)
     data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
-    learning = partial(Gradient, steps=30, batch=200)
+    learning = partial(Gradient, steps=30, batch_tokens=200)
     run = package.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
     run.train(folder / "run", quiet=True)
     return folder

@@ -66,7 +66,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(home: Path, data: str, structure: str, objective: str) -> TrainedRun:
-    recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {{type: gradient, steps: 2, batch: 50}}\n"
+    learning = "{type: gradient, steps: 2, batch_tokens: 50}"
+    recipe = f"data: {data}\nstructure: {structure}\nobjective: {objective}\nlearning: {learning}\n"
     run = read_run_text(recipe, "recipe", home)
     return run.train(home / f"run-{objective}", quiet=True)
 
@@ -133,7 +134,7 @@ def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> No
     recipe = (
         "data: {type: labeled-text, train: t.tsv, validation_fraction: 0, tokenizer: word}\nobjective: classification\n"
         "structure: {type: bert, task: classification, dim: 8, layers: 1, heads: 1, hidden: 8, length: %d}\n"
-        "learning: {type: gradient, steps: 1, batch: 2000}\n"
+        "learning: {type: gradient, steps: 1, batch_tokens: 2000}\n"
     )
     with pytest.raises(ValueError, match=r"12 learned positions.*row 8 of train, counted from 0: 31 tokens"):
         read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)

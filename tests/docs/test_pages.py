@@ -55,7 +55,7 @@ DATES = [
     "data.valid=20",
     "data.test=40",
     "structure.dim=16",
-    "learning.batch=1000",
+    "learning.batch_tokens=1000",
     "evaluate.search.max_length=12",
 ]
 ROWS = 3

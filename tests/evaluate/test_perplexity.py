@@ -29,7 +29,7 @@ def trained(folder: Path, tokenizer, length=64) -> weft.TrainedRun:
         data=data,
         structure=partial(LanguageModel, dim=16),
         objective=NextToken,
-        learning=partial(Gradient, steps=20, batch=200),
+        learning=partial(Gradient, steps=20, batch_tokens=200),
         evaluate=partial(Evaluation, metrics=[WordPerplexity]),
     )
     return run.train(folder / "run", quiet=True)
@@ -130,7 +130,7 @@ def test_errors(tmp_path):
         data=partial(Dates, train=20),
         structure=partial(Seq2Seq, dim=8),
         objective=NextToken,
-        learning=partial(Gradient, steps=1, batch=100),
+        learning=partial(Gradient, steps=1, batch_tokens=100),
     )
     with pytest.raises(AttributeError, match="not trained yet"):
         perplexity(untrained, ["a"])

@@ -27,7 +27,7 @@ def trained(request, tmp_path) -> weft.TrainedRun:
         data=partial(source, train=str(tmp_path / file), valid=str(tmp_path / file), tokenizer=partial(Word, vocab_size=50)),
         structure=partial(Classifier if classifies else Tagger, dim=8),
         objective=Classification if classifies else Tagging,
-        learning=partial(Gradient, steps=2, batch=100),
+        learning=partial(Gradient, steps=2, batch_tokens=100),
         evaluate=partial(Evaluation, metrics=[Accuracy if classifies else TagAccuracy], batch_tokens=100),
     ).train(tmp_path / "run", quiet=True)
 

@@ -314,7 +314,7 @@ def test_another_sweep_into_the_same_folder_is_refused(recipe: Path, copy: Path,
     assert "the order was" in refused([ASKED[1], ASKED[0], ASKED[2]])
     other = tmp_path / "other.yaml"
     other.write_text(TINY.replace("batch: 300", "batch: 200"))
-    assert "learning.batch: was 300, now 200" in refused(ASKED, other)
+    assert "learning.batch_tokens: was 300, now 200" in refused(ASKED, other)
     assert trained == []
 
 

@@ -13,7 +13,7 @@ RECIPE = """
 data: {type: labeled-text, train: train.tsv, validation_fraction: 0.3, tokenizer: word}
 structure: {type: classifier, dim: 8}
 objective: classification
-learning: {type: gradient, steps: 2, batch: 50}
+learning: {type: gradient, steps: 2, batch_tokens: 50}
 """
 
 

@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> weft.TrainedRun:
     folder = tmp_path_factory.mktemp("lm")
     (folder / "text.txt").write_text("Review: a film\nIt was good\nReview: a play\nIt was very bad\n" * 5)
     data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
-    learning = partial(Gradient, steps=3, batch=100)
+    learning = partial(Gradient, steps=3, batch_tokens=100)
     made = weft.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
     return made.train(folder / "run", quiet=True)
 

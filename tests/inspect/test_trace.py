@@ -43,7 +43,7 @@ MODELS = {
 LETTERS = "abcdefgh <>/'\"&"
 
 
-def run_of(name: str, search: str = "{type: greedy, length: 6}") -> TrainedRun:
+def run_of(name: str, search: str = "{type: greedy, max_length: 6}") -> TrainedRun:
     """An untrained run, as ``weft.load`` would give it."""
     structure = MODELS[name]
     tokens = Character()
@@ -166,7 +166,8 @@ def test_looking_changes_nothing_and_does_not_drop():
 
 @pytest.mark.parametrize("name", ["transformer", "plain lstm", "language model"])
 @pytest.mark.parametrize(
-    "search", ["{type: greedy, length: 6}", "{type: beam, width: 3, best: 3, length: 6}", "{type: sample, length: 6}"]
+    "search",
+    ["{type: greedy, max_length: 6}", "{type: beam, beams: 3, n_best: 3, max_length: 6}", "{type: sample, max_length: 6}"],
 )
 def test_probabilities_are_those_of_the_search(name, search):
     run = run_of(name, search)

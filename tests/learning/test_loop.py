@@ -484,7 +484,7 @@ def test_rates_are_factors_by_glob_and_the_first_that_fits_counts(tmp_path):
     plain = {"steps": 1, "optimizer": partial(SGD, lr=0.5), "clip": 0.0}
     moved: dict[str, dict[str, torch.Tensor]] = {}
     for name, rates in (("one", None), ("other", {"encoder.*": 0.25, "embedder.*": 0.0, "*er.*": 3.0})):
-        run = small_run(learning={**plain, "rates": rates}).checked()
+        run = small_run(learning={**plain, "lr_factors": rates}).checked()
         run.train(tmp_path / name, quiet=True)
         before = load_file(tmp_path / name / "checkpoints" / "update-00000000" / "model.safetensors")
         after = load_file(tmp_path / name / "model.safetensors")
@@ -500,14 +500,14 @@ def test_rates_are_factors_by_glob_and_the_first_that_fits_counts(tmp_path):
 
 def test_rates_of_the_learning_hold_in_every_phase_that_trains_such_a_part(tmp_path):
     phases = [partial(Phase, train=["decoder.*"]), partial(Phase, train=["encoder.*"])]
-    small_run(learning={"rates": {"encoder.*": 0.1}, "phases": phases}).train(tmp_path / "run", quiet=True)
-    with pytest.raises(ValueError, match="rates freezes all that it trains"):
-        small_run(learning={"rates": {"encoder.*": 0.0}, "phases": phases}).train(tmp_path / "none", quiet=True)
+    small_run(learning={"lr_factors": {"encoder.*": 0.1}, "phases": phases}).train(tmp_path / "run", quiet=True)
+    with pytest.raises(ValueError, match="lr_factors freezes all parameters that it trains"):
+        small_run(learning={"lr_factors": {"encoder.*": 0.0}, "phases": phases}).train(tmp_path / "none", quiet=True)
 
 
 def test_a_rate_for_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"rates has 'encodr\.\*', which matches no parameter that is trained"):
-        small_run(learning={"rates": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True)
+    with pytest.raises(ValueError, match=r"lr_factors has 'encodr\.\*', which matches no parameter that is trained"):
+        small_run(learning={"lr_factors": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True)
 
 
 def final_digest(folder: Path) -> str:
@@ -517,7 +517,7 @@ def final_digest(folder: Path) -> str:
 VARIANTS = {
     "plain": {},
     "accumulate": {"learning": {"accumulate": 3}},
-    "rates": {"learning": {"rates": {"encoder.*": 0.1, "embedder.*": 0.0}}},
+    "rates": {"learning": {"lr_factors": {"encoder.*": 0.1, "embedder.*": 0.0}}},
     "ema": {"learning": {"ema": partial(__import__("weft.learning", fromlist=["EMA"]).EMA, decay=0.5)}},
     "bf16": {"precision": "bf16"},
     "phases": {
@@ -528,7 +528,7 @@ VARIANTS = {
             ]
         }
     },
-    "stages": {"stages": [partial(Stage, name="polish", learning=partial(Gradient, steps=4, batch=300, save_every=1))]},
+    "stages": {"stages": [partial(Stage, name="polish", learning=partial(Gradient, steps=4, batch_tokens=300, save_every=1))]},
 }
 
 
@@ -651,7 +651,7 @@ def test_patience_stops_early_and_best_keeps_the_best(tmp_path, monkeypatch):
 def test_a_stage_takes_weights_by_globs(tmp_path):
     from weft.learning import read_weights
 
-    polish = partial(Gradient, steps=1, batch=200, optimizer=partial(SGD, lr=1e-9))
+    polish = partial(Gradient, steps=1, batch_tokens=200, optimizer=partial(SGD, lr=1e-9))
     run = small_run(stages=[partial(Stage, name="polish", learning=polish, start={"encoder.*": "encoder.*"})])
     run.train(tmp_path / "run", quiet=True)
     before = read_weights(tmp_path / "run" / "model-main.safetensors")

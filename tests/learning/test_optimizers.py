@@ -17,7 +17,7 @@ from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop, flatten_state, r
 
 KINDS = {
     "adam": partial(Adam, lr=0.01, weight_decay=0.1),
-    "adamw": partial(AdamW, lr=0.01, beta1=0.8, beta2=0.95, eps=1e-6, weight_decay=0.1),
+    "adamw": partial(AdamW, lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
     "sgd": partial(SGD, lr=0.1),
     "sgd-momentum": partial(SGD, lr=0.05, momentum=0.9, weight_decay=0.01),
     "sgd-nesterov": partial(SGD, lr=0.05, momentum=0.9, nesterov=True),

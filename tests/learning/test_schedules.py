@@ -69,7 +69,7 @@ def test_warmup_is_linear(kind):
 @settings(deadline=None)
 @given(st.sampled_from((Linear, Cosine)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
 def test_falls_to_the_floor(kind, updates, warmup, floor):
-    schedule = kind(warmup=warmup, floor=floor)
+    schedule = kind(warmup=warmup, min_factor=floor)
     assert schedule.factor(max(updates, warmup), updates) == pytest.approx(floor)
     assert schedule.factor(max(updates, warmup) + 1000, updates) == pytest.approx(floor)
     if warmup < updates and floor < 0.9:  # the last update is not wasted on the floor
@@ -77,7 +77,7 @@ def test_falls_to_the_floor(kind, updates, warmup, floor):
 
 
 def test_linear_last_value_and_equal_steps():
-    values = factors(Linear(warmup=5, floor=0.1), 44)
+    values = factors(Linear(warmup=5, min_factor=0.1), 44)
     steps = [a - b for a, b in itertools.pairwise(values[4:])]
     assert steps == pytest.approx([0.9 / 40] * 39)
     assert values[-1] == pytest.approx(0.1 + 0.9 / 40)
@@ -89,7 +89,7 @@ def test_cosine_equals_torch(floor):
     optimizer = torch.optim.SGD([weight], lr=1.0)
     reference = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=30, eta_min=floor)
     for t in range(30):
-        assert Cosine(floor=floor).factor(t, 30) == pytest.approx(reference.get_last_lr()[0], abs=1e-9)
+        assert Cosine(min_factor=floor).factor(t, 30) == pytest.approx(reference.get_last_lr()[0], abs=1e-9)
         optimizer.step()
         reference.step()
 
@@ -111,15 +111,17 @@ def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
     for t in range(updates):
         p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / fraction - 1))
         paper = (1 + p * (ratio - 1)) / ratio
-        assert SlantedTriangular(cut=fraction, ratio=ratio).factor(t, updates) == pytest.approx(paper, rel=1e-9, abs=1e-12)
+        assert SlantedTriangular(cut_fraction=fraction, ratio=ratio).factor(t, updates) == pytest.approx(
+            paper, rel=1e-9, abs=1e-12
+        )
 
 
 @settings(deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.floats(1, 100))
 def test_slanted_triangle_never_leaves_its_range(updates, cut, ratio):
-    values = factors(SlantedTriangular(cut=cut, ratio=ratio), updates + 5)
+    values = factors(SlantedTriangular(cut_fraction=cut, ratio=ratio), updates + 5)
     assert all(1 / ratio - 1e-9 <= value <= 1 for value in values)
-    assert SlantedTriangular(cut=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
+    assert SlantedTriangular(cut_fraction=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
 
 
 def test_defaults_of_the_slanted_triangle():
@@ -131,10 +133,10 @@ def test_defaults_of_the_slanted_triangle():
     ("make", "message"),
     [
         (lambda: Noam(warmup=0), "at least 1 update, not 0"),
-        (lambda: Constant(warmup=-1), "0 or more, not -1"),
-        (lambda: Linear(floor=1.5), "floor is a share: from 0 to 1, not 1.5"),
-        (lambda: Cosine(floor=-0.5), "floor is a share: from 0 to 1, not -0.5"),
-        (lambda: SlantedTriangular(cut=2.0), "cut is a share: from 0 to 1, not 2.0"),
+        (lambda: Constant(warmup=-1), "warmup must be 0 updates or more, not -1"),
+        (lambda: Linear(min_factor=1.5), "min_factor must be from 0 to 1, not 1.5"),
+        (lambda: Cosine(min_factor=-0.5), "min_factor must be from 0 to 1, not -0.5"),
+        (lambda: SlantedTriangular(cut_fraction=2.0), "cut_fraction must be from 0 to 1, not 2.0"),
         (lambda: SlantedTriangular(ratio=0.5), "at least 1, not 0.5"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 data: {type: plain-text, train: t.txt, tokenizer: word, validation_fraction: 0}
 structure: {type: bert, dim: 32, layers: 1, heads: 2, hidden: 32, length: 64, task: masked-lm}
 objective: masked-lm
-learning: {type: gradient, steps: 60, batch: 400, optimizer: {type: adam, lr: 0.01}}
+learning: {type: gradient, steps: 60, batch_tokens: 400, optimizer: {type: adam, lr: 0.01}}
 """
     run = read_run_text(recipe, "r.yaml", tmp_path)
     trained = run.train("run", quiet=True)

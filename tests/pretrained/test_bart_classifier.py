@@ -243,7 +243,7 @@ def recipe(folder: Path, data: str) -> str:
 data: {{type: {data}, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 14}}
 structure: {{type: pretrained, from: {folder}, task: classification}}
 objective: classification
-learning: {{type: gradient, steps: 40, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
+learning: {{type: gradient, steps: 40, batch_tokens: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}
 """
 

@@ -44,7 +44,7 @@ def run_of(tmp_path: Path, tokenizer: str, structure: str, changes: tuple[str, .
 data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {tokenizer}, max_length: 20}}
 structure: {structure}
 objective: classification
-learning: {{type: gradient, steps: 1, batch: 50}}
+learning: {{type: gradient, steps: 1, batch_tokens: 50}}
 evaluate: {{every: 0}}
 """
     return read_run_text(recipe, "r.yaml", tmp_path, changes)
@@ -137,10 +137,10 @@ structure:
   decoder: {{type: pretrained, from: {gpt}}}
   injections: [latent-embedding]
 objective: elbo
-learning: {{type: gradient, steps: 1, batch: 50}}
+learning: {{type: gradient, steps: 1, batch_tokens: 50}}
 evaluate: {{every: 0}}
 stages:
-  - {{name: more, structure: "${{structure}}", learning: {{type: gradient, steps: 1, batch: 50}}, start: {{"*": "*"}}}}
+  - {{name: more, structure: "${{structure}}", learning: {{type: gradient, steps: 1, batch_tokens: 50}}, start: {{"*": "*"}}}}
 """
 
 

@@ -47,7 +47,7 @@ def test_an_option_on_a_default(read, small: str) -> None:
     run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.max_length=9"]).dump()
     assert run["structure"]["encoder"]["layers"] == 1
     assert run["structure"]["encoder"]["layer"]["mixer"]["heads"] == 2
-    assert run["evaluate"]["search"] == {"type": "greedy", "length": 9, "ratio": None, "extra": 10}
+    assert run["evaluate"]["search"] == {"type": "greedy", "max_length": 9, "max_length_ratio": None, "max_length_extra": 10}
 
 
 def test_below_null(read, small: str) -> None:
@@ -76,7 +76,7 @@ def test_the_same_type_keeps_them(read, small: str) -> None:
 
 
 def test_a_type_where_none_was_written_drops_the_options_of_the_default(read, small: str) -> None:
-    text = small.replace("{type: adam, lr: 0.01}", "{lr: 0.01, beta1: 0.5}")
+    text = small.replace("{type: adam, lr: 0.01}", "{lr: 0.01, eps: 0.5}")
     assert read(text, ["learning.optimizer.type=sgd"]).dump()["learning"]["optimizer"]["lr"] == 0.1
 
 

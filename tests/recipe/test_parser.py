@@ -114,7 +114,7 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
         ("lr: 0.01", "lr: 0", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not 0"),
         ("lr: 0.01", "lr: .nan", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not NaN"),
         ("lr: 0.01", "lr: 1e999", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not Infinity"),
-        ("lr: 0.01", "beta1: 1", "12: learning.optimizer.beta1: must be a number from 0 to below 1, not 1"),
+        ("lr: 0.01", "betas: [1, 0.9]", "12: learning.optimizer.betas.0: must be a number from 0 to below 1, not 1"),
         ("seed: 1", "device: gpu", '1: device: must be auto, cpu, cuda or mps, not "gpu"'),
         ("seed: 1", "device: cup", "1: device: must be auto, cpu, cuda or mps, not \"cup\"; did you mean 'cpu'?"),
         ("seed: 1", "precision: fp23", "1: precision: must be fp32 or bf16, not \"fp23\"; did you mean 'fp32'?"),
@@ -173,8 +173,9 @@ def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> Non
         ("{metrics: []}", "evaluate.metrics: an empty list; at least one Metric is needed"),
         ("{metrics: [bleu, null]}", "evaluate.metrics.1: must be a Metric, a name or {type: name, ...}, not null"),
         (
-            "{search: {width: 3}}",
-            "evaluate.search.width: Greedy has no option 'width'; 'beam' has one (options: length, ratio, extra)",
+            "{search: {beams: 3}}",
+            "evaluate.search.beams: GreedySearch has no option 'beams'; 'beam' has one "
+            "(options: max_length, max_length_ratio, max_length_extra)",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from weft.data.requests import input_fields
 from weft.generate import GreedySearch
 from weft.training.recipes import read_run, shipped_recipes
 
-SMALL = ("learning.steps=2", "learning.batch=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
+SMALL = ("learning.steps=2", "learning.batch_tokens=200", "structure.dim=16", "learning.save_every=0", "evaluate.every=1")
 DATES = ("data.train=50", "data.valid=10", "data.test=10")
 
 

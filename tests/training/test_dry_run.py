@@ -23,7 +23,7 @@ from weft.training.flops import counting
 from weft.training.recipes import read_run, read_run_text
 from weft.training.run import Run
 
-LEARNING = "learning: {type: gradient, steps: 3, batch: 200}\n"
+LEARNING = "learning: {type: gradient, steps: 3, batch_tokens: 200}\n"
 CLASSES = "data: {type: labeled-text, train: t.tsv, labels: [x, y]}\nobjective: classification\n" + LEARNING
 TEXT = "data: {type: plain-text, train: t.txt}\nobjective: next-token\n" + LEARNING
 RECIPES = {

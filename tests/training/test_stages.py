@@ -20,13 +20,13 @@ RECIPE = """
 data: {type: plain-text, train: texts.txt, tokenizer: {type: word, vocab_size: 50}}
 structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: masked-lm}
 objective: masked-lm
-learning: {type: gradient, steps: 3, batch: 100}
+learning: {type: gradient, steps: 3, batch_tokens: 100}
 stages:
   - name: classify
     data: {type: labeled-text, train: reviews.tsv, tokenizer: TOKENIZER}
     structure: {type: bert, dim: 8, layers: 1, heads: 2, length: 40, task: classification}
     objective: classification
-    learning: {type: gradient, steps: 3, batch: 100}
+    learning: {type: gradient, steps: 3, batch_tokens: 100}
     evaluate: {metrics: [accuracy]}
     start: START
 """

@@ -26,8 +26,8 @@ data:
   max_words: 8
 structure: {type: seq2seq, dim: 16}
 objective: next-token
-learning: {type: gradient, steps: 5, batch: 200}
-evaluate: {metrics: [bleu, {type: exact-match}], search: {type: greedy, length: 6}}
+learning: {type: gradient, steps: 5, batch_tokens: 200}
+evaluate: {metrics: [bleu, {type: exact-match}], search: {type: greedy, max_length: 6}}
 """
 NOUNS = ["food", "staff", "place", "beer", "room", "price"]
 
@@ -138,7 +138,7 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
     """A classifier reads the source alone: its target is the same text again, and not there when it is asked."""
     text = recipe(True, "null").split("structure:")[0] + (
         "structure: {type: classifier, dim: 16}\nobjective: classification\n"
-        "learning: {type: gradient, steps: 60, batch: 200, optimizer: {type: adamw, lr: 1.0e-2}}\n"
+        "learning: {type: gradient, steps: 60, batch_tokens: 200, optimizer: {type: adamw, lr: 1.0e-2}}\n"
         "evaluate: {metrics: [accuracy]}\n"
     )
     for target in ("null", "character"):

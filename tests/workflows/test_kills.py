@@ -181,7 +181,7 @@ def test_if_no_whole_checkpoint_is_left_training_does_not_begin_anew(recipe, tmp
 
 def with_stage(recipe: Path, *overrides: str) -> Run:
     composed = read_run(recipe, overrides)
-    composed.stages = [partial(Stage, name="polish", learning=partial(Gradient, steps=3, batch=300, save_every=1))]
+    composed.stages = [partial(Stage, name="polish", learning=partial(Gradient, steps=3, batch_tokens=300, save_every=1))]
     return composed.checked()
 
 

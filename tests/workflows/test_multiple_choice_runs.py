@@ -57,7 +57,7 @@ seed: 1
 data: {type: multiple-choice, train: train.jsonl, valid: valid.jsonl, tokenizer: word}
 structure: {type: multiple-choice, dim: 32}
 objective: multiple-choice
-learning: {type: gradient, steps: 120, batch: 1000, optimizer: {type: adam, lr: 1.0e-2}, save_every: 0}
+learning: {type: gradient, steps: 120, batch_tokens: 1000, optimizer: {type: adam, lr: 1.0e-2}, save_every: 0}
 evaluate: {every: 0, metrics: [accuracy]}
 """
 

@@ -50,7 +50,7 @@ def recipe(tmp_path: Path, folder: Path) -> str:
 data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
 structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean}}
 objective: classification
-learning: {{type: gradient, steps: 30, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
+learning: {{type: gradient, steps: 30, batch_tokens: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}
 """
 

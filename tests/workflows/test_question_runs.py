@@ -53,7 +53,7 @@ RECIPE = """
 data: {type: question-answering, train: train.json, valid: valid.json, tokenizer: TOKENIZER}
 structure: STRUCTURE
 objective: {type: span, longest: 4}
-learning: {type: gradient, steps: STEPS, batch: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
+learning: {type: gradient, steps: STEPS, batch_tokens: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
 evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], monitor: answer_f1}
 """
 

@@ -14,7 +14,7 @@ RECIPE = """\
 data: {{type: {data}, tokenizer: word, max_length: 4, validation_fraction: 0.25}}
 structure: {structure}
 objective: {objective}
-learning: {{type: gradient, steps: 1, batch: 100}}
+learning: {{type: gradient, steps: 1, batch_tokens: 100}}
 """
 KINDS = {
     "classes": ("labeled-text, train: rows.tsv", "{type: classifier, dim: 8}", "classification"),

@@ -19,7 +19,7 @@ def test_a_built_wheel_in_another_folder_trains_a_shipped_recipe(tmp_path):
     assert {"weft/recipes/dates.yaml", "weft/inspect/page.html", "weft/py.typed"} <= set(names)
     assert not [n for n in names if n.startswith(("tests/", "benchmarks/"))]
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
-    sizes = ["data.train=60", "data.valid=8", "data.test=8", "structure.dim=8", "learning.steps=2", "learning.batch=200"]
+    sizes = ["data.train=60", "data.valid=8", "data.test=8", "structure.dim=8", "learning.steps=2", "learning.batch_tokens=200"]
     command = [sys.executable, "-m", "weft", "train", "dates", *sizes, "-q"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     work = tmp_path / "elsewhere"

@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(FAILURE)
     except MemoryError as error:
         details = f" ({error})" if str(error) else ""
-        message(f"error: out of memory{details}; lower learning.batch or the model size, or use a machine with more memory")
+        message(f"error: out of memory{details}; lower learning.batch_tokens or the model size, or use more memory")
         sys.exit(FAILURE)
 
 

@@ -477,7 +477,7 @@ _BODIES = {
         "{type: next-token, label_smoothing: 0.1}",
         "1.0e-3",
         "bleu, chrf",
-        "  max_examples: 500                # during training; at the end all\n  search: {type: beam, width: 4}\n",
+        "  max_examples: 500                # during training; at the end all\n  search: {type: beam, beams: 4}\n",
     ),
     "question-answering": _body(
         "  type: span-extractor\n  dim: 128\n  embedder: {type: sum, dropout: 0.2}\n"

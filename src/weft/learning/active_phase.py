@@ -48,13 +48,13 @@ class Active:
             if not picked(own, [glob]):
                 tops = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in own))
                 raise ValueError(f"phase {name}: train {glob!r} matches no parameter (there are: {tops})")
-        self.rates = learning.rates if phase.rates is None else phase.rates
-        for glob in self.rates:
-            if not picked(own if phase.rates is None else names, [glob]):
-                raise ValueError(f"phase {name}: rates has {glob!r}, which matches no parameter that is trained")
+        self.lr_factors = learning.lr_factors if phase.lr_factors is None else phase.lr_factors
+        for glob in self.lr_factors:
+            if not picked(own if phase.lr_factors is None else names, [glob]):
+                raise ValueError(f"phase {name}: lr_factors has {glob!r}, which matches no parameter that is trained")
         names = [n for n in names if self.rate(n)]
         if not names:
-            raise ValueError(f"phase {name}: rates freezes all that it trains")
+            raise ValueError(f"phase {name}: lr_factors freezes all parameters that it trains")
         self.collects = type(objective).collect is not Objective.collect
         self.frozen = set(network.buffers()) - set(picked(network.buffers(), phase.train))
         step: nn.Module = Step(network.model, objective)
@@ -92,7 +92,7 @@ class Active:
 
     def rate(self, name: str) -> float:
         """The factor of a parameter's learning rate: that of the first glob that fits."""
-        return next((factor for glob, factor in self.rates.items() if picked([name], [glob])), 1.0)
+        return next((factor for glob, factor in self.lr_factors.items() if picked([name], [glob])), 1.0)
 
     @cached_property
     def optimizer(self) -> torch.optim.Optimizer:

@@ -15,39 +15,38 @@ from weft.learning.schedules import Constant
 
 @block("gradient")
 class Gradient(Learning):
-    """Move the weights against the gradient, update by update.
+    """Training by gradient descent.
 
-    g = sum_k w_k grad(total_k) / N_k over all micro-batches of the update;  clip g;  theta <- optimiser(theta, g, lr * schedule)
+    g = sum_k w_k grad(total_k) / N_k over all micro-batches of the update;  clip g;  theta <- optimizer(theta, g, lr * schedule)
 
     Robbins & Monro 1951; clipping: Pascanu et al. 2013, https://arxiv.org/abs/1211.5063
 
     Args:
-        steps: Rounds to train; with one phase a round is an update.
-        batch: Tokens per batch: rows of similar length are put together up to this budget.
-        accumulate: Batches per update.
-        optimizer: How gradients become steps.
-        schedule: The learning rate over time, as a factor of the optimiser's.
-        rates: Factors of the learning rate by globs of parameters, of which the first that fits counts: lower for lower layers
-            (Howard & Ruder 2018, section 3.2), 0 for what is frozen; none = 1 for all.
-        clip: Largest norm of the gradient; 0 = no clipping.
-        phases: Kinds of update that alternate; none = one phase that trains everything.
-        ema: A moving average of the weights, used for evaluation and as the final weights; none = without.
-        average: Final weights are the mean of this many last checkpoints; 0 = of none.
-        final: Which weights are the final ones, the last or the best in evaluation.
-        save_every: Rounds between checkpoints; 0 = only the last.
-        keep: Checkpoints kept, the best one besides.
-        log_every: Rounds between lines of the log.
-        patience: Stop after this many evaluations without improvement; 0 = never.
-        on_nonfinite: A loss or gradient that is not finite: stop there, skip the update, or go back to the last checkpoint
-            and leave those rows out.
-        most_skips: Skipped updates or rollbacks before training stops all the same.
-        compile: Compile the step with torch.compile.
-        sync: How several processes (torchrun) exchange gradients; none = ddp, or all-reduce where phases train the same
-            parameters.
+        steps: Number of rounds; a round is one pass over the phases, so with one phase it is an update.
+        batch_tokens: Token budget of a batch; examples of similar length are batched together.
+        accumulate: Batches per update (gradient accumulation).
+        optimizer: The optimizer.
+        schedule: Learning-rate schedule, as a factor of the optimizer's ``lr``.
+        lr_factors: Factors of the learning rate by parameter globs, first match wins: lower for lower layers (discriminative
+            fine-tuning, Howard and Ruder 2018, section 3.2), 0 to freeze; None = 1 for all parameters.
+        clip: Maximum gradient norm; 0 = no clipping.
+        phases: Alternating updates with their own objective and parameters; None = one phase that trains all parameters.
+        ema: Exponential moving average of the weights, used for evaluation and as final weights; None = off.
+        average: Use the mean of this many last checkpoints as final weights; 0 = off.
+        final: Which weights are final: those of the last update, or the best in evaluation.
+        save_every: Rounds between checkpoints; 0 = only at the end.
+        keep: Number of checkpoints to keep, in addition to the best one.
+        log_every: Rounds between log entries.
+        patience: Early stopping: stop after this many evaluations without improvement; 0 = off.
+        on_nonfinite: On a non-finite loss or gradient: stop, skip the update, or roll back to the last checkpoint and leave those
+            examples out.
+        max_skips: Maximum number of skipped updates or rollbacks before training stops.
+        compile: Compile the training step with ``torch.compile``.
+        sync: Gradient synchronization of several processes (torchrun); None = ddp, or all-reduce where phases share parameters.
 
     Example:
         >>> from functools import partial
-        >>> Gradient(steps=100, batch=512).keep
+        >>> Gradient(steps=100, batch_tokens=512).keep
         3
     """
 
@@ -55,11 +54,11 @@ class Gradient(Learning):
         self,
         *,
         steps: Count,
-        batch: Count = 2000,
+        batch_tokens: Count = 2000,
         accumulate: Count = 1,
         optimizer: Build[Optimizer] = Adam,
         schedule: Build[Schedule] = Constant,
-        rates: dict[str, NonNegative] | None = None,
+        lr_factors: dict[str, NonNegative] | None = None,
         clip: NonNegative = 1.0,
         phases: list[Build[Phase]] | None = None,
         ema: Build[EMA] | None = None,
@@ -70,19 +69,19 @@ class Gradient(Learning):
         log_every: Count = 10,
         patience: Natural = 0,
         on_nonfinite: Literal["stop", "skip", "rollback"] = "stop",
-        most_skips: Count = 10,
+        max_skips: Count = 10,
         compile: bool = False,
         sync: Build[Sync] | None = None,
     ):
         if average > keep:
-            raise ValueError(f"the mean of the last {average} checkpoints needs keep of at least {average}, it is {keep}")
+            raise ValueError(f"average is {average}, but keep is {keep}; averaging needs keep of at least {average}")
         if average and ema is not None:
-            raise ValueError("ema and average both decide the final weights: choose one")
+            raise ValueError("ema and average both define the final weights; choose one")
         if final == "best" and (average or ema is not None):
-            raise ValueError("final: best takes one checkpoint's weights; ema and average are means of several: choose one")
-        self.steps, self.batch, self.accumulate = steps, batch, accumulate
-        self.optimizer, self.schedule, self.rates, self.clip = optimizer, schedule, rates or {}, clip
+            raise ValueError("final: best uses the weights of one checkpoint, ema and average a mean of several; choose one")
+        self.steps, self.batch_tokens, self.accumulate = steps, batch_tokens, accumulate
+        self.optimizer, self.schedule, self.lr_factors, self.clip = optimizer, schedule, lr_factors or {}, clip
         self.phases = [build() for build in phases or [Phase]]
         self.ema, self.average, self.final = ema, average, final
         self.save_every, self.keep, self.log_every, self.patience = save_every, keep, log_every, patience
-        self.on_nonfinite, self.most_skips, self.compile, self.sync = on_nonfinite, most_skips, compile, sync
+        self.on_nonfinite, self.max_skips, self.compile, self.sync = on_nonfinite, max_skips, compile, sync

@@ -27,18 +27,17 @@ _MACHINE = ("fused", "foreach", "capturable")
 
 @block("adam")
 class Adam(Optimizer):
-    """Steps scaled by running means of the gradient and of its square.
+    """Adam: steps scaled by running means of the gradient and of its square.
 
     m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  w <- w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     Kingma and Ba 2015, https://arxiv.org/abs/1412.6980
 
     Args:
-        lr: The learning rate at its peak; a schedule multiplies it.
-        beta1: How much of the mean of gradients stays at each update.
-        beta2: How much of the mean of squares stays at each update.
+        lr: Learning rate; the schedule multiplies it.
+        betas: Decay rates of the running means of the gradient and of its square.
         eps: Added to the denominator.
-        weight_decay: Times the weight, added to the gradient (for decay apart from the gradient: adamw).
+        weight_decay: L2 penalty, added to the gradient (decoupled weight decay: adamw).
 
     Example:
         >>> weight = nn.Parameter(torch.zeros(1))
@@ -56,31 +55,29 @@ class Adam(Optimizer):
         groups: list[dict[str, Any]],
         *,
         lr: Positive = 1e-3,
-        beta1: Decay = 0.9,
-        beta2: Decay = 0.999,
+        betas: tuple[Decay, Decay] = (0.9, 0.999),
         eps: Positive = 1e-8,
         weight_decay: NonNegative = 0.0,
     ):
         fused = _can_fuse(groups)
-        self.inner = self.kind(groups, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=fused)
+        self.inner = self.kind(groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
         if fused:
             self.inner.register_step_pre_hook(_align)
 
 
 @block("adamw")
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient.
+    """Adam with decoupled weight decay.
 
     w <- (1 - lr weight_decay) w, then Adam's step
 
     Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101
 
     Args:
-        lr: The learning rate at its peak; a schedule multiplies it.
-        beta1: How much of the mean of gradients stays at each update.
-        beta2: How much of the mean of squares stays at each update.
+        lr: Learning rate; the schedule multiplies it.
+        betas: Decay rates of the running means of the gradient and of its square.
         eps: Added to the denominator.
-        weight_decay: How much of each weight is taken off per update, times lr.
+        weight_decay: Decoupled weight decay coefficient, multiplied by lr.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(1))
@@ -98,12 +95,11 @@ class AdamW(Adam):
         groups: list[dict[str, Any]],
         *,
         lr: Positive = 1e-3,
-        beta1: Decay = 0.9,
-        beta2: Decay = 0.999,
+        betas: tuple[Decay, Decay] = (0.9, 0.999),
         eps: Positive = 1e-8,
         weight_decay: NonNegative = 0.01,
     ):
-        super().__init__(groups, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
+        super().__init__(groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
 
 @block("sgd")
@@ -115,7 +111,7 @@ class SGD(Optimizer):
     Sutskever et al. 2013 (momentum, Nesterov's form), https://proceedings.mlr.press/v28/sutskever13.html
 
     Args:
-        lr: The learning rate at its peak; a schedule multiplies it.
+        lr: Learning rate; the schedule multiplies it.
         momentum: How much of the last step's direction stays; 0 = none.
         nesterov: Take the gradient as if the momentum's step had been made; needs a momentum.
         weight_decay: Times the weight, added to the gradient.
@@ -158,7 +154,7 @@ class RMSprop(Optimizer):
     Tieleman and Hinton 2012, Neural Networks for Machine Learning, lecture 6.5
 
     Args:
-        lr: The learning rate at its peak; a schedule multiplies it.
+        lr: Learning rate; the schedule multiplies it.
         alpha: How much of the mean of squares stays at each update.
         momentum: How much of the last step's direction stays; 0 = none.
         eps: Added to the denominator.

@@ -27,7 +27,7 @@ class Phase:
         train: Globs of the parameters that this phase moves, e.g. ``[encoder.*]``.
         optimizer: Its optimiser; none = the learning's.
         schedule: Its schedule; none = the learning's.
-        rates: Factors of the rate by globs of parameters; none = the learning's.
+        lr_factors: Factors of the learning rate by parameter globs; None = those of the learning.
         clip: Largest norm of the gradient, 0 = no clipping; none = the learning's.
         accumulate: Batches per update; none = the learning's.
         data: The split it draws from.
@@ -49,7 +49,7 @@ class Phase:
         train: list[str] = ["*"],
         optimizer: Build[Optimizer] | None = None,
         schedule: Build[Schedule] | None = None,
-        rates: dict[str, NonNegative] | None = None,
+        lr_factors: dict[str, NonNegative] | None = None,
         clip: NonNegative | None = None,
         accumulate: Count | None = None,
         data: str = "train",
@@ -61,7 +61,7 @@ class Phase:
     ):
         self.objective, self.train, self.data = objective, train, data
         self.optimizer, self.schedule, self.clip, self.accumulate = optimizer, schedule, clip, accumulate
-        self.rates = rates
+        self.lr_factors = lr_factors
         self.repeat, self.every, self.start, self.reuse = repeat, every, start, reuse
         self.constrain = [build() for build in constrain or []]
         for option, when in (("every", every), ("start", start)):

@@ -21,7 +21,7 @@ _WEIGHTS, _GRADIENT, _NOWHERE = "the weights themselves", "the gradient of", "th
 def recover(loop: Loop, trouble: NonFinite) -> bool:
     """Skip the update, or go back to the last checkpoint without its rows; False = stop."""
     p, policy = loop.progress, loop.learning.on_nonfinite
-    if policy == "stop" or p.skips >= loop.learning.most_skips:
+    if policy == "stop" or p.skips >= loop.learning.max_skips:
         return False
     loop.log({"event": policy, "round": p.round + 1, "problem": str(trouble), "rows": trouble.rows})
     data = next(a.phase.data for a in loop.phases if a.name == trouble.phase)

@@ -2,7 +2,7 @@
 
 Pure functions of the number of the update (0, 1, ...) and how many updates there will be: there is no state to store.
 With ``warmup = w`` the factor rises as (t + 1) / w and is 1 for the first time at update t = w - 1; a warm-up longer than the
-run simply keeps rising (``weft check`` and ``weft train`` warn of it). What falls afterwards would arrive at its floor one
+run simply keeps rising (``weft check`` and ``weft train`` warn of it). What falls afterwards would reach its minimum one
 update after the last, so that no update is wasted on a rate of 0.
 """
 
@@ -43,53 +43,53 @@ class Constant(Schedule):
 
 @block("linear")
 class Linear(Schedule):
-    """A straight line down to ``floor``, after a warm-up.
+    """A straight line down to ``min_factor``, after a warm-up.
 
-    factor(t) = 1 - (1 - floor) (t - p) / (updates - p), where p = max(warmup - 1, 0) is the update with factor 1
+    factor(t) = 1 - (1 - min_factor) (t - p) / (updates - p), where p = max(warmup - 1, 0) is the update with factor 1
 
     Args:
         warmup: Over how many updates the factor rises to 1; 0 = none.
-        floor: Where the line ends, as a share of the peak.
+        min_factor: Factor at the last update.
 
     Example:
         >>> [Linear(warmup=2).factor(t, 5) for t in range(5)]
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
 
-    def __init__(self, *, warmup: Natural = 0, floor: Fraction = 0.0):
-        self.warmup, self.floor = _natural(warmup), _share(floor)
+    def __init__(self, *, warmup: Natural = 0, min_factor: Fraction = 0.0):
+        self.warmup, self.min_factor = _natural(warmup), _fraction(min_factor, "min_factor")
 
     def factor(self, update: int, updates: int) -> float:
         if update < self.warmup:
             return _rise(update, self.warmup)
-        return 1 - (1 - self.floor) * _progress(update, updates, self.warmup)
+        return 1 - (1 - self.min_factor) * _progress(update, updates, self.warmup)
 
 
 @block("cosine")
 class Cosine(Schedule):
-    """Half a cosine wave down to ``floor``, after a warm-up.
+    """Half a cosine wave down to ``min_factor``, after a warm-up.
 
-    factor(t) = floor + (1 - floor) (1 + cos(pi (t - p) / (updates - p))) / 2,
+    factor(t) = min_factor + (1 - min_factor) (1 + cos(pi (t - p) / (updates - p))) / 2,
     where p = max(warmup - 1, 0) is the update with factor 1
 
     Loshchilov and Hutter 2017 (SGDR, without restarts), https://arxiv.org/abs/1608.03983
 
     Args:
         warmup: Over how many updates the factor rises to 1; 0 = none.
-        floor: Where the wave ends, as a share of the peak.
+        min_factor: Factor at the last update.
 
     Example:
         >>> [round(Cosine().factor(t, 4), 3) for t in range(4)]
         [1.0, 0.854, 0.5, 0.146]
     """
 
-    def __init__(self, *, warmup: Natural = 0, floor: Fraction = 0.0):
-        self.warmup, self.floor = _natural(warmup), _share(floor)
+    def __init__(self, *, warmup: Natural = 0, min_factor: Fraction = 0.0):
+        self.warmup, self.min_factor = _natural(warmup), _fraction(min_factor, "min_factor")
 
     def factor(self, update: int, updates: int) -> float:
         if update < self.warmup:
             return _rise(update, self.warmup)
-        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * _progress(update, updates, self.warmup))) / 2
+        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * _progress(update, updates, self.warmup))) / 2
 
 
 @block("noam")
@@ -128,30 +128,31 @@ class Noam(Schedule):
 class SlantedTriangular(Schedule):
     """A short steep rise and a long slow fall, both straight, for fine-tuning.
 
-    factor(t) = (1 + p (ratio - 1)) / ratio, where p = t / c for t < c, else 1 - (t - c) / (updates - c), c = floor(updates cut)
+    factor(t) = (1 + p (ratio - 1)) / ratio,  p = t / c for t < c, else 1 - (t - c) / (updates - c),
+    c = floor(updates cut_fraction)
 
-    The paper has c (1 / cut - 1) in place of updates - c: the same where updates cut is a whole number, and below zero
+    The paper has c (1 / cut_fraction - 1) in place of updates - c: equal where updates cut_fraction is an integer, negative
     at the end of short runs where it is not.
 
     Howard and Ruder 2018 (ULMFiT), https://arxiv.org/abs/1801.06146
 
     Args:
-        warmup: c itself, in updates; 0 = as ``cut`` says.
-        cut: Which share of the updates the rise takes.
+        warmup: c itself, in updates; 0 = derived from ``cut_fraction``.
+        cut_fraction: Fraction of the updates in which the factor rises.
         ratio: How many times smaller the lowest rate is than the highest.
 
     Example:
-        >>> [round(SlantedTriangular(cut=0.2, ratio=4).factor(t, 10), 3) for t in (0, 1, 2, 6, 9)]
+        >>> [round(SlantedTriangular(cut_fraction=0.2, ratio=4).factor(t, 10), 3) for t in (0, 1, 2, 6, 9)]
         [0.25, 0.625, 1.0, 0.625, 0.344]
     """
 
-    def __init__(self, *, warmup: Natural = 0, cut: Fraction = 0.1, ratio: Ratio = 32.0):
+    def __init__(self, *, warmup: Natural = 0, cut_fraction: Fraction = 0.1, ratio: Ratio = 32.0):
         if not ratio >= 1:
             raise ValueError(f"ratio is the highest rate over the lowest: it is at least 1, not {ratio}")
-        self.warmup, self.cut, self.ratio = _natural(warmup), _share(cut, "cut"), ratio
+        self.warmup, self.cut_fraction, self.ratio = _natural(warmup), _fraction(cut_fraction, "cut_fraction"), ratio
 
     def factor(self, update: int, updates: int) -> float:
-        top = self.warmup or math.floor(updates * self.cut)
+        top = self.warmup or math.floor(updates * self.cut_fraction)
         if update < top:
             p = update / top
         else:
@@ -171,11 +172,11 @@ def _progress(update: int, updates: int, warmup: int) -> float:
 
 def _natural(warmup: int) -> int:
     if warmup < 0:
-        raise ValueError(f"warmup is a number of updates: 0 or more, not {warmup}")
+        raise ValueError(f"warmup must be 0 updates or more, not {warmup}")
     return warmup
 
 
-def _share(value: float, name: str = "floor") -> float:
+def _fraction(value: float, name: str) -> float:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} is a share: from 0 to 1, not {value}")
+        raise ValueError(f"{name} must be from 0 to 1, not {value}")
     return value

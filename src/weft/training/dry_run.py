@@ -142,7 +142,7 @@ def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Loop
 def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Report:
     learning.compile = False  # what is only looked at need not be compiled
     loop, device = _loop(plan, learning, network, "meta"), "meta"
-    batches = [_imagine(plan, network, info, phase.objective, learning.batch) for phase in loop.phases]
+    batches = [_imagine(plan, network, info, phase.objective, learning.batch_tokens) for phase in loop.phases]
     number = sum(p.numel() for p in network.parameters().values())
     if number <= _FEW_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _FEW_OPERATIONS:
         device = "cpu"

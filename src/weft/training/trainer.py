@@ -252,7 +252,7 @@ class Trainer:
         self.stages.append(callbacks)
 
         def make_feed(split: str, objective: Objective, phase: str) -> Feed:
-            return self.make_feed(plan, self.learning.batch, split, objective, phase)
+            return self.make_feed(plan, self.learning.batch_tokens, split, objective, phase)
 
         callbacks.loop = self.loop = Loop(
             self.network,

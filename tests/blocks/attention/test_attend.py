@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from weft.blocks import Additive, Alignment, Dot, General, MultiHead, Rotary, ScaledDot, recording
-from weft.blocks.attention import attend
+from weft.blocks.attention.attend import attend
 from weft.core.contracts import Position
 from weft.core.masks import Causal, Full, Prefix, Window
 from weft.core.seq import KV, Seq

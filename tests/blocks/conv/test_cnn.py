@@ -82,7 +82,7 @@ def test_what_is_refused():
         CNN(4, width=4)
     with pytest.raises(ValueError, match="dilations is empty"):
         CNN(4, dilations=[])
-    with pytest.raises(ValueError, match="cannot respect the mask Window"):
+    with pytest.raises(ValueError, match="CNN does not support the mask Window; supported: Full, Causal"):
         CNN(4)(Seq(torch.ones(1, 2, 4)), Window(1))
 
 

@@ -122,7 +122,7 @@ def test_sum_adds_norms_and_delegates_its_table():
     waves, token = total.parts
     torch.testing.assert_close(total(Seq(ids)).data, F.layer_norm(waves(Seq(ids)).data + token(Seq(ids)).data, (8,)))
     assert total.table() is token.weight
-    with pytest.raises(ValueError, match="no table of token vectors"):
+    with pytest.raises(ValueError, match="Sum has no embedding matrix to tie a head to"):
         Sum(8, FIELD, parts=[Sinusoidal]).table()
     with pytest.raises(ValueError, match="a sum of 0 parts"):
         Sum(8, FIELD, parts=[])

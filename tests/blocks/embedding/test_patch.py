@@ -125,7 +125,7 @@ def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
         INFO.input_texts()
     with pytest.raises(ValueError, match="needs texts of one id space"):
         MaskedLM(INFO, 8)
-    with pytest.raises(ValueError, match=r"looks at images, but the data \(data\) gives: text"):
+    with pytest.raises(ValueError, match=r"the data \(data\) has no image field, only text; use data such as labeled-images"):
         ImageEncoder(Info({"text": text}))
 
 
@@ -145,7 +145,7 @@ def test_any_classifier_says_the_class_of_an_image() -> None:
 
 
 def test_an_encoder_without_a_pooler_makes_no_vector_of_an_image() -> None:
-    with pytest.raises(ValueError, match="makes no vector of a whole image; give it a pooler"):
+    with pytest.raises(ValueError, match="ImageEncoder has no pooler; set the option pooler"):
         ImageEncoder(INFO, dim=8, embedder=partial(Patch, size=4)).features(Seq(images()))
 
 

@@ -94,7 +94,7 @@ def test_dropout_touches_every_layers_output():
 def test_recurrent_encoders_check_what_they_are_given():
     with pytest.raises(ValueError, match="dim 7 is odd"):
         LSTM(7, bidirectional=True)
-    with pytest.raises(ValueError, match="LSTM cannot respect the mask Causal"):
+    with pytest.raises(ValueError, match="LSTM does not support the mask Causal; supported: Full"):
         LSTM(8)(Seq(torch.randn(1, 2, 8)), Causal())
 
 

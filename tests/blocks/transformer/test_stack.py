@@ -138,5 +138,5 @@ def test_context_is_built_only_for_a_memory():
     assert TransformerLayer(8, None).context is None
     wide = TransformerLayer(8, 6, context=partial(MultiHead, heads=1))
     assert (wide.context.heads, wide.context.key.in_features) == (1, 6)
-    with pytest.raises(TypeError, match="looks at no memory"):
+    with pytest.raises(TypeError, match="TransformerLayer has no cross-attention"):
         TransformerLayer(8, None).project(Memory())

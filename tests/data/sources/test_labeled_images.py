@@ -130,7 +130,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
         data=data,
         structure=SMALL(),
         objective=Classification,
-        learning=partial(Gradient, steps=40, batch=64),
+        learning=partial(Gradient, steps=40, batch_tokens=64),
         evaluate=EVALUATION,
     )
     assert check(run)[0].batch == (8, 64)
@@ -148,13 +148,15 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
     data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, size=4)
-    first = Run(data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch=64))
+    first = Run(
+        data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch_tokens=64)
+    )
     first.train(tmp_path / "first", quiet=True)
     second = Run(
         data=data,
         structure=SMALL(weights=str(tmp_path / "first")),
         objective=Classification,
-        learning=partial(Gradient, steps=2, batch=64),
+        learning=partial(Gradient, steps=2, batch_tokens=64),
     )
     second.train(tmp_path / "second", quiet=True)
     with pytest.raises(ValueError, match="EncodesImages"):

@@ -270,7 +270,7 @@ structure:
   encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
   decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: elbo
-learning: {type: gradient, steps: 2, batch: 200}
+learning: {type: gradient, steps: 2, batch_tokens: 200}
 stages:
   - name: classes
     structure:
@@ -287,11 +287,11 @@ stages:
       batch: 200
       save_every: 2
       keep: 9
-      optimizer: {type: adam, lr: 0.01, beta1: 0.5}
+      optimizer: {type: adam, lr: 0.01, betas: [0.5, 0.999]}
       phases:
         - {objective: discriminator, train: [discriminator.*], repeat: 2}
         - {objective: generator, train: [generator.*]}
-    evaluate: {metrics: [distinct], search: {type: greedy, length: 6}}
+    evaluate: {metrics: [distinct], search: {type: greedy, max_length: 6}}
     start: {"model.*": "*"}
 """
 

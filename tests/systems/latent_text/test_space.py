@@ -31,8 +31,8 @@ from weft.training.recipes import read_run
 PARTS = """\
   encoder: {{type: text-encoder, dim: 8, encoder: {mixer}, head: null}}
   decoder: {{type: language-model, dim: 8, decoder: {mixer}}}
-learning: {{type: gradient, steps: 2, batch: 300}}
-evaluate: {{search: {{type: greedy, length: 7}}}}
+learning: {{type: gradient, steps: 2, batch_tokens: 300}}
+evaluate: {{search: {{type: greedy, max_length: 7}}}}
 """.format(mixer="{type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}")
 VAE = f"""\
 device: cpu

@@ -39,12 +39,12 @@ structure:
   encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
   decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
 objective: {type: elbo, beta: BETA, free_bits: {type: floor, nats: 0}}
-learning: {type: gradient, steps: STEPS, batch: 400, optimizer: {type: adam, lr: 0.02}}
+learning: {type: gradient, steps: STEPS, batch_tokens: 400, optimizer: {type: adam, lr: 0.02}}
 evaluate:
   every: 4
   max_examples: 9
   metrics: [{type: latent-space, samples: 7, samples_in_training: 2}, bleu]
-  search: {type: greedy, length: 8}
+  search: {type: greedy, max_length: 8}
 """
 
 
