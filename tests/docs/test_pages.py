@@ -319,8 +319,8 @@ MINIMAL = (
     ],
 )
 def test_reader_finds_faults(text: str, complaint: str, clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", clean)
     shutil.copy(ROOT / "Makefile", clean)
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", clean)
     page = clean / "page.md"
     page.write_text(text, encoding="utf-8")
     with pytest.raises(pytest.fail.Exception, match=f"(?s){complaint}"):
