@@ -135,7 +135,7 @@ objective: classification
 learning:
   type: gradient
   steps: 40
-  batch: 200
+  batch_tokens: 200
   optimizer: {{type: adamw, lr: 1.0e-2}}
   phases: [{{train: {train}}}]
   save_every: 0

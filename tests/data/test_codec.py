@@ -69,11 +69,11 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
     broken(json.dumps({**content, "format": 9}), r"fields\.json: format 9 is not supported")
     broken(json.dumps({"format": 2}), r"fields\.json: damaged file: KeyError")
     first = content["fields"][0]
-    broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: is damaged.*vocab is 'many'")
-    broken(json.dumps({**content, "fields": [{**first, "colour": 1}]}), r"fields\.json: is damaged")
+    broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: damaged file.*vocab is 'many'")
+    broken(json.dumps({**content, "fields": [{**first, "colour": 1}]}), r"fields\.json: damaged file")
     broken(
         json.dumps({**content, "fields": [{k: v for k, v in first.items() if k != "special"}]}),
-        r"fields\.json: is damaged.*special",
+        r"fields\.json: damaged file.*special",
     )
     broken(
         json.dumps({**content, "fields": [{**first, "vocab": 5000}, content["fields"][1]]}),
@@ -81,7 +81,7 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
     )
     broken(
         json.dumps({**content, "fields": [{**first, "space": "../x"}]}),
-        r"id spaces \.\./x, but the recipe's data has source, target",
+        r"id spaces are \.\./x, but the data of the recipe has source, target",
     )
     fields.write_text(text, encoding="utf-8")
     load_codec(data, folder)

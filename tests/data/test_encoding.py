@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -105,8 +106,21 @@ def test_words_without_tokens_have_a_place() -> None:
     none = Field("text", 10, words=True, special=Special(unk=-1))
 
     class Empty(Tokenizer):
+        @property
+        def vocab(self) -> int:
+            return 10
+
+        def max_vocab(self) -> int:
+            return 10
+
         def encode(self, text: str) -> list[int]:
             return []
+
+        def decode(self, ids: Sequence[int]) -> str:
+            return ""
+
+        def tokens(self, ids: Sequence[int]) -> list[str]:
+            return [str(i) for i in ids]
 
     with pytest.raises(InvalidCell, match="the word 'a' has no token"):
         encode(Codec(Info({"text": none}), {"text": Empty()}), [{"text": "a b"}])

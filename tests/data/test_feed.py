@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.batch import Batch, Instance
+from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Objective
 from weft.core.fields import Field, Info
+from weft.core.loss import Loss
 from weft.data import Column, Feed, TokenDataset, evaluation_batches
 
 INFO = Info({"text": Field("text", 1000)})
@@ -27,6 +28,9 @@ class Noisy(Objective):
             return None
         extra = rng.integers(0, 2**31, int(rng.integers(1, 4)), dtype=np.int32)
         return Instance(text=example["text"], noise=float(rng.random()), extra=extra)
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        raise AssertionError("a feed computes no loss")
 
 
 class Other(Noisy):
@@ -143,17 +147,17 @@ def test_evaluation_sees_every_row_once_shortest_first_the_same_each_time() -> N
 def test_messages() -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         Feed(dataset(), Noisy(), key=1, budget=0)
-    with pytest.raises(ValueError, match="no rows"):
+    with pytest.raises(ValueError, match="the dataset is empty"):
         Feed(dataset(0), Noisy(), key=1, budget=10)
     feed = Feed(dataset(), Noisy(), key=1, budget=10)
-    with pytest.raises(ValueError, match="no draw -1"):
+    with pytest.raises(ValueError, match="the batch index must be at least 0, not -1"):
         feed.batch(-1)
-    with pytest.raises(ValueError, match="rank 2 does not exist among 2"):
+    with pytest.raises(ValueError, match=r"rank must be in 0 \.\. 1, not 2"):
         feed.batch(0, rank=2, world=2)
 
     class Wrong(Noisy):
         def cost(self, lengths: Any) -> np.ndarray:
             return np.ones(3)
 
-    with pytest.raises(ValueError, match=r"Wrong: cost has shape \(3,\), but the dataset has 200 rows"):
+    with pytest.raises(ValueError, match=r"Wrong: cost has shape \(3,\), but must be \(200,\): one value per row"):
         Feed(dataset(), Wrong(), key=1, budget=10)

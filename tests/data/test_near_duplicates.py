@@ -131,7 +131,7 @@ def test_mistakes() -> None:
     with pytest.raises(ValueError, match="train is a single text"):
         near_duplicates("abc", ["abc"])
     for wrong in (0, 1.01, float("nan")):
-        with pytest.raises(ValueError, match=r"similarity is .* above 0 and at most 1"):
+        with pytest.raises(ValueError, match=rf"similarity must be above 0 and at most 1, not {wrong}"):
             near_duplicates([], [], similarity=wrong)
-    with pytest.raises(ValueError, match="words is 0 and most is 5"):
+    with pytest.raises(ValueError, match="words and max_rows must be at least 1, not 0 and 5"):
         near_duplicates([], [], words=0, max_rows=5)

@@ -162,7 +162,7 @@ def test_messages() -> None:
         Buckets(np.array([]), 10)
     with pytest.raises(ValueError, match="at least 1, not 0"):
         Buckets(np.array([1]), 0)
-    with pytest.raises(ValueError, match="growth > 1"):
+    with pytest.raises(ValueError, match=r"growth must be greater than 1, not 1\.0"):
         Buckets(np.array([1]), 1, growth=1.0)
-    with pytest.raises(ValueError, match="batch 1 does not exist: an epoch has 1"):
+    with pytest.raises(ValueError, match=r"the batch index must be in 0 \.\. 0, not 1"):
         Buckets(np.array([1]), 1).rows(0, 0, 1)

@@ -140,7 +140,7 @@ def test_a_row_that_is_too_long_for_the_positions_is_named(tmp_path: Path) -> No
         read_run_text(recipe % 12, "r.yaml", tmp_path).train(tmp_path / "one", quiet=True)
     run = read_run_text(recipe % 40, "r.yaml", tmp_path)
     trained = run.train(tmp_path / "two", quiet=True)
-    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from first_index 1: 51 tokens"):
+    with pytest.raises(ValueError, match=r"40 learned positions.*row 3 of the requests, counted from 1: 51 tokens"):
         trained.predict(["a", "b", "a " * 50, "a"])
     with pytest.raises(ValueError, match=r"row 3 of the requests"):
         trained.predict(["a", "b", "a " * 50, "a"], batch_size=2)

@@ -94,5 +94,5 @@ def test_errors():
     with pytest.raises(ValueError, match=r"'S-X' is not valid in the scheme iob2 \(prefixes B, I, O\)"):
         entities(["S-X"], "iob2")
     for wrong in ([("X", 0, 2), ("Y", 1, 3)], [("X", 2, 2)], [("X", 3, 5)], [("X", -1, 1)]):
-        with pytest.raises(ValueError, match=r"overlaps another, or lies outside 4 words"):
+        with pytest.raises(ValueError, match=r"overlaps another, or exceeds 4 words"):
             encode_spans(wrong, 4, "iob2")

@@ -356,7 +356,7 @@ def test_what_is_no_run(two: list[Path], tmp_path: Path) -> None:
     ("file", "text", "said"),
     [
         ("recipe.yaml", "a: [", "not valid YAML"),
-        ("recipe.yaml", "a: 1\na: 2\n", "twice"),
+        ("recipe.yaml", "a: 1\na: 2\n", r"recipe\.yaml:2: a: duplicate key 'a' \(first: .*recipe\.yaml:1\)"),
         ("recipe.yaml", "", "empty"),
         ("metrics.json", "{", "not valid JSON"),
         ("metrics.json", "[]", "not a run's figures"),

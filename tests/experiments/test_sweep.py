@@ -313,7 +313,7 @@ def test_another_sweep_into_the_same_folder_is_refused(recipe: Path, copy: Path,
     assert "learning.steps: was 2, now not given" in refused(ASKED[:2])
     assert "the order was" in refused([ASKED[1], ASKED[0], ASKED[2]])
     other = tmp_path / "other.yaml"
-    other.write_text(TINY.replace("batch: 300", "batch: 200"))
+    other.write_text(TINY.replace("batch_tokens: 300", "batch_tokens: 200"))
     assert "learning.batch_tokens: was 300, now 200" in refused(ASKED, other)
     assert trained == []
 

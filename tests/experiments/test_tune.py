@@ -135,4 +135,4 @@ def test_longer_files_take_more_updates(here: Path) -> None:
     run = read_run_text(tuned_recipe(guess(["large.tsv"]), here, "bert"), "r.yaml", here)
     tokens = 40_000 * 4
     learning = run.dump()["learning"]
-    assert 2 * tokens <= learning["steps"] * learning["batch"] <= 5 * tokens
+    assert 2 * tokens <= learning["steps"] * learning["batch_tokens"] <= 5 * tokens

@@ -367,7 +367,7 @@ objective: {objective}
 learning:                          # to train only the head, see docs/howto/pretrained-models.md
   type: gradient
   steps: {steps}                       # about three times through the data, 100 at least
-  batch: 1000                      # tokens
+  batch_tokens: 1000               # token budget of a batch
   optimizer: {{type: adamw, lr: {tuning.lr}}}
   schedule: {{type: linear, warmup: {max(1, steps // 10)}}}
 
@@ -433,7 +433,7 @@ _LEARNING = """
 learning:                          # how the weights move
   type: gradient
   steps: {{steps}}
-  batch: 2000                      # tokens
+  batch_tokens: 2000               # token budget of a batch
   optimizer: {{{{type: adamw, lr: {lr}}}}}
   schedule: {{{{type: cosine, warmup: {{warmup}}}}}}
 

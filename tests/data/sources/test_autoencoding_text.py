@@ -191,10 +191,10 @@ def test_splits_may_be_files_by_class_and_tables(two: dict[str, Any], tmp_path: 
     half = write(tmp_path / "h.tsv", "text\tlabel\nvery good\tpositive\n")
     assert len(AutoencodingText(train=two, test=half, tokenizer=Character).open().splits["test"]) == 1  # as other files may be
     odd = write(tmp_path / "o.tsv", "text\tlabel\nvery good\tpositive\nfair\tmixed\n")
-    with pytest.raises(ValueError, match=r"o\.tsv:3: the label 'mixed' is unknown; known are: negative, positive"):
+    with pytest.raises(ValueError, match=r"o\.tsv:3: unknown label 'mixed'; known: negative, positive"):
         AutoencodingText(train=two, valid=odd, tokenizer=Character).open()
     with pytest.raises(
-        ValueError, match=r"f: its lines have no class: give a table .* \{positive: good\.txt, negative: bad\.txt\}"
+        ValueError, match=r"f: the lines have no label; give a table .* \{positive: good\.txt, negative: bad\.txt\}"
     ):
         AutoencodingText(train=two, test=write(tmp_path / "f", "very good\n"), tokenizer=Character).open()
 
@@ -251,25 +251,25 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
                 AutoencodingText(**places, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
-        match=r"valid has no example of the class 'negative': all of its texts are left out \(1 have not 5 words or fewer\): "
-        r"change words, or set on_overflow: truncate$",
+        match=r"valid has no example of the class 'negative': all of its texts are dropped \(1 have more than 5 words\); "
+        r"change min_words or max_words, or set on_overflow: truncate$",
     ):
         AutoencodingText(
             train=two, valid={**two, "negative": one}, min_words=1, max_words=5, tokenizer=Character, duplicates="keep"
         ).open()
     table = write(tmp_path / "v.tsv", "text\tlabel\nvery good\tpositive\n")
     with pytest.raises(
-        ValueError, match=r"valid has no example of the class 'negative': give it rows of every class \(1 rows are us"
+        ValueError, match=r"valid has no example of the class 'negative': add rows of every class \(1 rows are us"
     ):
         AutoencodingText(train=two, valid=table, tokenizer=Character).open()
     rare = write(tmp_path / "rare.txt", "once\n")
     message = (
-        r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out: give valid$"
+        r"(train has no example of the class 'rare': all|valid has .* 'rare': none) of its texts \(1\) are held out; set valid$"
     )
     with pytest.raises(ValueError, match=message):
         AutoencodingText(train={**two, "rare": rare}, tokenizer=Character, validation_fraction=0.2).open()
     same = write(tmp_path / "same.tsv", "text\tlabel\nx\ta\ny\ta\n")
-    with pytest.raises(ValueError, match=r"same\.tsv: all rows have the label 'a'; two are needed"):
+    with pytest.raises(ValueError, match=r"same\.tsv: every row has the label 'a'; at least two classes are needed"):
         AutoencodingText(train=same, label="label", tokenizer=Character).open()
 
 
@@ -278,7 +278,8 @@ def test_the_cause_that_a_class_has_no_examples_comes_first(two: dict[str, Any],
     long = write(tmp_path / "long.txt", "".join(f"{'x' * 50} {i} is far too long for it\n" for i in range(9)) + "a\n")
     build = partial(AutoencodingText, train={**two, "negative": long}, tokenizer=Character)
     start = r"^train has no example of the class 'negative': all of its texts "
-    words = r"are dropped \(1 have fewer than 2 words and 9 have more than 7 words\); change min_words or max_words"
+    words = r"are dropped \(1 have fewer than 2 words and 9 have more than 7 words\); change min_words or max_words, "
+    words += r"or set on_overflow: truncate$"
     with pytest.raises(ValueError, match=start + words):
         build(min_words=2, max_words=7).open()
     rows = [(text, label) for label, file in {**two, "negative": long}.items() for text in Path(file).read_text().splitlines()]
@@ -348,7 +349,7 @@ def test_a_file_is_of_one_class(two: dict[str, Any], tmp_path: Path, monkeypatch
             ValueError, match=rf"train has {file} for the classes 'positive' and 'negative'; a file belongs to one class"
         ):
             AutoencodingText(train={"positive": file, "negative": same})
-    with pytest.raises(ValueError, match=r"valid has \S*nowhere for the class 'one' and for 'two'"):
+    with pytest.raises(ValueError, match=r"valid has \S*nowhere for the classes 'one' and 'two'; a file belongs to one class"):
         AutoencodingText(train={"one": "g", "two": "b"}, valid={"one": "nowhere", "two": "nowhere"})
     AutoencodingText(train={"one": ["g", "g"], "two": "b"}, valid={"one": "g", "two": "b"})
 
@@ -361,7 +362,7 @@ def test_texts_of_several_classes_are_counted(tmp_path: Path) -> None:
     files: Any = {name: write(tmp_path / f"{name}.txt", lines) for name, lines in own.items()}
     corpus = AutoencodingText(train=files, tokenizer=Word, validation_fraction=0).open()
     assert counted(corpus, "texts in several classes", "duplicate rows", "rows") == (2, 1, 7)
-    with pytest.raises(ValueError, match="train has a class ' good': remove the spaces around the name"):
+    with pytest.raises(ValueError, match="train has a class ' good'; remove the spaces around the name"):
         AutoencodingText(train={" good": files["good"], "good": files["bad"]})
 
 
@@ -396,9 +397,7 @@ def test_short_long_and_repeated_texts(tmp_path: Path) -> None:
     cut = data(on_overflow="truncate").open()
     assert counted(cut, "truncated rows", "words lost", "duplicate rows", "long rows", "rows") == (2, 3, 3, 0, 7)
     assert [r["label"] for r in raws(cut) if r["target"] == "a b c"] == ["one", "two"]  # a cut text comes before the uncut one
-    with pytest.raises(
-        ValueError, match=r"1:4: the text has 5 words, but words allows 3: .* on_overflow to leave-out or truncate"
-    ):
+    with pytest.raises(ValueError, match=r"1:4: the text has 5 words, more than max_words 3; .* on_overflow to drop or truncate"):
         data(on_overflow="error").open()
     without = AutoencodingText(train=[one, two], min_words=2, max_words=3, tokenizer=Character, validation_fraction=0).open()
     assert counted(without, "duplicate rows") == (4,) and sorted(texts(without)) == ["a b", "a b c", "b c", "x  y z"]
@@ -455,7 +454,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "a\na b c\na b d\n")
     with pytest.raises(ValueError, match=r"f: no row left for train: of 3 rows, 1 short rows and 2 long rows were dropped"):
         AutoencodingText(train=file, min_words=2, max_words=2, tokenizer=Character).open()
-    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 there are 3 long rows"):
+    with pytest.raises(ValueError, match=r"f: no row left for train: of 3 rows, 3 long rows were dropped"):
         AutoencodingText(train=file, tokenizer=Character, target_tokenizer=Byte0, max_length=1, validation_fraction=0).open()
 
 

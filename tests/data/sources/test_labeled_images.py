@@ -109,14 +109,14 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         LabeledImages(train=str(tmp_path / "nowhere.tsv")).open()
     with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
-    with pytest.raises(ValueError, match="there is no split 'test' in the data"):
+    with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
         LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
     broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
         broken[0]
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ValueError, match="read by the package Pillow, which is not installed: pip install"):
+    with pytest.raises(ValueError, match="needs the package Pillow, which is not installed: pip install"):
         broken[1]
 
 

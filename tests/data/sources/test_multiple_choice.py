@@ -189,9 +189,12 @@ def test_what_is_missing_is_said_with_what_is_there(tmp_path: Path) -> None:
     row = {k: v for k, v in COMMONSENSE.items() if k != "answerKey"}
     there = "id, question.stem, question.choices.*.label, question.choices.*.text"
     said = problem(tmp_path, row)
-    assert said.startswith("no column 'answerKey' or 'answer' or ") and f"; available: {there}. Say which" in said
+    assert (
+        said.startswith("no column 'answerKey' or 'answer' or ")
+        and f"; available: {there}; name it with the option answer; " in said
+    )
     said = problem(tmp_path, {"question": "?", "answer": "A"})
-    assert "no column 'question.choices.*.text' or " in said and "Say which it is with the option choices" in said
+    assert "no column 'question.choices.*.text' or " in said and "; name it with the option choices; " in said
 
 
 def test_a_column_that_is_named_must_be_there(tmp_path: Path) -> None:
@@ -212,7 +215,7 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
         (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C; "),
         (
             {"question": "?", "choices": ["a", "b"], "answer": 2},
-            "the answer '2' is none of the 2 choices: they are 'a', 'b', and numbers count from 0: see the option first_index; ",
+            "the answer '2' is none of the 2 choices: they are 'a', 'b'; indices start at 0 unless first_index is set; ",
         ),
         ({"question": "?", "choices": ["x", "y"], "answer": "z"}, "the answer 'z' is none of the 2 choices: they are 'x', 'y'; "),
         (

@@ -473,7 +473,7 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
     }
     truncated = data(on_bad_row="skip", on_overflow="truncate").open().ledger["train"]
     assert (truncated["truncated rows"], truncated["tokens lost"], truncated["rows"], truncated["tokens"]) == (2, 10, 3, 13)
-    with pytest.raises(ValueError, match=r"f:3: byte 0xe4 is not valid UTF-8.* Mend the row, or .*on_bad_row: skip"):
+    with pytest.raises(ValueError, match=r"f:3: byte 0xe4 is not valid UTF-8.*; fix the row, or set on_bad_row: skip"):
         data().open()
     with pytest.raises(ValueError, match=r"f:1: text has 12 tokens, more than max_length 5"):
         data(on_bad_row="skip", on_overflow="error").open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -111,7 +112,24 @@ def test_an_excerpt_is_the_text_as_it_was_written() -> None:
 
 
 def test_what_has_no_ranges_says_so() -> None:
-    with pytest.raises(TypeError, match="Tokenizer has no offsets"):
-        Tokenizer().offsets("a")
+    class Plain(Tokenizer):
+        @property
+        def vocab(self) -> int:
+            return 300
+
+        def max_vocab(self) -> int:
+            return 300
+
+        def encode(self, text: str) -> list[int]:
+            return [7 + byte for byte in text.encode()]
+
+        def decode(self, ids: Sequence[int]) -> str:
+            return bytes(i - 7 for i in ids).decode()
+
+        def tokens(self, ids: Sequence[int]) -> list[str]:
+            return [chr(i - 7) for i in ids]
+
+    with pytest.raises(TypeError, match="Plain has no character offsets; use another tokenizer"):
+        Plain().offsets("a")
     with pytest.raises(ValueError, match="lone surrogate"):
         PIECES.offsets("\ud800")

@@ -155,7 +155,7 @@ def test_a_file_that_cuts_and_pads_does_neither(files: dict[str, Path]) -> None:
 
 def test_unknown_and_readable(files: dict[str, Path]) -> None:
     uncased, cased = PretrainedTokenizer(from_=str(files["bert"])), PretrainedTokenizer(from_=str(files["cased"]))
-    assert uncased.normalise("É") == "e" and cased.normalise("É") == "É"
+    assert uncased.normalize("É") == "e" and cased.normalize("É") == "É"
     assert uncased.decode(uncased.encode("low ☃ low")) == f"low {UNKNOWN} low"
     assert uncased.tokens([0, 4, *uncased.encode("LOW")]) == ["[PAD]", "[MASK]", "low"]
     roberta = PretrainedTokenizer(from_=str(files["roberta"]))
@@ -249,13 +249,13 @@ def test_what_cannot_be_read(tmp_path: Path, files: dict[str, Path]) -> None:
                 use()
 
     fails("none.json", None, r"there is no file or folder .*none\.json")
-    fails("vocab.json", b'{"a": 0}', r"vocab\.json: .*is it a tokenizer\.json")
+    fails("vocab.json", b'{"a": 0}', r"vocab\.json: .*expected a tokenizer\.json")
     fails("half.json", files["bert"].read_bytes()[:500], r"half\.json: ")
-    fails("words.txt", b"a\nb\n", r"words\.txt: has no line \[UNK\]")
+    fails("words.txt", b"a\nb\n", r"words\.txt: no line \[UNK\]")
     fails("latin.txt", b"[UNK]\n\xe9\n", r"latin\.txt: cannot be read")
-    fails("spiece.model", b"\x0a", r"spiece\.model: is damaged, or no file of SentencePiece")
-    fails("tokenizer.pkl", b"\x0a", r"give a tokenizer\.json, a vocab\.txt or a spiece\.model, not a \.pkl")
-    fails("bert.json", files["bert"].read_bytes(), "leave lowercase out", lowercase=True)
+    fails("spiece.model", b"\x0a", r"spiece\.model: damaged, or not a SentencePiece file")
+    fails("tokenizer.pkl", b"\x0a", r"must be a tokenizer\.json, a vocab\.txt or a spiece\.model, not a \.pkl")
+    fails("bert.json", files["bert"].read_bytes(), "remove the option lowercase", lowercase=True)
 
 
 def test_the_tokenizer_of_a_run_is_taken_as_it_is(tmp_path):
@@ -267,5 +267,7 @@ def test_the_tokenizer_of_a_run_is_taken_as_it_is(tmp_path):
         assert again.encode(text) == own.encode(text)
     assert (again.frame, again.special, again.vocab, again.continues()) == (own.frame, own.special, own.vocab, own.continues())
     own.save(tmp_path / "tokenizer-other.json")
-    with pytest.raises(ValueError, match=r"several tokenizers: name one of tokenizer-other\.json, tokenizer-text\.json"):
+    with pytest.raises(
+        ValueError, match=r"several tokenizers found; set from to one of tokenizer-other\.json, tokenizer-text\.json"
+    ):
         PretrainedTokenizer(from_=str(tmp_path)).encode("a")

@@ -174,10 +174,10 @@ def test_sentinels_that_are_pieces(files: dict[str, bytes], tmp_path: Path) -> N
 
 
 def test_pieces_that_cannot_be(files: dict[str, bytes], tmp_path: Path) -> None:
-    says(tmp_path, files["unigram"] + piece("low", 1) + piece("low", 1), "the piece 'low' is there twice")
-    says(tmp_path, files["unigram"] + piece("?", 2), "one piece, and only one, must stand for what is unknown")
-    says(tmp_path, files["unigram"] + piece("never", 5), "marked as unused")
-    says(tmp_path, files["unigram"] + piece("odd", 9), "has no name, score and kind")
+    says(tmp_path, files["unigram"] + piece("low", 1) + piece("low", 1), "the piece 'low' occurs twice")
+    says(tmp_path, files["unigram"] + piece("?", 2), "exactly one piece must have the type UNKNOWN")
+    says(tmp_path, files["unigram"] + piece("never", 5), "pieces of the type UNUSED are not supported")
+    says(tmp_path, files["unigram"] + piece("odd", 9), "lacks a name, score or type")
     says(tmp_path, files["unigram"] + piece("", 1), "has an empty name")
 
 
@@ -246,12 +246,12 @@ def says(folder: Path, data: bytes, match: str, **options: Any) -> None:
 def test_what_is_damaged(files: dict[str, bytes], tmp_path: Path) -> None:
     whole = files["unigram"]
     says(tmp_path, b"", r"spiece\.model: the file is empty")
-    says(tmp_path, b"this is a text, not a model\n", "is damaged, or no file of SentencePiece")
-    says(tmp_path, b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "no file of SentencePiece")
+    says(tmp_path, b"this is a text, not a model\n", r"spiece\.model: damaged, or not a SentencePiece file")
+    says(tmp_path, b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "not a SentencePiece file")
     for size in [*range(1, 400, 7), *range(400, len(whole) - 1, 9973)]:
-        says(tmp_path, whole[:size], r"spiece\.model: is (damaged|cut short)")
+        says(tmp_path, whole[:size], r"spiece\.model: (damaged|truncated)")
     first = read_pieces(whole).pieces[5].name.encode()
-    says(tmp_path, whole.replace(first, b"\xff" * len(first), 1), "is damaged")
+    says(tmp_path, whole.replace(first, b"\xff" * len(first), 1), r"spiece\.model: damaged")
 
 
 def test_damage_never_ends_the_program(files: dict[str, bytes], tmp_path: Path) -> None:
@@ -268,22 +268,30 @@ def test_damage_never_ends_the_program(files: dict[str, bytes], tmp_path: Path) 
     assert refused > 20
     table = read_pieces(files["unigram"]).charsmap
     for at, unit in ((4, b"\0\xfc\xff\x7f"), (0, b"\0\0\0\x7f"), (len(table) - 1, b"x"), (len(table) - 3, b"\xff")):
-        says(tmp_path, files["unigram"].replace(table, table[:at] + unit + table[at + len(unit) :]), "charsmap is not whole")
+        says(tmp_path, files["unigram"].replace(table, table[:at] + unit + table[at + len(unit) :]), "charsmap is incomplete")
 
 
 def test_what_is_not_read(files: dict[str, bytes], tmp_path: Path) -> None:
     for kind in ("word", "char"):
         says(
-            tmp_path, learned(model_type=kind, vocab_size=50, hard_vocab_limit=False), f"of the type {kind}: those that are read"
+            tmp_path,
+            learned(model_type=kind, vocab_size=50, hard_vocab_limit=False),
+            f"model type {kind} is not supported; supported are unigram and bpe",
         )
-    says(tmp_path, learned(model_type="unigram", treat_whitespace_as_suffix=True), "treat_whitespace_as_suffix")
-    says(tmp_path, files["xlm-r"], "belongs to a camembert", config={"model_type": "camembert"})
-    says(tmp_path, files["unigram"], "no file of an XLM-R", config={"model_type": "xlm-roberta"})
-    says(tmp_path, files["unigram"], "extra_ids 'many'", config={"model_type": "t5"}, told={"extra_ids": "many"})
+    says(tmp_path, learned(model_type="unigram", treat_whitespace_as_suffix=True), "treat_whitespace_as_suffix is not supported")
+    says(tmp_path, files["xlm-r"], "the ids of model_type camembert are not supported", config={"model_type": "camembert"})
+    says(tmp_path, files["unigram"], "expected a file of XLM-R", config={"model_type": "xlm-roberta"})
+    says(
+        tmp_path,
+        files["unigram"],
+        "extra_ids in tokenizer_config.json is 'many'",
+        config={"model_type": "t5"},
+        told={"extra_ids": "many"},
+    )
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config\.json: not valid JSON"):
         PretrainedTokenizer(from_=str(tmp_path)).encode("low")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(ValueError, match="leave lowercase out"):
+    with pytest.raises(ValueError, match="remove the option lowercase"):
         PretrainedTokenizer(from_=str(tmp_path), lowercase=True).encode("low")

@@ -195,11 +195,11 @@ def test_untrained(kind: type[VocabularyTokenizer], tmp_path: Path) -> None:
         lambda: tokenizer.vocab,
     ]
     for use in uses:
-        with pytest.raises(ValueError, match=rf"{kind.__name__} tokenizer has no vocabulary yet: call train"):
+        with pytest.raises(ValueError, match=rf"the {kind.__name__} tokenizer is not trained; call train"):
             use()
-    with pytest.raises(ValueError, match="no text"):
+    with pytest.raises(ValueError, match="cannot train the tokenizer: the texts are empty"):
         tokenizer.train([])
-    with pytest.raises(ValueError, match="size 7 leaves no id"):
+    with pytest.raises(ValueError, match="vocab_size must be at least 8, not 7"):
         kind(vocab_size=7)
 
 

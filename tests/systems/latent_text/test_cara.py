@@ -25,8 +25,7 @@ from weft.generate.soft_decoding import soft_decode
 from weft.learning import Adam, Gradient, Loop, Network, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
 from weft.objectives import ELBO, Decay, Ramp, Steady
-from weft.pretrained import save
-from weft.pretrained import weights as pretrained
+from weft.pretrained import pretrained, save
 from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import (
@@ -218,7 +217,7 @@ def test_judging_lets_the_classifier_recognise_classes_and_the_critic_tell_made_
 def test_fooling_hides_the_class_from_the_classifier(confusion):
     model = after(cara(), "discriminator", 60)
     before = uncertainty(model)
-    after(model, "generator", 60, fool=partial(CARAGenerator, confusion=confusion))
+    after(model, "generator", 60, generator=partial(CARAGenerator, confusion=confusion))
     if confusion == "uniform":
         assert abs(uncertainty(model) - math.log(K)) < 0.25 * abs(before - math.log(K))
     else:
@@ -227,12 +226,12 @@ def test_fooling_hides_the_class_from_the_classifier(confusion):
 
 @pytest.mark.parametrize("loss", ["wasserstein", "logistic"])
 def test_fooling_makes_made_places_look_real_and_real_ones_made(loss):
-    model = after(cara(), "discriminator", 60, judge=partial(CARADiscriminator, loss=loss))
+    model = after(cara(), "discriminator", 60, discriminator=partial(CARADiscriminator, loss=loss))
     real, made = scores(model)
     only_sampler = copy.deepcopy(model)
-    after(only_sampler, "generator", 40, fool=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=0.0))
+    after(only_sampler, "generator", 40, generator=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=0.0))
     assert scores(only_sampler)[1] > made and scores(only_sampler)[0] == pytest.approx(real)
-    after(model, "generator", 40, fool=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=1.0))
+    after(model, "generator", 40, generator=partial(CARAGenerator, loss=loss, weight=0.0, real_weight=1.0))
     assert scores(model)[0] < real
 
 
@@ -539,7 +538,7 @@ def test_writers_need_a_vector_and_a_class():
 
 
 def test_a_phase_that_would_never_run_is_refused():
-    with pytest.raises(ValueError, match=r"phase follow never runs: it starts in round 4, and there are 4"):
+    with pytest.raises(ValueError, match=r"phase mutual_information never runs: it starts in round 4, and there are 4"):
         loop_of(cara(), list(STEPS), steps=4, starts={"mutual_information": 4})
 
 
@@ -577,17 +576,17 @@ def test_a_probabilistic_objective_does_not_fit_what_reads_to_one_point():
 
 
 REFUSED = {
-    "learning.phases.4.start=1500": r"learning\.phases\.4\.start: phase follow never runs: it starts in round 1500, and there "
+    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: it starts in round 1500, and there "
     "are 1500: start must be below 1500, or steps above 1500",
-    "learning.steps=100": r"learning\.phases\.4\.start: phase follow never runs: it starts in round \d+, and there are 100: "
+    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: it starts in round \d+, and there are 100: "
     r"start must be below 100, or steps above \d+",
     "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
     "objective.mutual_information.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
-    "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
+    "data.train={positive: yelp/positive.txt}": "train has one class .positive.; give the files of two or more",
     "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
-    r"it, name the column of classes in the tables \(data\.label=label\), "
-    r"or give the files of each class by its name \(data\.train=\{positive: good",
+    r"it, name the column of labels in the tables \(data\.label=label\), "
+    r"or give the files of each class \(data\.train=\{positive: good",
 }
 
 
