@@ -104,12 +104,12 @@ def combinations() -> Iterator[Combination]:
     structures: dict[str, Any] = {}
     for (e, encoder), (d, decoder) in itertools.product(encoders.items(), decoders.items()):
         structures[f"seq2seq {e} + {d}"] = partial(Seq2Seq, dim=DIM, encoder=encoder, decoder=decoder)
-        encoder, decoder = (
-            partial(TextEncoder, dim=DIM, encoder=encoder, head=None),
-            partial(LanguageModel, dim=DIM, decoder=decoder),
-        )
+        text_encoder = partial(TextEncoder, dim=DIM, encoder=encoder, head=None)
+        language_model = partial(LanguageModel, dim=DIM, decoder=decoder)
         slots = [LatentMemory, LatentEmbedding] if d == "transformer" else [LatentEmbedding]
-        structures[f"text-vae {e} + {d}"] = partial(TextVAE, latent=4, encoder=encoder, decoder=decoder, injections=slots)
+        structures[f"text-vae {e} + {d}"] = partial(
+            TextVAE, latent=4, encoder=text_encoder, decoder=language_model, injections=slots
+        )
         structures[f"seq2seq-classifier {e} + {d}"] = partial(Seq2SeqClassifier, dim=DIM, encoder=encoder, decoder=decoder)
     for d, decoder in decoders.items():
         structures[f"language-model {d}"] = partial(LanguageModel, dim=DIM, decoder=decoder)
@@ -173,6 +173,12 @@ def said_idle(combination: Combination) -> list[str]:
     class Declared(Data):
         def declare(self) -> Info:
             return INFOS[combination.data]
+
+        def open(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError("check opens no data")
+
+        def tokenizers(self) -> dict[str, Any]:
+            return {}
 
     run = Run(
         data=Declared,

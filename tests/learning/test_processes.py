@@ -109,7 +109,7 @@ def dates(learning: dict[str, Any], **more: Any) -> Run:
     """Little rows in small batches: of some a second process has none, others do not divide evenly."""
     choices = {
         "steps": 100,
-        "batch": 90,
+        "batch_tokens": 90,
         "accumulate": 2,
         "save_every": 10,
         "keep": 20,
@@ -271,6 +271,9 @@ class Some(Objective):
     def __init__(self, info: Info, dim: int, normed: bool = False):
         super().__init__(info, dim)
         self.normed = normed
+
+    def prepare(self, example: Any, rng: Any, pool: Any) -> None:
+        raise AssertionError("the batches are built by hand")
 
     def counts(self, batch: Batch) -> dict[str, int]:
         marked = int(batch["mark"].sum())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.core.options import IsFile
 from weft.core.registry import CATALOG, alternatives, choices, slot_of
-from weft.pretrained import weights as pretrained
+from weft.pretrained import pretrained
 from weft.training.run import Run
 
 HERE = str(Path(__file__).resolve())

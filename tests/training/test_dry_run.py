@@ -52,7 +52,7 @@ def counted_by_torch(run: Run) -> int:
     info = plan.data().declare()
     network = build_network(plan, info, 0)
     (objective,) = network.objectives.values()
-    batch = synthetic_batch(info, objective, plan.learning().batch)
+    batch = synthetic_batch(info, objective, plan.learning().batch_tokens)
     fused = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False
     try:

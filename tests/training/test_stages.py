@@ -102,7 +102,9 @@ def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path)
     to_published(tmp_path / "run", tmp_path / "published")
     own = tmp_path / "run" / "classify" / "tokenizer-text.json"
     assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
-    with pytest.raises(ValueError, match=r"several tokenizers: name one of classify/tokenizer-text\.json, tokenizer-text\.json"):
+    with pytest.raises(
+        ValueError, match=r"several tokenizers found; set from to one of classify/tokenizer-text\.json, tokenizer-text\.json"
+    ):
         PretrainedTokenizer(from_=str(tmp_path / "run")).encode("fine")
 
 

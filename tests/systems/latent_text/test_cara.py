@@ -25,8 +25,7 @@ from weft.generate.soft_decoding import soft_decode
 from weft.learning import Adam, Gradient, Loop, Network, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
 from weft.objectives import ELBO, ConstantAnnealing, CyclicalAnnealing, ExponentialAnnealing
-from weft.pretrained import save
-from weft.pretrained import weights as pretrained
+from weft.pretrained import pretrained, save
 from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
 from weft.systems.latent_text.cara import (
@@ -590,10 +589,10 @@ REFUSED = {
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
     "objective.mutual_information.weight={type: cyclical, zero_fraction: 0.5, rise_fraction: 0.7}": r"zero_fraction 0.5 \+ "
     "rise_fraction 0.7 is 1.2; the sum must be at most 1",
-    "data.train={positive: yelp/positive.txt}": "train has one class .positive.: give the files of two or more",
+    "data.train={positive: yelp/positive.txt}": "train has one class .positive.; give the files of two or more",
     "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
-    r"it, name the column of classes in the tables \(data\.label=label\), "
-    r"or give the files of each class by its name \(data\.train=\{positive: good",
+    r"it, name the column of labels in the tables \(data\.label=label\), "
+    r"or give the files of each class \(data\.train=\{positive: good",
 }
 
 
