@@ -74,5 +74,5 @@ def test_errors():
         compute(EntityF1(), [["O"], ["O"] * 3], [["O"], ["O"] * 2])
     with pytest.raises(ValueError, match="row 0: 'PER' is not a tag"):
         compute(EntityF1(), [["PER"]], [["O"]])
-    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not of the scheme iob2"):
+    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not valid in the scheme iob2"):
         compute(EntityF1(strict="iob2"), [["S-X"]], [["B-X"]])

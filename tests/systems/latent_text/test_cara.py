@@ -119,7 +119,7 @@ class Kept:
 
 
 class Rows:
-    """Batches of a few rows each, prepared for an objective; random inputs (the target classes) are sampled anew in every epoch."""
+    """Batches of a few rows each, prepared for an objective; target classes are sampled anew in every epoch."""
 
     def __init__(self, objective: Any, size: int = 8):
         self.objective, self.size, self.rows = objective, size, examples()
