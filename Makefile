@@ -2,11 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LATEST := .venv-latest
 RECIPE ?= dates
 RUN ?= runs/demo
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --no-compile
+DOCS := $(if $(wildcard mkdocs.yml),docs)
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: setup setup-dev demo test lint types tests format bench experiments clean
+.PHONY: setup setup-dev lock demo test test-fast test-latest lint types tests durations docs format bench experiments clean
 
 setup: $(VENV)/.core
 setup-dev: $(VENV)/.dev
@@ -16,22 +20,43 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# torch first, by its exact version: a range would be free to choose another build
-$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+# The exact versions of a lock file, without resolving again. Where they are not complete (another platform, a build of torch that
+# needs CUDA's libraries), pip resolves what is missing.
+$(VENV)/.core: $(VENV)/.python pyproject.toml requirements/core.lock
 	@echo "installing weft into $(VENV) (once, a few minutes)"
-	$(PIP) "$$(grep '^torch==' constraints.txt)"
-	$(PIP) -e '.[metrics,plots]'
+	$(BIN)/python $(INSTALL) --no-deps -r requirements/core.lock
+	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
+	@$(BIN)/python $(PIP) check > /dev/null || $(BIN)/python $(INSTALL) -c requirements/core.lock -e '.[metrics,plots]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
+$(VENV)/.dev: $(VENV)/.core requirements/dev.lock
 	@echo "installing the development packages"
-	$(PIP) -e '.[dev]'
+	$(BIN)/python $(INSTALL) --no-deps -r requirements/dev.lock
+	@$(BIN)/python $(PIP) check > /dev/null || $(BIN)/python $(INSTALL) -c requirements/dev.lock -e '.[dev]'
 	touch $@
+
+# the newest versions that pyproject.toml allows, into requirements/*.lock
+lock: $(VENV)/.python
+	$(BIN)/python tools/lock.py
 
 demo: setup
 	$(BIN)/weft demo --recipe $(RECIPE) --run $(RUN)
 
-test: lint types tests
+# types and documentation beside the tests: pyright and mkdocs use one processor each
+test: lint
+	@$(MAKE) --no-print-directory -j 2 tests types $(DOCS)
+
+# for everyday work: without the tests that are marked slow or listed in tests/durations.json
+test-fast: setup-dev
+	$(PYTEST) -m "not slow"
+
+# the fast tests with the newest versions that pyproject.toml allows (torch as in requirements/constraints.txt)
+test-latest:
+	rm -rf $(LATEST)
+	$(PYTHON) -m venv $(LATEST)
+	$(LATEST)/bin/python $(INSTALL) -c requirements/constraints.txt -e '.[dev]'
+	$(LATEST)/bin/python $(PIP) list
+	$(LATEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -42,7 +67,15 @@ types: setup-dev
 	$(BIN)/pyright
 
 tests: setup-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) --durations=20
+
+# into site/, without a network; a warning is an error (with --quiet, MkDocs would not count warnings)
+docs: setup-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# measure every test, in one process, and write the slow ones to tests/durations.json
+durations: setup-dev
+	$(BIN)/python -m pytest --record-durations
 
 format: setup-dev
 	$(BIN)/ruff check --fix .
@@ -55,4 +88,4 @@ experiments: setup-dev
 	$(BIN)/python -m benchmarks.figures
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LATEST) dist build site .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Tables and pictures of docs/figures.md, put there by the commands that make them.
+"""Tables and pictures of docs/about/benchmarks.md, put there by the commands that make them.
 
 A table stands between the marks ``<!-- NAME -->`` and ``<!-- end NAME -->``; a picture is a file under docs/images.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from weft.core.io import write_text
 
-PAGE = Path(__file__).parents[1] / "docs" / "figures.md"
-IMAGES = PAGE.parent / "images"
+PAGE = Path(__file__).parents[1] / "docs" / "about" / "benchmarks.md"
+IMAGES = PAGE.parents[1] / "images"
 INK, SOFT = "#1c2128", "#667080"
 COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d", "#e03131", "#495057")
 """Those of the pictures that weft draws."""

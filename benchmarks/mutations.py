@@ -21,6 +21,7 @@ Exit code 1 if there is a wrong one or a traceback. A few mutants also go throug
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -403,6 +404,7 @@ def _reaches(mutated: str, refused: str) -> bool:
 # ----------------------------------------------------------------------------------------------------------- the run
 
 
+@functools.cache
 def recipes() -> dict[str, str]:
     """The texts that are mutated, by name."""
     found = {"broad.yaml": BROAD}
@@ -412,10 +414,16 @@ def recipes() -> dict[str, str]:
     return found
 
 
+@functools.cache
+def _all_spots() -> list[tuple[str, str, Spot]]:
+    """Every value of every recipe that is mutated: name, text and value."""
+    return [(name, text, spot) for name, text in recipes().items() for spot in spots(text)]
+
+
 def mutants(count: int, seed: int) -> list[Mutant]:
     """Every key at least once (if there are enough mutants), and every kind about equally often."""
     rng = random.Random(seed)
-    places = [(name, text, spot) for name, text in recipes().items() for spot in spots(text)]
+    places = list(_all_spots())
     rng.shuffle(places)
     places.sort(key=lambda place: "-filled" in place[0])  # every key of the shipped recipes first, then of their filled forms
     used: Counter[str] = Counter()

@@ -1,20 +1,42 @@
-"""One thread (the tests' tensors are tiny) and fixed seeds, for every test."""
+"""One thread (the tests' tensors are tiny) and fixed seeds, for every test; slow tests are marked."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for processes that tests start
 
 import numpy as np
 import pytest
 import torch
 from benchmarks.stand_ins import write_stand_ins
+from tests import durations
 
 torch.set_num_threads(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record-durations", action="store_true", help="write the slow tests to tests/durations.json (make durations)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes long, by itself or in number; `make test-fast` leaves it out")
+    if config.getoption("--record-durations"):
+        config.pluginmanager.register(durations.Recorder())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that were slow when durations were last recorded."""
+    durations.mark_slow(items)
+
+
 @pytest.fixture(autouse=True, scope="session")
-def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prepared data goes into a folder of this session, never into the home; shipped recipes find small files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -26,4 +48,4 @@ def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed formats a stack trace for each accelerator that is absent

@@ -10,11 +10,12 @@ import copy
 import functools
 import importlib
 import inspect
+import itertools
 import pkgutil
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -99,9 +100,9 @@ OWN_TESTS = (
     "Annealing",
     "FreeBits",
     "Injection",
-    "Standardizer",
-    "Chain",
-    "Hiding",
+    "BatchNormalization",
+    "LinearChain",
+    "MaskingStrategy",
     "Noise",
     "Pairing",
     "Sync",
@@ -119,10 +120,6 @@ OWN_TESTS = (
     "Evaluation",
 )
 """Slots whose behaviour is tested elsewhere; here only their registration and documentation."""
-
-
-class Inapplicable(Exception):
-    """The check says nothing about this block; the text says why."""
 
 
 # ------------------------------------------------------------------------------------------------- what is in the catalog
@@ -189,24 +186,29 @@ def published() -> str:
 
 def with_dropout(factory: Any, amount: float) -> tuple[Any, int]:
     """The factory with every ``Dropout`` option in its tree set, and how many were."""
+    return _with_options(factory, Dropout, amount)
+
+
+def _with_options(factory: Any, annotation: Any, value: Any) -> tuple[Any, int]:
+    """The factory with every option of this annotation in its tree set, and how many were."""
     base, given = (factory.func, dict(factory.keywords)) if isinstance(factory, functools.partial) else (factory, {})
     if not inspect.isclass(base):
         return factory, 0
     found = 0
     for name, parameter in choices(base).items():
-        value = given.get(name, parameter.default)
-        if parameter.annotation == Dropout:
-            given[name], found = amount, found + 1
-        elif isinstance(value, list | tuple):
-            parts = [with_dropout(v, amount) if is_factory(v) else (v, 0) for v in value]
+        now = given.get(name, parameter.default)
+        if parameter.annotation == annotation:
+            given[name], found = value, found + 1
+        elif isinstance(now, list | tuple):
+            parts = [_with_options(v, annotation, value) if is_factory(v) else (v, 0) for v in now]
             if number := sum(n for _, n in parts):
-                given[name], found = type(value)(v for v, _ in parts), found + number
-        elif isinstance(value, dict):
-            named = {k: with_dropout(v, amount) if is_factory(v) else (v, 0) for k, v in value.items()}
+                given[name], found = type(now)(v for v, _ in parts), found + number
+        elif isinstance(now, dict):
+            named = {k: _with_options(v, annotation, value) if is_factory(v) else (v, 0) for k, v in now.items()}
             if number := sum(n for _, n in named.values()):
                 given[name], found = {k: v for k, (v, _) in named.items()}, found + number
-        elif is_factory(value):
-            changed, number = with_dropout(value, amount)
+        elif is_factory(now):
+            changed, number = _with_options(now, annotation, value)
             if number:
                 given[name], found = changed, found + number
     return functools.partial(base, **given), found
@@ -219,6 +221,22 @@ def variations(factory: Any) -> Iterator[tuple[str, Any]]:
     for name, parameter in choices(base).items():
         for value in _alternatives(parameter.annotation, now[name]):
             yield f"{name}={_show(value)}", functools.partial(factory, **{name: value})
+
+
+def ability_variations(factory: Any) -> Iterator[tuple[str, Any]]:
+    """The variations that can change what a structure provides: a part that is added or left out, and flags.
+
+    test_variation checks that no other variation does.
+    """
+    base = factory.func if isinstance(factory, functools.partial) else factory
+    now = options(factory)
+    for name, parameter in choices(base).items():
+        values = _alternatives(parameter.annotation, now[name])
+        changed = [(value, functools.partial(factory, **{name: value})) for value in values]
+        if now[name] is None:  # one part that fits shows what any part in this slot adds
+            yield from itertools.islice(((f"{name}={_show(v)}", c) for v, c in changed if accepts(c)), 1)
+        else:
+            yield from ((f"{name}={_show(v)}", c) for v, c in changed if v is None or isinstance(v, bool))
 
 
 def _alternatives(annotation: Any, value: Any) -> list[Any]:
@@ -413,17 +431,23 @@ def stir(module: nn.Module, amount: float = 0.2) -> None:
             parameter.add_(amount * noise.to(parameter.device))
 
 
+def seed_cpu(seed: int) -> None:
+    """Seed the generator of the CPU only: ``torch.manual_seed`` formats a stack trace for each absent accelerator."""
+    torch.default_generator.manual_seed(seed)
+
+
 @dataclass(frozen=True)
 class Case:
-    """One way in which a block is built: its factory and the wiring it is given."""
+    """One way in which a block is built: its factory and the wiring it is given; for a structure, the protocols it provides."""
 
     factory: Build[Any]
     kind: type
     wiring: tuple[Any, ...]
     label: str
+    provides: tuple[type, ...] = ()
 
     def build(self, seed: int = 0, dtype: torch.dtype = torch.float32, stirred: bool = True) -> Any:
-        torch.manual_seed(seed)
+        seed_cpu(seed)
         if self.label == "tied":
             embedder = Table(DIM, TEXT)
             module: Any = Bound(self.factory(DIM, TEXT, embedder), embedder)
@@ -473,30 +497,38 @@ def cases(factory: Any) -> list[Case]:
     return accepted
 
 
-def refusals(factory: Any) -> str:
-    """Why a block can be built with no wiring at all; empty if it can."""
-    accepted, refused = _tried(factory)
-    return "" if accepted else refused
+def accepts(factory: Any, first: Sequence[str] = ()) -> bool:
+    """Whether a block can be built with some wiring of its slot; those labelled ``first`` are tried first."""
+    kind = kind_of(factory)
+    labels = sorted(WIRINGS[kind], key=lambda label: label not in first)
+    return not all(isinstance(_trial(Case(factory, kind, WIRINGS[kind][label], label)), ValueError) for label in labels)
 
 
-@functools.lru_cache(64)
+def _trial(case: Case) -> Any:
+    """What is built, or the ValueError with which the block refuses its wiring."""
+    try:
+        return case.build(stirred=False)
+    except ValueError as error:
+        return error
+
+
+@functools.cache
 def _tried(factory: Any) -> tuple[list[Case], str]:
     kind = kind_of(factory)
-    accepted, refused, abilities = [], [], []
+    accepted, refused = [], []
     for label, wiring in WIRINGS[kind].items():
         if label == "level" and any(c.label == "memory" for c in accepted):
             continue
         case = Case(factory, kind, wiring, label)
-        try:
-            module = case.build()
-        except ValueError as error:
-            refused.append(f"{label}: {error}")
-            continue
-        if kind is slots.Objective and model_for(module, wiring[0]) is None:
+        module = _structure(factory, label) if kind is slots.Structure else _trial(case)
+        if isinstance(module, ValueError):
+            refused.append(f"{label}: {module}")
+        elif kind is slots.Objective and model_for(factory, label) is None:
             refused.append(f"{label}: no structure has {', '.join(n.__name__ for n in module.needs)} there")
-        elif kind is not slots.Structure or module.provides() not in abilities:
+        elif kind is not slots.Structure:
             accepted.append(case)
-            abilities += [module.provides()] if kind is slots.Structure else []
+        elif (found := provided(factory, label)) not in [c.provides for c in accepted]:
+            accepted.append(replace(case, provides=found))
     return accepted, "; ".join(refused)
 
 
@@ -654,35 +686,78 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
 # ------------------------------------------------------------------------------------------------ objectives and their models
 
 
-def model_for(objective: Any, info: Info) -> Build[Any] | None:
-    """A structure, on this data, that has what the objective needs: one of the bench's own, else one of the catalog's."""
+@functools.cache
+def small(factory: Callable[..., Any]) -> Build[Any]:
+    """``tiny`` without options, once for each factory."""
+    return tiny(factory, {})
+
+
+@functools.cache
+def shallow(factory: Callable[..., Any]) -> Build[Any]:
+    """A small structure whose networks have one layer, for checks that are not about depth."""
+    return _with_options(small(factory), Layers, 1)[0]
+
+
+@functools.cache
+def _candidates() -> list[Build[Any]]:
+    """The structures that objectives are tried on: those of the bench itself first, then those of the catalog."""
     from .toys import TOYS
 
-    needs = getattr(objective, "needs", ())
-    judging = functools.partial(tiny(TextEncoder, {}), discriminator=ClassifierHead)  # none judges by default
-    candidates = [*TOYS, *(tiny(f, {}) for s, _, f in entries() if s is slots.Structure), judging]
-    for factory in candidates:
-        try:
-            model = factory(info)
-        except (ValueError, TypeError):
-            continue
-        if set(needs) <= set(model.provides()) and model.dim == DIM and _respects(model, objective, info):
-            return factory
-    return None
+    detecting = functools.partial(small(TextEncoder), discriminator=ClassifierHead)  # none has one by default
+    return [*TOYS, *(small(f) for s, _, f in entries() if s is slots.Structure), detecting]
+
+
+@functools.cache
+def model_for(objective: Build[Any], data: str) -> Build[Any] | None:
+    """The first structure, on this kind of data, that has what the objective needs and is as wide."""
+    return next((f for f in _candidates() if fits(f, objective, data) and _structure(f, data).dim == DIM), None)
+
+
+@functools.lru_cache(64)
+def _structure(factory: Build[Any], data: str) -> Any:
+    """The structure on this kind of data, or the ValueError with which it refuses that."""
+    return _built(factory, INFOS[data])
+
+
+@functools.cache
+def _objective(factory: Build[Any], data: str) -> Any:
+    return _built(factory, INFOS[data], DIM)
+
+
+def _built(factory: Build[Any], *wiring: Any) -> Any:
+    seed_cpu(0)
+    try:
+        return factory(*wiring)
+    except ValueError as error:
+        return error
+
+
+@functools.cache
+def provided(structure: Build[Any], data: str) -> tuple[type, ...]:
+    """The protocols of a structure on this kind of data; none where it refuses the data."""
+    model = _structure(structure, data)
+    return () if isinstance(model, ValueError) else model.provides()
+
+
+def fits(structure: Build[Any], objective: Build[Any], data: str) -> bool:
+    """Whether a structure has what an objective needs, on this kind of data."""
+    goal, found = _objective(objective, data), provided(structure, data)
+    if isinstance(goal, ValueError) or not found or not set(goal.needs) <= set(found):
+        return False
+    return _respects(_structure(structure, data), goal, INFOS[data])
 
 
 def _respects(model: Any, objective: Any, info: Info) -> bool:
-    """Whether the structure's encoder respects the mask under which the objective runs it, and a structure that writes texts of a
-    class is told one: a refusal is a ValueError."""
+    """Whether the structure computes the objective: an encoder may refuse a mask, a class-conditional decoder a missing label.
+
+    A refusal is a ValueError. Objectives that do not encode are not run: they ask for no mask.
+    """
     if slots.Encodes not in getattr(objective, "needs", ()) and not getattr(model, "labelled", False):
         return True
     try:
         objective(model, objective_batch(objective, info), Clock())
-    except ValueError as error:
-        refusals = ("cannot respect the mask", "token vectors have a width", "class-conditional, but no label was given")
-        if any(refusal in str(error) for refusal in refusals):
-            return False
-        raise
+    except ValueError:
+        return False
     return True
 
 
@@ -690,9 +765,9 @@ def to_model(case: Case, to: Mover) -> Any:
     """A structure that the objective can be tried on, where ``to`` moves things."""
     where = to(torch.zeros(1))
     with torch.random.fork_rng():  # what the objective draws itself must differ between calls
-        factory = model_for(case.build(), case.wiring[0])
+        factory = model_for(case.factory, case.label)
         assert factory is not None, f"no structure has what it needs on {case.label} data"
-        torch.manual_seed(1)
+        seed_cpu(1)
         with torch.device(where.device):
             model = factory(case.wiring[0])
     if where.device.type != "meta":
@@ -712,29 +787,4 @@ def objective_batch(objective: Any, info: Info, rows: Sequence[int] | None = Non
 
 def abilities(structure: Any) -> frozenset[str]:
     """What a structure can do."""
-    return frozenset(p.__name__ for case in _tried(structure)[0] for p in case.build().provides())
-
-
-_BUILT: dict[tuple[Any, int], Any] = {}
-
-
-def _once(factory: Any, info: Info, *more: int) -> Any:
-    """What a factory builds for this data, or the ValueError: every structure meets every objective, so each is built once."""
-    place = (factory, id(info))
-    if place not in _BUILT:
-        try:
-            _BUILT[place] = factory(info, *more)
-        except ValueError as error:
-            _BUILT[place] = error
-    return _BUILT[place]
-
-
-def fits(structure: Any, objective: Any, info: Info) -> bool:
-    """Whether a structure has what an objective needs, on this data."""
-    goal, model = _once(objective, info, DIM), _once(structure, info)
-    if isinstance(goal, ValueError) or isinstance(model, ValueError):
-        return False
-    try:
-        return set(goal.needs) <= set(model.provides()) and _respects(model, goal, info)
-    except ValueError:
-        return False
+    return frozenset(p.__name__ for case in _tried(structure)[0] for p in case.provides)

@@ -3,7 +3,7 @@
     from tests.catalog.checks import check_padding
     check_padding(MyEncoder)                      # or partial(MyEncoder, layers=2)
 
-A check that says nothing about a block raises ``Inapplicable``. Suffixes as in weft/seq.py.
+``checks_for(MyEncoder)`` lists the checks that apply to a block. Suffixes as in weft/seq.py.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import doctest
 import functools
-import importlib
 import inspect
 import io
 import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
+from weft import recipe
+from weft.blocks.attention.attend import recording
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import (
     Activation,
@@ -67,7 +68,6 @@ from .bench import (
     MASKS,
     VOCAB,
     Case,
-    Inapplicable,
     cases,
     grid,
     heads_of,
@@ -80,6 +80,7 @@ from .bench import (
     normal,
     objective_batch,
     pack,
+    seed_cpu,
     stir,
     text_batch,
     to_model,
@@ -90,8 +91,20 @@ from .bench import (
 )
 
 Check = Callable[[Any], None]
-CHECKS: dict[str, tuple[Check, tuple[type, ...] | None]] = {}
-"""Every check by name with the slots that it is for (None: all)."""
+Condition = Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A check, the slots that it is for (None: all) and the condition under which it applies to a block of those."""
+
+    function: Check
+    slots: tuple[type, ...] | None
+    when: Condition
+
+
+CHECKS: dict[str, Entry] = {}
+"""Every check by name."""
 
 MODULES = (
     Activation,
@@ -115,18 +128,30 @@ MODULES = (
 )
 
 
-def check(*kinds: type, table: bool = False) -> Callable[[Check], Check]:
-    """List a check for these slots (none: for all). ``table``: only for blocks that test_catalog.py names."""
+def check(*kinds: type, table: bool = False, when: Condition = lambda factory: True) -> Callable[[Check], Check]:
+    """List a check for these slots (none: for all), for blocks that fulfill ``when``.
+
+    ``table``: only for blocks that test_catalog.py names.
+    """
 
     def add(function: Check) -> Check:
-        CHECKS[function.__name__] = (function, () if table else kinds or None)
+        CHECKS[function.__name__] = Entry(function, () if table else kinds or None, when)
         return function
 
     return add
 
 
-def checks_for(kind: type) -> list[Check]:
-    return [function for function, kinds in CHECKS.values() if kinds is None or kind in kinds]
+def checks_for(factory: Any) -> list[Check]:
+    """The checks that apply to a block: a class, a partial of one, or a composition."""
+    kind = kind_of(factory)
+    return [e.function for e in CHECKS.values() if (e.slots is None or kind in e.slots) and _applies(e, factory)]
+
+
+def _applies(entry: Entry, factory: Any) -> bool:
+    try:
+        return entry.when(factory)
+    except Exception:  # a block that cannot be built at all: the check itself fails and says why
+        return True
 
 
 # ------------------------------------------------------------------------------------------------------------- comparing
@@ -406,8 +431,8 @@ def check_bfloat16(factory: Any) -> None:
 def check_eval(factory: Any) -> None:
     """In eval mode nothing is random, whatever the dropout."""
     plain, (dropping, number) = with_dropout(factory, 0.0)[0], with_dropout(factory, 0.5)
-    for case in cases(dropping):
-        module = case.build()
+    for case in cases(factory):
+        module = replace(case, factory=dropping).build()
         one, two = case.call(module), case.call(module)
         for a, b in zip(one, two, strict=True):
             assert torch.equal(a, b), f"{case.label}: two calls in eval mode differ"
@@ -416,15 +441,13 @@ def check_eval(factory: Any) -> None:
                 same(a, b, f"{case.label}: dropout changes the output in eval mode", 1e-5)
 
 
-@check(*MODULES)
+@check(*MODULES, when=lambda factory: with_dropout(factory, 0.5)[1] > 0)
 @torch.no_grad()
 def check_dropout(factory: Any) -> None:
     """In training, dropout 0.5 does something (and dropout 0 nothing)."""
-    dropping, number = with_dropout(factory, 0.5)
-    if not number:
-        raise Inapplicable("it has no dropout")
-    for case in cases(dropping):
-        module = case.build().train()
+    dropping = with_dropout(factory, 0.5)[0]
+    for case in cases(factory):
+        module = replace(case, factory=dropping).build().train()
         differ = any(not torch.equal(a, b) for a, b in zip(case.call(module), case.call(module), strict=True))
         assert differ, f"{case.label}: with dropout 0.5 two calls in training are equal"
         none = replace(case, factory=with_dropout(factory, 0.0)[0]).build().train()
@@ -591,7 +614,6 @@ def check_attention_chunks(factory: Any) -> None:
 @torch.no_grad()
 def check_attention_maps(factory: Any) -> None:
     """Recording changes nothing; the recorded maps are distributions over real keys, and explain the output."""
-    attend = _module("weft.blocks.attention.attend")
     for case in cases(factory):
         module = case.build(dtype=torch.float64)
         query = Seq(normal(3, 4, DIM, seed=44, dtype=torch.float64))
@@ -599,7 +621,7 @@ def check_attention_maps(factory: Any) -> None:
         kv = module.project(keys)
         plain = module(query, kv, Full()).data
         found: list[Tensor] = []
-        with attend.recording(lambda owner, weight_BHTS, found=found: found.append(weight_BHTS)):
+        with recording(lambda owner, weight_BHTS, found=found: found.append(weight_BHTS)):
             recorded = module(query, kv, Full()).data
         same(recorded, plain, f"{case.label}: recording changes the output")
         assert found, f"{case.label}: nothing was recorded: a softmax over keys does not go through attend"
@@ -615,13 +637,6 @@ def check_attention_maps(factory: Any) -> None:
             unseen_BHSS = torch.eye(keys.width) - torch.linalg.pinv(found[0]) @ found[0]
             moved = replace(kv, value=kv.value + unseen_BHSS @ normal(*kv.value.shape, seed=46, dtype=torch.float64))
             same(module(query, moved, Full()).data, plain, f"{case.label}: the map is not what the values were weighted with")
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise Inapplicable(f"there is no {name}") from error
 
 
 # ------------------------------------------------------------------------------------------------------------------ layer
@@ -666,20 +681,22 @@ def check_layer_past(factory: Any) -> None:
 
 
 def _of_ids(factory: Any) -> list[Case]:
-    found = [case for case in cases(factory) if case.label != "image"]
-    if not found:
-        raise Inapplicable("it takes images, which have no ids")
-    return found
+    return [case for case in cases(factory) if case.label != "image"]
 
 
-@check(Embedder)
+def _of_images(factory: Any) -> list[Case]:
+    return [case for case in cases(factory) if case.label == "image"]
+
+
+def _takes_ids(factory: Any) -> bool:
+    return bool(_of_ids(factory))
+
+
+@check(Embedder, when=lambda factory: bool(_of_images(factory)))
 @torch.no_grad()
 def check_embedder_images(factory: Any) -> None:
     """An image becomes B x T x D vectors, whatever the other rows are; every pixel matters."""
-    found = [case for case in cases(factory) if case.label == "image"]
-    if not found:
-        raise Inapplicable("it takes no images")
-    for case in found:
+    for case in _of_images(factory):
         module, x = case.build(), images(case.wiring[1])
         out = module(x)
         assert out.data.ndim == 3 and out.rows == 3 and out.data.shape[-1] == DIM, f"images become {tuple(out.data.shape)}"
@@ -691,7 +708,7 @@ def check_embedder_images(factory: Any) -> None:
             assert not torch.equal(module(Seq(changed)).data, out.data), f"the pixel {place} does not matter"
 
 
-@check(Embedder)
+@check(Embedder, when=_takes_ids)
 def check_soft_ids(factory: Any) -> None:
     """A one-hot row of the vocabulary is the same as its id, and a gradient reaches soft ids where ids matter."""
     for case in _of_ids(factory):
@@ -710,7 +727,7 @@ def check_soft_ids(factory: Any) -> None:
         assert g is not None and bool(g.any()), "no gradient reaches soft ids"
 
 
-@check(Embedder)
+@check(Embedder, when=_takes_ids)
 @torch.no_grad()
 def check_embedder_padding(factory: Any) -> None:
     """Padding on either side changes nothing at real positions, nor do other rows."""
@@ -725,7 +742,7 @@ def check_embedder_padding(factory: Any) -> None:
             assert out.mask is x.mask or torch.equal(out.real(), x.real()), "the mask is lost or changed"
 
 
-@check(Embedder)
+@check(Embedder, when=_takes_ids)
 @torch.no_grad()
 def check_embedder_local(factory: Any) -> None:
     """The vector of a position depends on its own id (and place) only."""
@@ -739,7 +756,7 @@ def check_embedder_local(factory: Any) -> None:
         same(two[:, others], one[:, others], "the vector of one position depends on the id at another")
 
 
-@check(Embedder)
+@check(Embedder, when=_takes_ids)
 @torch.no_grad()
 def check_embedder_steps(factory: Any) -> None:
     """A position mark replaces the counting of positions: what stepping relies on."""
@@ -1194,18 +1211,17 @@ def check_protocols(factory: Any) -> None:
             )
 
 
+def _provides(protocol: type) -> Condition:
+    return lambda factory: any(protocol in case.provides for case in cases(factory))
+
+
 def _structures(factory: Any, protocol: type) -> Iterator[tuple[Case, Any, Info]]:
-    found = False
     for case in cases(factory):
-        module = case.build()
-        if protocol in module.provides():
-            found = True
-            yield case, module, case.wiring[0]
-    if not found:
-        raise Inapplicable(f"it does not provide {protocol.__name__}")
+        if protocol in case.provides:
+            yield case, case.build(), case.wiring[0]
 
 
-@check(Structure)
+@check(Structure, when=_provides(Encodes))
 @torch.no_grad()
 def check_encodes(factory: Any) -> None:
     """``encode``: padding on either side changes nothing, nor do other rows, in training as in eval."""
@@ -1238,7 +1254,7 @@ def _encoded(module: Any, info: Info) -> Any:
     return texts[0] if texts else info.texts()[0]
 
 
-@check(Structure)
+@check(Structure, when=_provides(Classifies))
 @torch.no_grad()
 def check_classifies(factory: Any) -> None:
     """``features``: B x D, padding and other rows change nothing; the classifier has a logit per class."""
@@ -1260,7 +1276,7 @@ def check_classifies(factory: Any) -> None:
             assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
-@check(Structure)
+@check(Structure, when=_provides(ScoresChoices))
 @torch.no_grad()
 def check_chooses(factory: Any) -> None:
     """``features``: as of what classifies; the chooser has one logit for each sequence."""
@@ -1277,7 +1293,7 @@ def check_chooses(factory: Any) -> None:
             assert logits.shape == (3, 1), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
-@check(Structure)
+@check(Structure, when=_provides(Tags))
 @torch.no_grad()
 def check_tags(factory: Any) -> None:
     """The tagger has a logit per tag for each vector of ``encode``."""
@@ -1289,7 +1305,7 @@ def check_tags(factory: Any) -> None:
         )
 
 
-@check(Structure)
+@check(Structure, when=_provides(ExtractsSpans))
 @torch.no_grad()
 def check_points(factory: Any) -> None:
     """The pointer has two logits, begin and end, for each vector of ``encode``."""
@@ -1299,7 +1315,7 @@ def check_points(factory: Any) -> None:
         assert logits.shape == (hidden.shape[0] * hidden.shape[1], 2), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
-@check(Structure)
+@check(Structure, when=_provides(Decodes))
 @torch.no_grad()
 def check_decodes(factory: Any) -> None:
     """``decode``: a row alone, without padding anywhere, equals the same row in a padded batch; logits over the target."""
@@ -1318,7 +1334,7 @@ def check_decodes(factory: Any) -> None:
         assert logits.shape == (len(together[0]), module.target.vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
-@check(Structure)
+@check(Structure, when=_provides(Decodes))
 @torch.no_grad()
 def check_decodes_causal(factory: Any) -> None:
     """A later token changes nothing before it, and something at its own place."""
@@ -1334,7 +1350,7 @@ def check_decodes_causal(factory: Any) -> None:
             assert not torch.allclose(after[:, t], before[:, t]), f"{case.label}: the token at {t} changes nothing there"
 
 
-@check(Structure)
+@check(Structure, when=_provides(Decodes))
 @torch.no_grad()
 def check_structure_stepping(factory: Any) -> None:
     """``start`` and ``step`` equal ``decode``, positions of the embedding included; ragged prompts and forks too."""
@@ -1387,8 +1403,6 @@ def check_pair_counts(objective: Any, model: Any, info: Info) -> None:
 
 
 def check_pair_sum(objective: Any, model: Any, info: Info) -> None:
-    if objective.couples:
-        raise Inapplicable("its examples interact")
     for training in (False, True):
         objective.train(training)
         loss = objective(model, objective_batch(objective, info), Clock())
@@ -1401,14 +1415,15 @@ def check_pair_sum(objective: Any, model: Any, info: Info) -> None:
 
 def check_pair(structure: Any, objective: Any, info: Info) -> None:
     """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
-    torch.manual_seed(0)
+    seed_cpu(0)
     model, goal = structure(info), objective(info, DIM)
     stir(model)
     stir(goal)
     model.eval()
     with torch.no_grad():
         check_pair_counts(goal, model, info)
-        check_pair_sum(goal, model, info)
+        if not goal.couples:
+            check_pair_sum(goal, model, info)
     goal.train()
     batch = objective_batch(goal, info)
     goal(model, batch, Clock()).mean().backward()
@@ -1430,7 +1445,12 @@ def check_counts(factory: Any) -> None:
         check_pair_counts(objective, model, case.wiring[0])
 
 
-@check(Objective)
+def _is_sum(factory: Any) -> bool:
+    """Whether the examples of a batch do not interact."""
+    return not any(case.build(stirred=False).couples for case in cases(factory))
+
+
+@check(Objective, when=_is_sum)
 @torch.no_grad()
 def check_sum(factory: Any) -> None:
     """A loss is a sum: that of a batch is the sum of its rows' alone, whatever the padding."""
@@ -1496,14 +1516,13 @@ def _check_targets(made: Instance, vocab: int, label: str, classes: bool) -> Non
 # ----------------------------------------------------------------------------------------------------------------- recipe
 
 
-@check()
+def _registered_with_defaults(factory: Any) -> bool:
+    return base_of(factory) is not None and inspect.Parameter.empty not in options(factory).values()
+
+
+@check(when=_registered_with_defaults)
 def check_recipe(factory: Any) -> None:
     """Written as a recipe and read back, it is the same."""
-    recipe = _module("weft.recipe")
-    if base_of(factory) is None:
-        raise Inapplicable("it is not in the catalog")
-    if any(value is inspect.Parameter.empty for value in options(factory).values()):
-        raise Inapplicable("it has options that must be given")
     try:
         tree = recipe.dump(factory)
     except ValueError as error:

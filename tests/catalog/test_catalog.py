@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from functools import partial
 from typing import Any
@@ -35,25 +36,39 @@ ONCE = PAGES | {"check_recipe", "check_deepcopy", "check_seed", "check_bfloat16"
 """Checks that are not repeated for every option."""
 
 
+@functools.cache
 def subject(slot: type, name: str, factory: Any) -> Any:
-    return bench.tiny(factory, SAMPLES.get((slot, name), {}))
+    given = SAMPLES.get((slot, name))
+    return bench.tiny(factory, given) if given else bench.small(factory)
 
 
 def blocks() -> list[Any]:
     return [
         pytest.param(slot, name, factory, check, id=f"{slot.__name__}-{name}-{check.__name__.removeprefix('check_')}")
         for slot, name, factory in bench.entries()
-        for check in checks.checks_for(slot)
+        for check in checks.checks_for(subject(slot, name, factory))
     ]
 
 
 def varied() -> list[Any]:
+    """Every variation that can be built. What a block refuses with a ValueError it may refuse."""
     return [
-        pytest.param(slot, changed, id=f"{slot.__name__}-{name}[{what}]")
+        pytest.param(slot, name, changed, id=f"{slot.__name__}-{name}[{what}]")
         for slot, name, factory in bench.entries()
         if slot in checks.MODULES and slot is not slots.Objective and not is_composition(factory)
         for what, changed in bench.variations(subject(slot, name, factory))
+        if bench.accepts(changed, [case.label for case in bench.cases(subject(slot, name, factory))])
     ]
+
+
+@functools.cache
+def by_abilities(name: str) -> dict[frozenset[str], tuple[str, Any]]:
+    """A structure, and its variations that provide something else, by what they provide; of one layer."""
+    plain = bench.shallow(CATALOG[slots.Structure][name])
+    found = {bench.abilities(plain): (name, plain)}
+    for what, changed in bench.ability_variations(plain):
+        found.setdefault(bench.abilities(changed), (f"{name}[{what}]", changed))
+    return found
 
 
 def test_every_module_can_be_imported() -> None:
@@ -68,23 +83,17 @@ def test_slot_is_covered(slot: type) -> None:
 
 @pytest.mark.parametrize(("slot", "name", "factory", "check"), blocks())
 def test_block(slot: type, name: str, factory: Any, check: checks.Check) -> None:
-    try:
-        check(factory if check.__name__ in PAGES else subject(slot, name, factory))
-    except bench.Inapplicable as reason:
-        pytest.skip(str(reason))
+    check(factory if check.__name__ in PAGES else subject(slot, name, factory))
 
 
-@pytest.mark.parametrize(("slot", "factory"), varied())
-def test_variation(slot: type, factory: Any) -> None:
-    """All that a block computes, with one option changed. What it refuses with a ValueError it may refuse."""
-    if reasons := bench.refusals(factory):
-        pytest.skip(reasons)
-    for check in checks.checks_for(slot):
+@pytest.mark.slow
+def test_variation(slot: type, name: str, factory: Any) -> None:
+    """All that a block computes, with one option changed."""
+    for check in checks.checks_for(factory):
         if check.__name__ not in ONCE:
-            try:
-                check(factory)
-            except bench.Inapplicable:
-                continue
+            check(factory)
+    if slot is slots.Structure:
+        assert bench.abilities(factory) in by_abilities(name), "it provides what test_pair does not try: bench.ability_variations"
 
 
 @pytest.mark.parametrize(("name", "options"), EQUIVARIANT)
@@ -98,24 +107,26 @@ def test_invariance(name: str) -> None:
 
 
 def pairs() -> list[Any]:
-    """Every structure (and its variations that can do something else) with every objective, on every kind of data."""
-    structures: list[tuple[str, Any]] = []
-    for slot, name, factory in bench.entries():
-        if slot is slots.Structure:
-            plain = subject(slot, name, factory)
-            found = {bench.abilities(plain): (name, plain)}
-            for what, changed in bench.variations(plain):
-                found.setdefault(bench.abilities(changed), (f"{name}[{what}]", changed))
-            structures += found.values()
+    """Every structure (and its variations that provide something else) with every objective, on every kind of data."""
+    names = [name for slot, name, _ in bench.entries() if slot is slots.Structure]
+    structures = [found for name in names for found in by_abilities(name).values()]
     objectives = [(n, subject(s, n, f)) for s, n, f in bench.entries() if s is slots.Objective]
     return [
         pytest.param(structure, objective, info, id=f"{model}-{goal}-{data}")
         for (model, structure), (goal, objective), (data, info) in itertools.product(structures, objectives, bench.INFOS.items())
-        if bench.fits(structure, objective, info)
+        if bench.fits(structure, objective, data)
     ]
 
 
-@pytest.mark.parametrize(("structure", "objective", "info"), pairs())
+@pytest.mark.slow
 def test_pair(structure: Any, objective: Any, info: Info) -> None:
     """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
     checks.check_pair(structure, objective, info)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """List variations and pairs, unless slow tests are left out: each is built once to know whether it fits."""
+    listed = {"test_variation": (("slot", "name", "factory"), varied), "test_pair": (("structure", "objective", "info"), pairs)}
+    if metafunc.function.__name__ in listed:
+        names, function = listed[metafunc.function.__name__]
+        metafunc.parametrize(names, [] if metafunc.config.getoption("markexpr") == "not slow" else function())

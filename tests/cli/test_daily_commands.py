@@ -76,7 +76,7 @@ def test_what_a_run_cost_is_said_with_price_and_grid(home, monkeypatch):
 def test_other_files_may_have_other_columns(home):
     (home / "other.tsv").write_text(table(*range(9)).replace("text\tlabel", "words\tlabel"))
     answer = weft("evaluate", home / "run1", home / "other.tsv")
-    assert answer.code == 2 and "there is: words, label" in answer.err
+    assert answer.code == 2 and "available: words, label" in answer.err
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words")
     assert answer.code == 0 and "accuracy" in answer.out
     answer = weft("evaluate", home / "run1", home / "other.tsv", "structure.dim=4")
@@ -298,5 +298,5 @@ def test_rows_from_lists_frames_and_datasets_are_the_same(tmp_path):
         cache_rows(["good"], ("text", "label"))
     with pytest.raises(ValueError, match="not a str"):
         cache_rows("good")
-    with pytest.raises(ValueError, match="there are no rows"):
+    with pytest.raises(ValueError, match="data has no rows; at least one is needed"):
         cache_rows([])

@@ -197,7 +197,7 @@ def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
         assert found.code == 2 and match in found.err, found.err
 
     says("and not both", OWN, "--verbalizer", "a=b", "--verbalizer", "c=d")
-    says("1 choices, but a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
+    says("1 choices; a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
     says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
     says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
     says("the template shows {label}", [{"question": "a", "choices": ["b", "c"], "label": 1}], "--template", "{question} {label}")
@@ -239,7 +239,7 @@ def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
     says("the class 'pos' has two answers", *template, "--verbalizer", "pos=good", "--verbalizer", "pos=fine")
     says("are the same tokens to this model", *template, "--verbalizer", "pos=strange", "--verbalizer", "neg=foreign")
     says("there is no score 'best': answers are compared by length or plain", *template, "--score", "best")
-    says("no column 'kind'; there is: text, label", *template, "--label", "kind")
+    says("no column 'kind'; available: text, label", *template, "--label", "kind")
     says("there is no file", *template, file=tmp_path / "none.tsv")
     (tmp_path / "empty.tsv").write_text("text\tlabel\n")
     says("empty.tsv has no rows", *template, file=tmp_path / "empty.tsv")

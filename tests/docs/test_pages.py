@@ -41,7 +41,7 @@ from weft.training.dry_run import check
 from weft.training.recipes import RECIPES, read_run, shipped_recipes
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 KINDS = {
     "python": [set()],
@@ -362,7 +362,14 @@ def test_links(page: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert not [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md" and f"({p.name})" not in index]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert not [page for page in pages if page != "index.md" and f"({page})" not in index]
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert not [page for page in pages if not re.search(rf"[ :]{re.escape(page)}$", navigation, re.MULTILINE)]
 
 
 def test_readme_names_the_two_commands() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import json
 import re
 from html.parser import HTMLParser
@@ -11,8 +12,9 @@ import pytest
 import torch
 
 from weft.inspect import Example, attention_page
-from weft.inspect import attention_page as page_module
 from weft.inspect.attention_page import CROSS, Map, Step
+
+page_module = importlib.import_module("weft.inspect.attention_page")  # the package has a function of the same name
 
 HOSTILE = [
     "<script>window.hacked = 1</script>",

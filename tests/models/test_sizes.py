@@ -1,4 +1,4 @@
-"""The table of sizes in docs/models.md: what it says is what is built, and what was published."""
+"""The table of sizes in docs/howto/pretrained-models.md: what it says is what is built, and what was published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from weft.models import (
     vit,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pretrained-models.md"
 ROW = re.compile(r"\| `([\w-]+)` \| ([\w.]+|) +\| ([\d,]+) +\| ([\d,]+) +\| ([\d.]+) ([MB]) +\|")
 BUILDERS: dict[str, Any] = {
     "albert": albert,

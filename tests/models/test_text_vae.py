@@ -16,7 +16,7 @@ from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.generate import BeamSearch, GreedySearch
 from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
-from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
+from weft.objectives import ELBO, ClampFreeBits, ConstantAnnealing, CyclicalAnnealing, ThresholdFreeBits
 from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
@@ -208,7 +208,15 @@ def test_other_kinds_of_noise():
 
 
 def test_beta_and_free_bits_are_of_training_alone():
-    model, objective = vae(), ELBO(INFO, 8, beta=partial(Ramp, zero=0.5, rise=0.25), free_bits=partial(Floor, nats=50.0))
+    model, objective = (
+        vae(),
+        ELBO(
+            INFO,
+            8,
+            beta=partial(CyclicalAnnealing, zero_fraction=0.5, rise_fraction=0.25),
+            free_bits=partial(ClampFreeBits, nats=50.0),
+        ),
+    )
     batch = batch_of(objective, enumerate(examples()))
     first, last = (objective(model, batch, Clock(update, 100)) for update in (0, 99))
     assert first["kl"].weight == 0.0 and last["kl"].weight == 1.0
@@ -228,27 +236,27 @@ def test_per_token_divides_by_what_is_predicted():
 
 
 def test_schedules_at_their_corners():
-    assert [Ramp(zero=0.2, rise=0.4, top=2.0).weight(s) for s in (0.0, 0.199, 0.2, 0.4, 0.6, 1.0)] == pytest.approx(
-        [0, 0, 0, 1, 2, 2]
-    )
-    twice = Ramp(zero=0.5, rise=0.5, cycles=2)
+    assert [
+        CyclicalAnnealing(zero_fraction=0.2, rise_fraction=0.4, weight=2.0).weight(s) for s in (0.0, 0.199, 0.2, 0.4, 0.6, 1.0)
+    ] == pytest.approx([0, 0, 0, 1, 2, 2])
+    twice = CyclicalAnnealing(zero_fraction=0.5, rise_fraction=0.5, cycles=2)
     assert [twice.weight(s) for s in (0.0, 0.25, 0.375, 0.5, 0.75, 0.875, 1.0)] == pytest.approx([0, 0, 0.5, 0, 0, 0.5, 1])
-    assert Ramp(zero=0.5, rise=0.0).weight(0.5) == 1.0
-    assert Steady(top=0.3).weight(0.9) == 0.3
-    with pytest.raises(ValueError, match=r"zero 0\.6 and rise 0\.5 are more than a whole cycle"):
-        Ramp(zero=0.6, rise=0.5)
+    assert CyclicalAnnealing(zero_fraction=0.5, rise_fraction=0.0).weight(0.5) == 1.0
+    assert ConstantAnnealing(weight=0.3).weight(0.9) == 0.3
+    with pytest.raises(ValueError, match=r"zero_fraction 0\.6 \+ rise_fraction 0\.5 is 1\.1; the sum must be at most 1"):
+        CyclicalAnnealing(zero_fraction=0.6, rise_fraction=0.5)
 
 
-@pytest.mark.parametrize("over", ["row", "batch"])
-def test_both_forms_of_free_bits_have_one_gradient(over):
+@pytest.mark.parametrize("per", ["example", "batch"])
+def test_both_forms_of_free_bits_have_one_gradient(per):
     kl = torch.tensor([[0.1, 0.9, 2.0], [0.3, 0.05, 0.1]], requires_grad=True)  # 0.5 is between mean and most of the second
-    grads = [torch.autograd.grad(form(nats=0.5, over=over).kept(kl).sum(), kl)[0] for form in (Floor, Gate)]
+    grads = [torch.autograd.grad(form(nats=0.5, per=per).kl_term(kl).sum(), kl)[0] for form in (ClampFreeBits, ThresholdFreeBits)]
     assert torch.equal(*grads)
-    paid = kl > 0.5 if over == "row" else (kl.mean(0) > 0.5).expand_as(kl)
+    paid = kl > 0.5 if per == "example" else (kl.mean(0) > 0.5).expand_as(kl)
     assert torch.equal(grads[0], paid.float())
-    assert float((Floor(nats=0.5, over=over).kept(kl) - Gate(nats=0.5, over=over).kept(kl)).sum()) == pytest.approx(
-        0.5 * float((~paid).sum())
-    )
+    assert float(
+        (ClampFreeBits(nats=0.5, per=per).kl_term(kl) - ThresholdFreeBits(nats=0.5, per=per).kl_term(kl)).sum()
+    ) == pytest.approx(0.5 * float((~paid).sum()))
 
 
 # ------------------------------------------------------------------------------------------------------------- what is built

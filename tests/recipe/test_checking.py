@@ -181,7 +181,7 @@ def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "  with  (a mapping of paths to parts or values)\n" in shown
     assert "encoder, encoder.layer, decoder" in shown
-    with pytest.raises(ValueError, match=r"no slot named 'encodr'; did you mean 'encoder'\?"):
+    with pytest.raises(ValueError, match=r"unknown slot 'encodr'; did you mean 'encoder'\?"):
         print_catalog("encodr", None)
-    with pytest.raises(ValueError, match=r"no encoder named 'lsmt'; did you mean 'lstm'\?"):
+    with pytest.raises(ValueError, match=r"unknown encoder 'lsmt'; did you mean 'lstm'\?"):
         print_catalog("encoder", "lsmt")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
 from weft.core.fields import Field
@@ -38,6 +39,7 @@ class EvaluationResult:
         remarks: Warnings about the values, as sentences.
         higher_is_better: The direction of each value that has one.
         split: The name of the split.
+        metrics: The metrics that were computed, for confidence intervals.
     """
 
     metric_values: dict[str, float]
@@ -47,6 +49,7 @@ class EvaluationResult:
     remarks: list[str] = field(default_factory=list)
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
+    metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
 
     def details(self, metrics: Iterable[Metric]) -> dict[str, Any]:
         """What a metrics file stores beside the values: confidence intervals, signatures, remarks, directions."""
@@ -66,6 +69,16 @@ class EvaluationResult:
             if metric.inputs in _FROM_PREDICTIONS:
                 found |= bootstrap(metric, predictions, references)
         return found
+
+    def _repr_html_(self) -> str:
+        bounds = self.intervals(self.metrics)
+        rows = [
+            [name, html.show_number(value), " – ".join(map(html.show_number, bounds.get(name, ())))]
+            for name, value in self.metric_values.items()
+        ]
+        caption = f"Evaluation on {self.split}" if self.split else "Evaluation"
+        below = [*(f"{name}: {how}" for name, how in self.signatures.items()), *self.remarks]
+        return html.page(html.table(["metric", "value", "95 % interval"], rows, caption=caption), html.notes(below))
 
 
 @block("evaluation")
@@ -150,7 +163,9 @@ class Evaluation:
             remarks += metric.remarks(found)
         signatures = {name_of(type(m)): m.signature() for m in self.metrics if m.signature()}
         higher_is_better = {name: higher for name, higher in directions.items() if higher is not None}
-        return EvaluationResult(metric_values, totals.predictions, references, signatures, remarks, higher_is_better)
+        return EvaluationResult(
+            metric_values, totals.predictions, references, signatures, remarks, higher_is_better, metrics=self.metrics
+        )
 
     def _run_batches(
         self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device

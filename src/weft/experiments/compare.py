@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weft.core import html
 from weft.core.io import read_json, read_lines
 from weft.recipe import RecipeError, parse, read_file
 from weft.training.run_folder import RunFolder
@@ -91,6 +92,18 @@ class Comparison:
             console.print(f"note: {note}", markup=False)
         if self.picture:
             console.print(f"curves: {self.picture}", markup=False)
+
+    def _repr_html_(self) -> str:
+        chosen = [[path, *map(show_choice, values)] for path, values in self.choices.items()]
+        parts = [html.table(["option", *self.runs], chosen, caption="Different options", numbers=False)] if chosen else []
+        values = [
+            [name, *(html.Cell(show_figure(value), strong=i in self.best[name]) for i, value in enumerate(row))]
+            for name, row in self.metric_values.items()
+        ]
+        parts += [html.table(["metric", *self.runs], values, caption="Metrics (best in bold)")] if values else []
+        tests = [[" – ".join(t["runs"]), name, f"{p:.4f}"] for t in self.significance for name, p in t["p"].items()]
+        parts += [html.table(["runs", "metric", "p (two-sided)"], tests, caption="Significance")] if tests else []
+        return html.page(*parts, html.notes(self.notes))
 
 
 def compare(folders: Sequence[str | Path], out: str | Path | None = None) -> Comparison:

@@ -364,7 +364,7 @@ structure:                         # how it is computed
 
 objective: {objective}
 
-learning:                          # how the weights move; to train the head alone: phases with train (docs/models.md)
+learning:                          # to train only the head, see docs/howto/pretrained-models.md
   type: gradient
   steps: {steps}                       # about three times through the data, 100 at least
   batch_tokens: 1000               # token budget of a batch

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from weft.core import html
 from weft.core.io import read_json, write_json, write_text
 from weft.experiments.compare import agreed_directions, best_of, directions_of, figures_of, print_table, show_figure
 from weft.recipe import COMMAND_LINE, Problem, RecipeError
@@ -119,6 +120,12 @@ class SweepResult:
         print_table(console, *self.cells())
         for line in self._below():
             console.print(line, markup=False)
+
+    def _repr_html_(self) -> str:
+        header, lines = self.cells()
+        rows = [[*line[:2], *(html.Cell(c.removesuffix("*"), strong=c.endswith("*")) for c in line[2:])] for line in lines]
+        below = [line.replace("* best mean", "best mean in bold") for line in self._below()]
+        return html.page(html.table(header, rows, caption=f"Sweep in {self.folder}"), html.notes(below))
 
 
 def sweep(

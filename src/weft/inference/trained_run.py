@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from weft.core import html
 from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Codec, Dataset, Objective, Search
 from weft.core.outputs import Hypothesis
@@ -22,7 +23,10 @@ from weft.inference.datasets import open_dataset
 from weft.inference.errors import HighLossExample, high_loss_examples
 from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
+from weft.inspect.architecture import StageNetwork
+from weft.inspect.diagram.describe import kind_of
 from weft.training.run import Run
+from weft.training.run_html import run_html
 
 
 class TrainedRun:
@@ -81,6 +85,15 @@ class TrainedRun:
     def evaluation(self) -> Evaluation:
         """Build the evaluation of the last stage: its metrics and its search."""
         return self.run.evaluation()
+
+    def networks(self) -> list[StageNetwork]:
+        """Return model and objectives of the last stage. ``weft.inspect.architecture(trained)`` draws them."""
+        return [StageNetwork(self.model, self.objectives, self.codec.info, kind=kind_of(self.model))]
+
+    def _repr_html_(self) -> str:
+        parameters = sum(p.numel() for p in self.model.parameters())
+        facts = [f"{parameters:,} parameters", *([f"folder: {self.folder}"] if self.folder is not None else [])]
+        return html.page(run_html(self.run, facts), self.result._repr_html_() if self.metrics else "")
 
     # -------------------------------------------------------------------------------------------------------- generation
 

@@ -8,10 +8,18 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from weft.blocks.attention.attend import recording
+from weft.inspect.attention_html import recorded_html
+
+
+class AttentionMaps(dict[str, list[Tensor]]):
+    """Recorded weights by the attending module's name. A notebook shows the first example as heat maps."""
+
+    def _repr_html_(self) -> str:
+        return recorded_html(self)
 
 
 @contextmanager
-def attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def attention(model: nn.Module) -> Iterator[AttentionMaps]:
     """Record the exact weights of every attention in ``model``, whatever kernel is in use otherwise.
 
     The maps are keyed by the attending module's name in the model. Each has one B x H x T x S tensor per call, in the order
@@ -31,7 +39,7 @@ def attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         torch.Size([1, 2, 3, 3])
     """
     names = {module: name for name, module in model.named_modules()}
-    maps: dict[str, list[Tensor]] = {}
+    maps = AttentionMaps()
 
     def record(owner: nn.Module, weight_BHTS: Tensor) -> None:
         if owner in names:

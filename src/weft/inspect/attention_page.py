@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.inspect.attention_html import example_html, map_html
+
 MOST_WEIGHTS = 6_000_000
 """More weights than this (two bytes each) make a page slow to open: then heads are averaged."""
 
@@ -46,6 +48,9 @@ class Map:
     columns: Sequence[str]
     kind: str = CROSS
     verb: str = "Writing"
+
+    def _repr_html_(self) -> str:
+        return map_html(self)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ class Example:
     def named_maps(self, number: int = 0) -> dict[str, Map]:
         """Every map by name, its weights checked and H x T x S in numpy. ``number`` is for messages."""
         return {name: _checked(self, name, weights, number) for name, weights in self.maps.items()}
+
+    def _repr_html_(self) -> str:
+        return example_html(self)
 
 
 def attention_page(examples: Sequence[Example], path: str | Path, title: str) -> Path:

@@ -18,6 +18,7 @@ from weft.training.stages import Stage
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
+    from weft.inspect.architecture import StageNetwork
 
 fill_catalog()
 
@@ -115,6 +116,17 @@ class Run:
     def evaluation(self) -> Evaluation:
         """Build the evaluation of the last stage."""
         return plans(self)[-1].evaluate()
+
+    def networks(self) -> list[StageNetwork]:
+        """Build model and objectives of every stage, without reading data. ``weft.inspect.architecture(run)`` draws them."""
+        from weft.training.stage_networks import stage_networks
+
+        return stage_networks(self)
+
+    def _repr_html_(self) -> str:
+        from weft.training.run_html import run_html
+
+        return run_html(self)
 
     def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> TrainedRun:
         """Train, and return the trained run; its ``result`` is the final evaluation.

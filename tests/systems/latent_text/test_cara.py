@@ -24,7 +24,7 @@ from weft.generate import GreedySearch
 from weft.generate.soft_decoding import soft_decode
 from weft.learning import Adam, Gradient, Loop, Network, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
-from weft.objectives import ELBO, Decay, Ramp, Steady
+from weft.objectives import ELBO, ConstantAnnealing, CyclicalAnnealing, ExponentialAnnealing
 from weft.pretrained import pretrained, save
 from weft.pretrained.weights import initialize_weights
 from weft.recipe import RecipeError
@@ -330,7 +330,9 @@ def test_confusion_is_least_where_it_should_be():
 
 def test_the_weight_of_following_goes_by_the_clock():
     model, batch = cara().eval(), batch_of(CARAMutualInformation(INFO, 8))
-    objective = CARAMutualInformation(INFO, 8, weight=partial(Ramp, zero=0.0, rise=0.7, top=3.0), length=3)
+    objective = CARAMutualInformation(
+        INFO, 8, weight=partial(CyclicalAnnealing, zero_fraction=0.0, rise_fraction=0.7, weight=3.0), length=3
+    )
     weights = [objective(model, batch, Clock(update, 10))["mutual_information"].weight for update in (0, 7, 10)]
     assert weights == pytest.approx([0.0, 3.0, 3.0])
     assert objective(model, batch, Clock(3, 10))["mutual_information"].weight == pytest.approx(3.0 * 0.3 / 0.7)
@@ -344,7 +346,10 @@ def test_wishes_are_uniform_and_do_not_depend_on_the_class():
 
 
 def test_noise_on_places_is_there_in_training_alone_and_dies_down():
-    model, objective = cara().eval(), CARAReconstruction(INFO, 8, noise=partial(Decay, top=5.0, left=0.001))
+    model, objective = (
+        cara().eval(),
+        CARAReconstruction(INFO, 8, noise=partial(ExponentialAnnealing, start=5.0, final_fraction=0.001)),
+    )
     batch = batch_of(objective)
     clean = float(objective.eval()(model, batch, Clock()).mean())
     objective.train()
@@ -549,11 +554,11 @@ def test_a_phase_that_would_never_run_is_refused():
 
 
 def test_weights_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"zero 0.5 and rise 0.7 are more than a whole cycle"):
-        CARAMutualInformation(INFO, 8, weight=partial(Ramp, zero=0.5, rise=0.7))
-    with pytest.raises(ValueError, match=r"left is 0, but a factor never brings a weight to nothing"):
-        CARAReconstruction(INFO, 8, noise=partial(Decay, left=0.0))
-    assert CARAMutualInformation(INFO, 8, weight=partial(Steady, top=2.0)).weight.weight(0.5) == 2.0
+    with pytest.raises(ValueError, match=r"zero_fraction 0.5 \+ rise_fraction 0.7 is 1.2; the sum must be at most 1"):
+        CARAMutualInformation(INFO, 8, weight=partial(CyclicalAnnealing, zero_fraction=0.5, rise_fraction=0.7))
+    with pytest.raises(ValueError, match=r"final_fraction is 0, which exponential decay never reaches"):
+        CARAReconstruction(INFO, 8, noise=partial(ExponentialAnnealing, final_fraction=0.0))
+    assert CARAMutualInformation(INFO, 8, weight=partial(ConstantAnnealing, weight=2.0)).weight.weight(0.5) == 2.0
 
 
 def test_the_reader_needs_the_ids_that_it_was_published_with(tmp_path):
@@ -588,7 +593,8 @@ REFUSED = {
     r"start must be below 100, or steps above \d+",
     "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
-    "objective.mutual_information.weight={type: ramp, zero: 0.5, rise: 0.7}": "zero 0.5 and rise 0.7 are more than a whole cycle",
+    "objective.mutual_information.weight={type: cyclical, zero_fraction: 0.5, rise_fraction: 0.7}": r"zero_fraction 0.5 \+ "
+    "rise_fraction 0.7 is 1.2; the sum must be at most 1",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.; give the files of two or more",
     "data.train=yelp/positive.txt": "needs a field 'label', but the data .autoencoding-text. has: source, target; to add "
     r"it, name the column of labels in the tables \(data\.label=label\), "

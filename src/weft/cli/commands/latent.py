@@ -113,9 +113,9 @@ def interpolate(
 def analogy(
     context: typer.Context,
     search: SearchOptions,
-    a: Annotated[str, typer.Argument(metavar="A")],
-    b: Annotated[str, typer.Argument(metavar="B")],
-    c: Annotated[str, typer.Argument(metavar="C")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A text.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The text that relates to A as the result relates to C.")],
+    c: Annotated[str, typer.Argument(metavar="C", help="The text to transform.")],
     scale: Scale = 1.0,
     label: Label = None,
     as_json: Json = False,

@@ -1,0 +1,30 @@
+"""Build the networks of all stages of a run, for figures and parameter counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.inspect.architecture import StageNetwork
+from weft.inspect.diagram.describe import kind_of
+from weft.pretrained.empty_init import SkipInit
+from weft.training.build import build_network, plans
+
+if TYPE_CHECKING:
+    from weft.training.run import Run
+
+SMALL = 2**25
+"""Networks with at most this many parameters are built on the CPU: for the first operation on the meta device, torch imports its
+compiler, which takes several seconds."""
+
+
+def stage_networks(run: Run) -> list[StageNetwork]:
+    """Build model and objectives of every stage, without reading data. Raises RecipeError for parts that cannot be built."""
+    found: list[StageNetwork] = []
+    for plan in plans(run):
+        info = plan.data().declare()
+        with SkipInit():
+            network = build_network(plan, info, run.seed, "meta")
+        if sum(p.numel() for p in network.parameters().values()) <= SMALL:
+            network = build_network(plan, info, run.seed)
+        found.append(StageNetwork(network.model, network.objectives, info, plan.name, kind_of(network.model)))
+    return found

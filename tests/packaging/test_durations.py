@@ -1,0 +1,97 @@
+"""Which tests ``make test-fast`` leaves out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests import durations
+
+
+def test_a_test_is_known_by_its_file_name_wherever_the_file_is() -> None:
+    assert durations.key("tests/a/test_x.py::test_y[a/b::c]") == "test_x.py::test_y[a/b::c]"
+
+
+def test_shared_fixtures_count_for_every_test_that_uses_them() -> None:
+    seconds = {"t/test_a.py::one": 0.1, "t/test_a.py::two": 0.2, "t/test_a.py::three": 0.1, "t/test_a.py::four": 0.9}
+    uses = {"t/test_a.py::one": ["trained"], "t/test_a.py::two": ["trained", "quick"], "t/test_a.py::three": ["quick"]}
+    assert durations.slow_tests(seconds, {"trained": 1.0, "quick": 0.1}, uses) == {
+        "test_a.py::two": 1.3,
+        "test_a.py::one": 1.1,
+        "test_a.py::four": 0.9,
+    }
+
+
+SAMPLE = """
+import pytest
+
+@pytest.fixture(scope="module")
+def data(clock):
+    clock.now += 0.3
+
+@pytest.fixture(scope="module")
+def trained(clock, data):
+    clock.now += 0.7
+
+def test_trained(trained): ...
+def test_trained_too(trained): ...
+def test_data(data, clock): clock.now += 0.1
+def test_long(clock): clock.now += 0.6
+def test_quick(clock): clock.now += 0.4
+"""
+
+
+class Clock:
+    """A clock that only the tests move, and the fixture by which they do."""
+
+    now = 0.0
+
+    @pytest.fixture(scope="session")
+    def clock(self) -> Clock:
+        return self
+
+
+class Selection:
+    """Marks the slow tests of a file and keeps the names of those that ran."""
+
+    def __init__(self, file: Path):
+        self.file, self.ran = file, []
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.addinivalue_line("markers", "slow: takes long")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        durations.mark_slow(items, self.file)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self.ran.append(item.name)
+
+
+def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "test_sample.py").write_text(SAMPLE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    file, clock = tmp_path / "durations.json", Clock()
+    common = [str(tmp_path), "-q", f"--rootdir={tmp_path}", "-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"]
+
+    everything = Selection(file)
+    code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, lambda: clock.now)])
+    assert code == 0 and len(everything.ran) == 5
+    assert json.loads(file.read_text()) == {
+        "test_sample.py::test_trained": 1.0,
+        "test_sample.py::test_trained_too": 1.0,
+        "test_sample.py::test_long": 0.6,
+    }
+
+    fast = Selection(file)
+    assert pytest.main([*common, "-m", "not slow"], plugins=[clock, fast]) == 0
+    assert fast.ran == ["test_data", "test_quick"]
+
+
+def test_nothing_is_recorded_where_a_test_fails(tmp_path: Path) -> None:
+    recorder = durations.Recorder(tmp_path / "durations.json")
+    recorder.pytest_sessionfinish(1)
+    assert durations.read(recorder.file) == {}
+    recorder.pytest_sessionfinish(0)
+    assert recorder.file.exists()
