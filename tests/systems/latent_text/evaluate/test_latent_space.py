@@ -273,9 +273,11 @@ def test_refused_before_anything_is_trained(tmp_path):
         "data: {type: parallel-text, train: [a.txt, a.txt]}\nstructure: {type: seq2seq, dim: 8}\nobjective: next-token\n"
         "learning: {type: gradient, steps: 2}\nevaluate: {metrics: [latent-space]}\n"
     )
-    with pytest.raises(RecipeError, match=r"r\.yaml:5: evaluate: the metric latent needs a structure that Latent, but it has:"):
+    with pytest.raises(
+        RecipeError, match=r"r\.yaml:5: evaluate: the metric latent-space needs a structure that Latent, but it has:"
+    ):
         check(read_run(recipe))
-    with pytest.raises(ValueError, match="the metric latent needs a structure that Latent"):
+    with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
     with pytest.raises(RecipeError, match="the metric latent compares 'target', but the data"):

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.batch import Instance
+from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective
 from weft.core.example import Example
 from weft.core.fields import Info
+from weft.core.loss import Loss, Term
 from weft.core.options import Count, Natural, NonNegative
 from weft.core.registry import block
 from weft.core.seeding import normal
@@ -42,6 +43,11 @@ class Reading(Objective):
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         return autoencoding_instance(example, self.info, rng) if len(example["target"]) else None
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        """Return -log p(x | z) per token, where z is the mean of q(z | x)."""
+        nll_B = sequence_nll(model, batch, model.posterior(batch["source"]).mean_BP, batch["label"] if model.labelled else None)
+        return Loss(reconstruction=Term(nll_B.sum(), len(batch["picks"])))
 
 
 @block("latent-space")
