@@ -236,6 +236,14 @@ def test_a_recipe_whose_result_is_told_in_prose_links_to_it() -> None:
     assert not recipe_pages.mentioned("transl")
 
 
+@pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes()])
+def test_gallery_shows_the_architecture(recipe: str) -> None:
+    made = hooks.generated()
+    assert ElementTree.fromstring(made[f"{recipe_pages.FOLDER}/images/{recipe}.svg"]).tag.endswith("svg")
+    assert f"(images/{recipe}.svg)" in made[f"{recipe_pages.FOLDER}/{recipe}.md"]
+    assert f"(images/{recipe}.svg)" in made[f"{recipe_pages.FOLDER}/index.md"]
+
+
 def test_citation_names_the_present_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     cited = YAML(typ="safe", pure=True).load(text)

@@ -170,7 +170,7 @@ def test_divergence_and_bound_against_torch():
     found = model.posterior(batch["source"])
     q = Normal(found.mean_BP, (0.5 * found.logvar_BP).exp())
     torch.testing.assert_close(loss["raw_kl"].total, kl_divergence(q, Normal(torch.zeros(4), torch.ones(4))).sum(), **CLOSE)
-    z = objective.place(found, batch)
+    z = objective.sample_z(found, batch)
     logits = model.head(model.decode(batch["input"], model.memory_from(z)).hidden.data)
     nll = 0.0
     for row, example in enumerate(examples()):
@@ -185,13 +185,13 @@ def test_noise_follows_from_the_row_and_has_the_variance_that_was_read(training)
     objective = ELBO(INFO, 8).train(training)
     rows = list(enumerate(examples()))
     model, whole = vae(), batch_of(objective, rows)
-    together = objective.place(model.posterior(whole["source"]), whole)
+    together = objective.sample_z(model.posterior(whole["source"]), whole)
     for number, row in enumerate(rows):
         alone = batch_of(objective, [row])
-        torch.testing.assert_close(objective.place(model.posterior(alone["source"]), alone)[0], together[number], **CLOSE)
+        torch.testing.assert_close(objective.sample_z(model.posterior(alone["source"]), alone)[0], together[number], **CLOSE)
     many = batch_of(objective, ((i, examples()[0]) for i in range(4000)))
     wide = Posterior(torch.full((4000, 4), 2.0), torch.full((4000, 4), float(np.log(9.0))))
-    z = objective.place(wide, many)
+    z = objective.sample_z(wide, many)
     assert float((z.mean() - 2).abs()) < 0.1 and float((z.std() - 3).abs()) < 0.1
 
 
@@ -200,11 +200,11 @@ def test_other_kinds_of_noise():
     none, unit = ELBO(INFO, 8, noise="none"), ELBO(INFO, 8, noise="unit")
     batch = batch_of(none, rows)
     posterior = model.posterior(batch["source"])
-    assert torch.equal(none.place(posterior, batch), posterior.mean_BP)
-    eps = unit.place(posterior, batch) - posterior.mean_BP
+    assert torch.equal(none.sample_z(posterior, batch), posterior.mean_BP)
+    eps = unit.sample_z(posterior, batch) - posterior.mean_BP
     assert not torch.allclose(eps, torch.zeros(()))
     flat = Posterior(posterior.mean_BP, posterior.logvar_BP * 0 - 20)
-    torch.testing.assert_close(unit.place(flat, batch) - posterior.mean_BP, eps, **CLOSE)
+    torch.testing.assert_close(unit.sample_z(flat, batch) - posterior.mean_BP, eps, **CLOSE)
 
 
 def test_beta_and_free_bits_are_of_training_alone():

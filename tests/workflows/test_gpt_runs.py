@@ -55,7 +55,7 @@ objective:
     answer: {answer}
     lm: {{type: next-token, full_sequence: true}}
   weights: {{lm: 0.5}}
-learning: {{type: gradient, steps: {steps}, batch: 800, optimizer: {{type: adam, lr: 5.0e-3}}, save_every: 0}}
+learning: {{type: gradient, steps: {steps}, batch_tokens: 800, optimizer: {{type: adam, lr: 5.0e-3}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}
 """
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import torch
 import typer.main
 
-import weft.inspect
+import weft
 from weft.cli.app import app
 from weft.cli.listing import first_sentence
 from weft.core.fields import Field
@@ -32,6 +32,7 @@ from weft.core.registry import (
     wiring,
 )
 from weft.core.seq import Seq
+from weft.inspect import architecture
 from weft.recipe import RecipeParser, parse
 from weft.recipe.describe import allowed
 from weft.recipe.serialize import dump, to_yaml
@@ -216,14 +217,8 @@ def problems_of(option: Option, line: str) -> list[str]:
     return [str(problem) for problem in [*node.problems, *parser.problems]]
 
 
-def architecture_figure(recipe: str) -> str | None:
-    """The architecture of a recipe as SVG, as ``weft check RECIPE --figure FILE`` draws it; files that it names need not exist.
-
-    None where the package cannot draw architectures.
-    """
-    architecture = getattr(weft.inspect, "architecture", None)
-    if architecture is None:
-        return None
+def architecture_figure(recipe: str) -> str:
+    """The architecture of a recipe as SVG, as ``weft check --figure`` draws it; files that the recipe names need not exist."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{recipe}.svg"
         architecture(read_run(recipe, files=False)).save(file)

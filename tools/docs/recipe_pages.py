@@ -29,16 +29,16 @@ class Result:
 
 def pages() -> Iterator[tuple[str, str]]:
     """Path and Markdown (or SVG) of every page."""
-    drawn = {recipe.name: svg for recipe in recipes() if (svg := architecture_figure(recipe.name))}
+    drawn = {recipe.name: architecture_figure(recipe.name) for recipe in recipes()}
     measured = results()
-    yield f"{FOLDER}/index.md", _index(drawn)
+    yield f"{FOLDER}/index.md", _index()
     for name, svg in drawn.items():
         yield f"{FOLDER}/images/{name}.svg", svg
     for recipe in recipes():
-        yield f"{FOLDER}/{recipe.name}.md", _recipe(recipe, recipe.name in drawn, measured.get(recipe.name, []))
+        yield f"{FOLDER}/{recipe.name}.md", _recipe(recipe, measured.get(recipe.name, []))
 
 
-def _index(drawn: dict[str, str]) -> str:
+def _index() -> str:
     intro = (
         f"{len(recipes())} recipes are installed with weft. Each is a complete YAML file; `weft train NAME` trains it, and "
         "`weft train NAME path=value` changes single options. `weft recipes` prints this list."
@@ -47,8 +47,8 @@ def _index(drawn: dict[str, str]) -> str:
     for recipe in recipes():
         chosen = _types(recipe)
         rows.append([f"[{recipe.name}]({recipe.name}.md)", cell(prose(recipe.summary)), chosen["structure"], chosen["objective"]])
-    cards = [_card(recipe) for recipe in recipes() if recipe.name in drawn]
-    gallery = '## Architectures\n\n<div class="gallery" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>" if cards else None
+    cards = map(_card, recipes())
+    gallery = '## Architectures\n\n<div class="gallery" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>"
     return page("# Recipe gallery", intro, table(["Recipe", "Task", "Structure", "Objective"], rows), gallery)
 
 
@@ -58,7 +58,7 @@ def _card(recipe: Recipe) -> str:
     return f"<figure markdown>\n[{image}]({recipe.name}.md)\n{caption}\n</figure>"
 
 
-def _recipe(recipe: Recipe, drawn: bool, measured: list[Result]) -> str:
+def _recipe(recipe: Recipe, measured: list[Result]) -> str:
     chosen = _types(recipe)
     presets = list((_tree(recipe).get("presets") or {}).keys())
     commands = [f"$ weft check {recipe.name}", f"$ weft train {recipe.name} --run runs/{recipe.name}"]
@@ -69,7 +69,7 @@ def _recipe(recipe: Recipe, drawn: bool, measured: list[Result]) -> str:
         f"# {recipe.name}",
         prose(_comment(recipe.text)),
         table(["Part", "Type"], ([part, chosen[part]] for part in PARTS)),
-        f"![Architecture of the recipe {recipe.name}](images/{recipe.name}.svg)" if drawn else None,
+        f"![Architecture of the recipe {recipe.name}](images/{recipe.name}.svg)",
         code("\n".join(commands), "console"),
         "## Result" if measured or found else None,
         *(_result(result) for result in measured),
