@@ -37,7 +37,8 @@ def data(clock):
     clock.now += 0.3
 
 @pytest.fixture(scope="module")
-def trained(clock, data):
+def trained(clock, request):
+    request.getfixturevalue("data")
     clock.now += 0.7
 
 def test_trained(trained): ...
@@ -47,7 +48,7 @@ def test_long(clock): clock.now += 0.6
 def test_quick(clock): clock.now += 0.2
 
 @pytest.mark.slow
-def test_marked(clock): ...
+def test_marked(clock): clock.now += 5
 """
 
 
@@ -88,8 +89,8 @@ def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
     code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, 0.9, lambda: clock.now)])
     assert code == 0 and len(everything.ran) == 6
     assert json.loads(file.read_text()) == {
-        "test_sample.py::test_trained": 1.0,
-        "test_sample.py::test_trained_too": 1.0,
+        "test_sample.py::test_trained": 0.7,
+        "test_sample.py::test_trained_too": 0.7,
         "test_sample.py::test_long": 0.6,
     }
 
