@@ -25,8 +25,8 @@ from weft.inference.load import load
 from weft.recipe import RecipeError
 
 SEEDS = (1, 2, 3)
-_AT_ONCE = ("objective.beta={type: steady, top: 1}", "objective.free_bits={type: floor, nats: 0}")
-_FREE = "objective.free_bits={type: floor, nats: %s}"
+_AT_ONCE = ("objective.beta={type: constant, weight: 1}", "objective.free_bits={type: clamp, nats: 0}")
+_FREE = "objective.free_bits={type: clamp, nats: %s}"
 ARMS: dict[str, tuple[str, ...]] = {
     "beta 1 from the start": _AT_ONCE,
     "schedule": (_FREE % 0,),

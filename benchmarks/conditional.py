@@ -81,7 +81,7 @@ CHANGED = {
 }
 """What a corpus changes in every recipe."""
 LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
-NOISE = ((), ("objective.reconstruction.noise.top=0.5",))
+NOISE = ((), ("objective.reconstruction.noise.start=0.5",))
 WEIGHT = ((), ("objective.mutual_information.weight.top=3",))
 WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.top=3",))
 BETA = ((), ("objective.vae.beta.top=0.1",))

@@ -31,7 +31,7 @@ from weft.core.registry import block
 from weft.core.seq import Seq
 from weft.learning import Adam, Gradient, Phase
 from weft.models import Classifier, LanguageModel, TextEncoder
-from weft.objectives import Steady
+from weft.objectives import ConstantAnnealing
 from weft.systems.latent_text.cara import (
     CARA,
     CARADiscriminator,
@@ -137,7 +137,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         ]
         objectives |= {
             "text_classifier": CARATextClassifier,
-            "mutual_information": partial(CARAMutualInformation, length=6, weight=partial(Steady, top=1.0)),
+            "mutual_information": partial(CARAMutualInformation, length=6, weight=partial(ConstantAnnealing, weight=1.0)),
         }
     structure = partial(
         CARA,

@@ -74,7 +74,7 @@ class Trial:
             f"seed={self.seed}",
             f"data={{type: labeled-text, {files}, {tokenizer}}}",
             f"structure={{{structure}, {weights}}}",
-            f"objective={{type: classification, begin: {str(self.before == 'next token').lower()}}}",
+            f"objective={{type: classification, bos: {str(self.before == 'next token').lower()}}}",
             f"learning.steps={STEPS[self.labels]}",
             "learning.batch_tokens=1000",
             "learning.save_every=0",

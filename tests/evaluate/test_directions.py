@@ -141,7 +141,7 @@ def run(objective: Any, evaluation: Any, **learning: Any) -> Run:
         data=partial(Dates, train=100, valid=20, test=20),
         structure=partial(Seq2Seq, dim=8, encoder=partial(LSTM, bidirectional=True), decoder=AttentionLSTM),
         objective=objective,
-        learning=partial(Gradient, **{"batch": 400, "log_every": 1, "keep": 20, **learning}),
+        learning=partial(Gradient, **{"batch_tokens": 400, "log_every": 1, "keep": 20, **learning}),
         evaluate=evaluation,
     )
 

@@ -72,7 +72,7 @@ def test_spans_do_not_run_over_rows():
 def test_errors():
     with pytest.raises(ValueError, match="row 1 has 2 tags in 'tags', but 3 were predicted"):
         compute(EntityF1(), [["O"], ["O"] * 3], [["O"], ["O"] * 2])
-    with pytest.raises(ValueError, match="row 0: 'PER' is no tag"):
+    with pytest.raises(ValueError, match="row 0: 'PER' is not a tag"):
         compute(EntityF1(), [["PER"]], [["O"]])
-    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not of the scheme iob2"):
+    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not valid in the scheme iob2"):
         compute(EntityF1(strict="iob2"), [["S-X"]], [["B-X"]])

@@ -29,6 +29,6 @@ def test_rows_must_have_as_many_tags():
 
 def test_entities_are_not_compared_where_tags_are_none():
     info = Info({"tags": Field("tags", 2, kind="tags", labels=("DET", "NOUN"))}, data="tagged-text")
-    with pytest.raises(ValueError, match=r"the metric entity-f1 compares entities .*'DET' is no tag.*scheme"):
+    with pytest.raises(ValueError, match=r"the metric entity-f1 compares entities .*'DET' is not a tag.*scheme"):
         EntityF1().check(info)
     EntityF1().check(Info({"tags": Field("tags", 2, kind="tags", labels=("O", "B-PER"))}))

@@ -163,7 +163,7 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
 
 
 def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
-    objective = "{type: masked-lm, share: 0, pairing: next-sentence}"
+    objective = "{type: masked-lm, mask_ratio: 0, pairing: next-sentence}"
     place = trained(tmp_path, "bert", objective, more=", task: next-sentence")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["architectures"] == ["BertForNextSentencePrediction"]

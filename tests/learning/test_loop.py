@@ -28,7 +28,7 @@ from weft.inference.load import load
 from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
-from weft.objectives import NextToken, Ramp
+from weft.objectives import CyclicalAnnealing, NextToken
 from weft.training.callbacks import StageCallbacks
 from weft.training.run import Run
 from weft.training.stages import Stage
@@ -217,12 +217,14 @@ def test_a_weight_that_changes_must_fit_the_updates(cycles, fits):
     class Weighed(TwoTerms):
         def __init__(self, info: Info, dim: int):
             super().__init__(info, dim)
-            self.beta = Ramp(cycles=cycles)
+            self.beta = CyclicalAnnealing(cycles=cycles)
 
     if fits:
         loop_over(rows([4]), Weighed, steps=8)
         return
-    with pytest.raises(ValueError, match=r"phase main: beta: a ramp of 3 cycles in 8 updates, .*take 2 at most"):
+    with pytest.raises(
+        ValueError, match=r"phase main: beta: 3 cycles of cyclical annealing in 8 updates; .*set cycles to at most 2"
+    ):
         loop_over(rows([4]), Weighed, steps=8)
 
 
@@ -230,15 +232,15 @@ def test_a_weight_that_never_rises_is_refused():
     class Weighed(TwoTerms):
         def __init__(self, info: Info, dim: int, top: float = 1.0):
             super().__init__(info, dim)
-            self.beta = Ramp(zero=0.75, rise=0.25, top=top)
+            self.beta = CyclicalAnnealing(zero_fraction=0.75, rise_fraction=0.25, weight=top)
 
     loop_over(rows([4]), Weighed, steps=5)
     with pytest.raises(ValueError, match="phase main: beta: it is still 0 in the last of 4 updates: take more"):
         loop_over(rows([4]), Weighed, steps=4)
     loop_over(rows([4]), Weighed, steps=3)  # only to see whether it runs
     loop_over(rows([4]), partial(Weighed, top=0), steps=4)  # as it was asked for
-    with pytest.raises(ValueError, match="zero is 1, a whole cycle: there would never be any weight"):
-        Ramp(zero=1, rise=0)
+    with pytest.raises(ValueError, match="zero_fraction is 1, so the weight is 0 throughout"):
+        CyclicalAnnealing(zero_fraction=1, rise_fraction=0)
 
 
 def test_start_in_epochs():

@@ -16,7 +16,7 @@ from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.generate import BeamSearch, GreedySearch
 from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
-from weft.objectives import ELBO, Floor, Gate, Ramp, Steady
+from weft.objectives import ELBO, ClampFreeBits, ConstantAnnealing, CyclicalAnnealing, ThresholdFreeBits
 from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
@@ -170,7 +170,7 @@ def test_divergence_and_bound_against_torch():
     found = model.posterior(batch["source"])
     q = Normal(found.mean_BP, (0.5 * found.logvar_BP).exp())
     torch.testing.assert_close(loss["raw_kl"].total, kl_divergence(q, Normal(torch.zeros(4), torch.ones(4))).sum(), **CLOSE)
-    z = objective.place(found, batch)
+    z = objective.sample_z(found, batch)
     logits = model.head(model.decode(batch["input"], model.memory_from(z)).hidden.data)
     nll = 0.0
     for row, example in enumerate(examples()):
@@ -185,13 +185,13 @@ def test_noise_follows_from_the_row_and_has_the_variance_that_was_read(training)
     objective = ELBO(INFO, 8).train(training)
     rows = list(enumerate(examples()))
     model, whole = vae(), batch_of(objective, rows)
-    together = objective.place(model.posterior(whole["source"]), whole)
+    together = objective.sample_z(model.posterior(whole["source"]), whole)
     for number, row in enumerate(rows):
         alone = batch_of(objective, [row])
-        torch.testing.assert_close(objective.place(model.posterior(alone["source"]), alone)[0], together[number], **CLOSE)
+        torch.testing.assert_close(objective.sample_z(model.posterior(alone["source"]), alone)[0], together[number], **CLOSE)
     many = batch_of(objective, ((i, examples()[0]) for i in range(4000)))
     wide = Posterior(torch.full((4000, 4), 2.0), torch.full((4000, 4), float(np.log(9.0))))
-    z = objective.place(wide, many)
+    z = objective.sample_z(wide, many)
     assert float((z.mean() - 2).abs()) < 0.1 and float((z.std() - 3).abs()) < 0.1
 
 
@@ -200,15 +200,23 @@ def test_other_kinds_of_noise():
     none, unit = ELBO(INFO, 8, noise="none"), ELBO(INFO, 8, noise="unit")
     batch = batch_of(none, rows)
     posterior = model.posterior(batch["source"])
-    assert torch.equal(none.place(posterior, batch), posterior.mean_BP)
-    eps = unit.place(posterior, batch) - posterior.mean_BP
+    assert torch.equal(none.sample_z(posterior, batch), posterior.mean_BP)
+    eps = unit.sample_z(posterior, batch) - posterior.mean_BP
     assert not torch.allclose(eps, torch.zeros(()))
     flat = Posterior(posterior.mean_BP, posterior.logvar_BP * 0 - 20)
-    torch.testing.assert_close(unit.place(flat, batch) - posterior.mean_BP, eps, **CLOSE)
+    torch.testing.assert_close(unit.sample_z(flat, batch) - posterior.mean_BP, eps, **CLOSE)
 
 
 def test_beta_and_free_bits_are_of_training_alone():
-    model, objective = vae(), ELBO(INFO, 8, beta=partial(Ramp, zero=0.5, rise=0.25), free_bits=partial(Floor, nats=50.0))
+    model, objective = (
+        vae(),
+        ELBO(
+            INFO,
+            8,
+            beta=partial(CyclicalAnnealing, zero_fraction=0.5, rise_fraction=0.25),
+            free_bits=partial(ClampFreeBits, nats=50.0),
+        ),
+    )
     batch = batch_of(objective, enumerate(examples()))
     first, last = (objective(model, batch, Clock(update, 100)) for update in (0, 99))
     assert first["kl"].weight == 0.0 and last["kl"].weight == 1.0
@@ -228,27 +236,27 @@ def test_per_token_divides_by_what_is_predicted():
 
 
 def test_schedules_at_their_corners():
-    assert [Ramp(zero=0.2, rise=0.4, top=2.0).weight(s) for s in (0.0, 0.199, 0.2, 0.4, 0.6, 1.0)] == pytest.approx(
-        [0, 0, 0, 1, 2, 2]
-    )
-    twice = Ramp(zero=0.5, rise=0.5, cycles=2)
+    assert [
+        CyclicalAnnealing(zero_fraction=0.2, rise_fraction=0.4, weight=2.0).weight(s) for s in (0.0, 0.199, 0.2, 0.4, 0.6, 1.0)
+    ] == pytest.approx([0, 0, 0, 1, 2, 2])
+    twice = CyclicalAnnealing(zero_fraction=0.5, rise_fraction=0.5, cycles=2)
     assert [twice.weight(s) for s in (0.0, 0.25, 0.375, 0.5, 0.75, 0.875, 1.0)] == pytest.approx([0, 0, 0.5, 0, 0, 0.5, 1])
-    assert Ramp(zero=0.5, rise=0.0).weight(0.5) == 1.0
-    assert Steady(top=0.3).weight(0.9) == 0.3
-    with pytest.raises(ValueError, match=r"zero 0\.6 and rise 0\.5 are more than a whole cycle"):
-        Ramp(zero=0.6, rise=0.5)
+    assert CyclicalAnnealing(zero_fraction=0.5, rise_fraction=0.0).weight(0.5) == 1.0
+    assert ConstantAnnealing(weight=0.3).weight(0.9) == 0.3
+    with pytest.raises(ValueError, match=r"zero_fraction 0\.6 \+ rise_fraction 0\.5 is 1\.1; the sum must be at most 1"):
+        CyclicalAnnealing(zero_fraction=0.6, rise_fraction=0.5)
 
 
-@pytest.mark.parametrize("over", ["row", "batch"])
-def test_both_forms_of_free_bits_have_one_gradient(over):
+@pytest.mark.parametrize("per", ["example", "batch"])
+def test_both_forms_of_free_bits_have_one_gradient(per):
     kl = torch.tensor([[0.1, 0.9, 2.0], [0.3, 0.05, 0.1]], requires_grad=True)  # 0.5 is between mean and most of the second
-    grads = [torch.autograd.grad(form(nats=0.5, over=over).kept(kl).sum(), kl)[0] for form in (Floor, Gate)]
+    grads = [torch.autograd.grad(form(nats=0.5, per=per).kl_term(kl).sum(), kl)[0] for form in (ClampFreeBits, ThresholdFreeBits)]
     assert torch.equal(*grads)
-    paid = kl > 0.5 if over == "row" else (kl.mean(0) > 0.5).expand_as(kl)
+    paid = kl > 0.5 if per == "example" else (kl.mean(0) > 0.5).expand_as(kl)
     assert torch.equal(grads[0], paid.float())
-    assert float((Floor(nats=0.5, over=over).kept(kl) - Gate(nats=0.5, over=over).kept(kl)).sum()) == pytest.approx(
-        0.5 * float((~paid).sum())
-    )
+    assert float(
+        (ClampFreeBits(nats=0.5, per=per).kl_term(kl) - ThresholdFreeBits(nats=0.5, per=per).kl_term(kl)).sum()
+    ) == pytest.approx(0.5 * float((~paid).sum()))
 
 
 # ------------------------------------------------------------------------------------------------------------- what is built

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from weft.core.fields import Field, Info, Special
 from weft.objectives import (
-    Chained,
     Denoising,
     Deshuffling,
     DocumentRotation,
     DropTokens,
     MaskedLM,
     NextSentence,
+    NoiseChain,
     PrefixLM,
     PrefixNoise,
     RandomSpans,
@@ -27,12 +27,12 @@ from weft.objectives import (
     ReplaceSpans,
     SentenceOrder,
     SentencePermutation,
-    Spans,
+    SpanMasking,
     TextInfilling,
     TokenDeletion,
     TokenMasking,
-    Tokens,
-    Words,
+    TokenMaskingNoise,
+    WholeWordMasking,
 )
 
 VOCAB, SPARE = 400, 100
@@ -72,7 +72,9 @@ def is_subsequence(part: list[int], whole: list[int]) -> bool:
     return all(i in left for i in part)
 
 
-@pytest.mark.parametrize("noise", [ReplaceSpans(), RandomSpans(), ReplaceSpans(share=0.5), RandomSpans(share=0.5, mean=1.5)])
+@pytest.mark.parametrize(
+    "noise", [ReplaceSpans(), RandomSpans(), ReplaceSpans(ratio=0.5), RandomSpans(ratio=0.5, mean_length=1.5)]
+)
 @given(ids=TEXTS, seed=SEEDS)
 @settings(max_examples=60)
 def test_sentinels_and_what_they_stand_for_give_the_text_back(noise: Any, ids: np.ndarray, seed: int) -> None:
@@ -81,7 +83,7 @@ def test_sentinels_and_what_they_stand_for_give_the_text_back(noise: Any, ids: n
     marks = [i for i in made.source.tolist() if i >= VOCAB - SPARE]
     assert marks == list(range(VOCAB - 1, VOCAB - 1 - len(marks), -1))  # each its own, counted down
     gone = len(ids) - (len(made.source) - len(marks))
-    assert gone == min(max(1, round(noise.share * len(ids))), len(ids) - 1)
+    assert gone == min(max(1, round(noise.ratio * len(ids))), len(ids) - 1)
 
 
 @given(ids=TEXTS, seed=SEEDS)
@@ -90,11 +92,11 @@ def test_the_other_rows_of_t5s_table(ids: np.ndarray, seed: int) -> None:
     budget = min(max(1, round(0.15 * len(ids))), len(ids) - 1)
     cut = PrefixNoise().corrupt(ids, rng(seed), FIELD)
     assert [*cut.source, *cut.target] == ids.tolist() and len(cut.source) and len(cut.target)
-    for other in (0.0, 0.1):
-        masked = TokenMasking(other=other).corrupt(ids, rng(seed), FIELD)
+    for random_ratio in (0.0, 0.1):
+        masked = TokenMaskingNoise(random_ratio=random_ratio).corrupt(ids, rng(seed), FIELD)
         assert masked.target.tolist() == ids.tolist() and len(masked.source) == len(ids)
         assert (masked.source != ids).sum() <= budget
-        if not other:
+        if not random_ratio:
             assert (masked.source == MASK).sum() == budget
             assert all(a == b for a, b in zip(masked.source, ids, strict=True) if a != MASK)
     shuffled = Deshuffling().corrupt(ids, rng(seed), FIELD)
@@ -114,14 +116,14 @@ def test_the_example_of_the_paper() -> None:
 
     whole = " ".join(PARTY)
     assert found(PrefixNoise(), "Thank you for inviting", "me to your party last week .")
-    assert found(TokenMasking(share=3 / 11), "Thank you M M me to your party M week .", whole)
-    assert found(ReplaceSpans(share=3 / 11), "Thank you <0> me to your party <1> week .", "<0> for inviting <1> last <2>")
-    assert found(DropTokens(share=3 / 11), "Thank you me to your party week .", "for inviting last")
-    spans = RandomSpans(share=3 / 11, mean=1.5)
+    assert found(TokenMaskingNoise(ratio=3 / 11), "Thank you M M me to your party M week .", whole)
+    assert found(ReplaceSpans(ratio=3 / 11), "Thank you <0> me to your party <1> week .", "<0> for inviting <1> last <2>")
+    assert found(DropTokens(ratio=3 / 11), "Thank you me to your party week .", "for inviting last")
+    spans = RandomSpans(ratio=3 / 11, mean_length=1.5)
     assert found(spans, "Thank you <0> me to your party <1> week .", "<0> for inviting <1> last <2>")
     shuffled = Deshuffling().corrupt(IDS, rng(1), FIELD)
     assert words(shuffled.source) != PARTY and sorted(words(shuffled.source)) == sorted(PARTY)
-    masked = [TokenMasking(share=3 / 11, other=0.1).corrupt(IDS, rng(seed), FIELD) for seed in range(300)]
+    masked = [TokenMaskingNoise(ratio=3 / 11, random_ratio=0.1).corrupt(IDS, rng(seed), FIELD) for seed in range(300)]
     replaced = sum(int(((m.source != IDS) & (m.source != MASK)).sum()) for m in masked)
     assert 55 <= replaced <= 130  # 900 tokens, 10 %: 90 with a deviation of 9
 
@@ -142,7 +144,7 @@ def test_barts_noises(ids: np.ndarray, seed: int) -> None:
         assert sorted(made.source.tolist()) == sorted(ids.tolist())
     twice = [*ids, *ids]
     assert any(twice[i : i + len(ids)] == turned.source.tolist() for i in range(len(ids)))
-    for made in (deleted, filled, permuted, turned, Chained().corrupt(ids, rng(seed), FIELD)):
+    for made in (deleted, filled, permuted, turned, NoiseChain().corrupt(ids, rng(seed), FIELD)):
         assert made.target.tolist() == ids.tolist()
 
 
@@ -162,7 +164,7 @@ def test_infilling_has_poisson_spans_and_some_of_no_token() -> None:
 def test_infilling_with_short_spans_does_not_blow_a_text_up() -> None:
     ids = np.arange(7, 67)
     for seed in range(5):
-        source = TextInfilling(mean=0.001).corrupt(ids, rng(seed), FIELD).source
+        source = TextInfilling(mean_length=0.001).corrupt(ids, rng(seed), FIELD).source
         assert (source != MASK).sum() == 42 and (source == MASK).sum() <= 60 + 18
 
 
@@ -171,12 +173,12 @@ def test_special_ids_in_a_text_are_not_masked() -> None:
     special = np.isin(ids, FIELD.reserved_ids())
     hidden = np.zeros(len(ids), bool)
     for seed in range(100):
-        source = TokenMasking(share=0.4, other=0.3).corrupt(ids, rng(seed), FIELD).source
+        source = TokenMaskingNoise(ratio=0.4, random_ratio=0.3).corrupt(ids, rng(seed), FIELD).source
         assert (source[special] == ids[special]).all() and (source == MASK).sum() <= 3
         hidden |= source != ids
     assert (hidden == ~special).all()
     only = np.array([Special.sep, Special.unk, 30])
-    assert TokenMasking().corrupt(only[:2], rng(), FIELD).source.tolist() == only[:2].tolist()
+    assert TokenMaskingNoise().corrupt(only[:2], rng(), FIELD).source.tolist() == only[:2].tolist()
 
 
 WITH_SPECIAL = st.lists(
@@ -184,20 +186,20 @@ WITH_SPECIAL = st.lists(
 ).map(np.array)
 
 
-@pytest.mark.parametrize("noise", [ReplaceSpans, RandomSpans, DropTokens, TokenDeletion, TextInfilling, TokenMasking])
-@given(ids=WITH_SPECIAL, seed=SEEDS, share=st.sampled_from([0.15, 0.5, 0.9]))
+@pytest.mark.parametrize("noise", [ReplaceSpans, RandomSpans, DropTokens, TokenDeletion, TextInfilling, TokenMaskingNoise])
+@given(ids=WITH_SPECIAL, seed=SEEDS, ratio=st.sampled_from([0.15, 0.5, 0.9]))
 @settings(max_examples=80)
-def test_special_ids_in_a_text_are_never_chosen(noise: Any, ids: np.ndarray, seed: int, share: float) -> None:
-    made = noise(share=share).corrupt(ids, rng(seed), FIELD)
+def test_special_ids_in_a_text_are_never_chosen(noise: Any, ids: np.ndarray, seed: int, ratio: float) -> None:
+    made = noise(ratio=ratio).corrupt(ids, rng(seed), FIELD)
     special = np.isin(ids, [Special.unk, MASK, Special.sep])
     free = int((~special).sum())
-    budget = min(max(1, round(share * free)), free - 1) if free > 1 else 0
+    budget = min(max(1, round(ratio * free)), free - 1) if free > 1 else 0
     kept = [i for i in made.source.tolist() if i < VOCAB - SPARE]
     for i in (Special.unk, Special.sep):  # all of them are still there
         assert kept.count(i) == (ids == i).sum()
     assert len([i for i in kept if i >= 30]) == free - budget
     assert kept.count(MASK) >= (ids == MASK).sum()
-    if noise is not TextInfilling and noise is not TokenMasking:
+    if noise is not TextInfilling and noise is not TokenMaskingNoise:
         assert kept.count(MASK) == (ids == MASK).sum() and is_subsequence(kept, ids.tolist())
     if noise is ReplaceSpans or noise is RandomSpans:
         assert undo_sentinels(made.source, made.target) == ids.tolist()
@@ -209,7 +211,7 @@ def test_special_ids_in_a_text_are_never_chosen(noise: Any, ids: np.ndarray, see
 
 def test_one_mask_for_each_part_of_a_span() -> None:
     ids = np.array([30, 31, Special.unk, 32, 33])
-    seen = {tuple(TextInfilling(share=0.9, mean=9).corrupt(ids, rng(seed), FIELD).source.tolist()) for seed in range(100)}
+    seen = {tuple(TextInfilling(ratio=0.9, mean_length=9).corrupt(ids, rng(seed), FIELD).source.tolist()) for seed in range(100)}
     assert (30, MASK, Special.unk, MASK) in seen and (MASK, Special.unk, MASK, 33) in seen
 
 
@@ -219,7 +221,9 @@ def test_a_text_without_two_ordinary_tokens_is_left_out() -> None:
         assert Denoising(INFO, 8, noise=noise).prepare({"text": np.array([30, Special.unk, 31])}, rng(), None) is not None
 
 
-@pytest.mark.parametrize("noise", [ReplaceSpans(), ReplaceSpans(share=0.7), RandomSpans(share=0.3, mean=1.2), RandomSpans()])
+@pytest.mark.parametrize(
+    "noise", [ReplaceSpans(), ReplaceSpans(ratio=0.7), RandomSpans(ratio=0.3, mean_length=1.2), RandomSpans()]
+)
 @pytest.mark.parametrize("length", [2, 5, 12, 21])
 def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, length: int) -> None:
     """The least number that is accepted is also reached by some text, so that it refuses no more than it must."""
@@ -231,7 +235,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
         try:
             noise.check(field(sentinel_count))
         except ValueError as error:
-            assert f"texts of up to {length} tokens" in str(error) and f"has {sentinel_count} spare ids" in str(error)
+            assert f"texts of up to {length} tokens" in str(error) and f"has {sentinel_count};" in str(error)
             return False
         return True
 
@@ -249,7 +253,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
 def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None:
     """Budget and what can be undone come before it."""
     ids = np.array([i for k in range(20) for i in (30 + k, Special.unk)])
-    noise, tight = RandomSpans(share=0.5, mean=10), Field("text", VOCAB, max_length=40, sentinel_count=3)
+    noise, tight = RandomSpans(ratio=0.5, mean_length=10), Field("text", VOCAB, max_length=40, sentinel_count=3)
     noise.check(tight)
     for seed in range(20):
         made = noise.corrupt(ids, rng(seed), tight)
@@ -257,18 +261,20 @@ def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None
         assert ((made.source >= 30) & (made.source < 60)).sum() == 10
 
 
-@pytest.mark.parametrize("noise", [TokenMasking, TextInfilling, Chained, partial(Chained, parts=[TokenDeletion, TokenMasking])])
+@pytest.mark.parametrize(
+    "noise", [TokenMaskingNoise, TextInfilling, NoiseChain, partial(NoiseChain, parts=[TokenDeletion, TokenMaskingNoise])]
+)
 def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
     bare = Info({"text": Field("text", 50, special=Special(mask=-1))})
-    with pytest.raises(ValueError, match="the vocabulary of 'text' has no id for a mask"):
+    with pytest.raises(ValueError, match="the vocabulary of 'text' has no mask token"):
         Denoising(bare, 8, noise=noise)
-    Denoising(bare, 8, noise=partial(TokenMasking, other=1.0))
+    Denoising(bare, 8, noise=partial(TokenMaskingNoise, random_ratio=1.0))
     Denoising(bare, 8, noise=TokenDeletion)
 
 
 @pytest.mark.parametrize("noise", [RandomSpans, ReplaceSpans])
 def test_a_noise_with_sentinels_needs_spare_ids(noise: Any) -> None:
-    with pytest.raises(ValueError, match=r"need [0-9]+ sentinels, but the vocabulary of 'text' has 0 spare ids.*with-sentinels"):
+    with pytest.raises(ValueError, match=r"need [0-9]+ sentinels, but the vocabulary of 'text' has 0;.*with-sentinels"):
         Denoising(Info({"text": Field("text", 50)}), 8, noise=noise)
 
 
@@ -282,15 +288,15 @@ def test_sentences_stay_whole() -> None:
 
 
 def test_a_chain_refuses_what_does_not_restore_the_text() -> None:
-    with pytest.raises(ValueError, match="RandomSpans asks for something else than the text"):
-        Chained(parts=[RandomSpans])
+    with pytest.raises(ValueError, match="RandomSpans cannot be chained: its target is not the full text"):
+        NoiseChain(parts=[RandomSpans])
 
 
 def test_too_few_sentinels_are_said() -> None:
     with pytest.raises(
-        ValueError, match=r"need \d+ sentinels, but the vocabulary has 2 spare ids: take the tokenizer with-sentinels"
+        ValueError, match=r"need \d+ sentinels, but the vocabulary of 'text' has 2; use the tokenizer with-sentinels"
     ):
-        ReplaceSpans(share=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, sentinel_count=2))
+        ReplaceSpans(ratio=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, sentinel_count=2))
 
 
 def test_spans_are_spread_over_the_text_with_the_mean_length() -> None:
@@ -322,7 +328,7 @@ def masked(ids: np.ndarray, seed: int = 0, **options: Any) -> Any:
     return MaskedLM(INFO, 8, **options).prepare({"text": ids}, rng(seed), None)
 
 
-@pytest.mark.parametrize("masking", [Tokens, Words, Spans])
+@pytest.mark.parametrize("masking", [TokenMasking, WholeWordMasking, SpanMasking])
 @given(ids=TEXTS, seed=SEEDS)
 @settings(max_examples=60)
 def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(masking: Any, ids: np.ndarray, seed: int) -> None:
@@ -351,7 +357,7 @@ def test_of_the_hidden_tokens_80_are_masked_10_replaced_and_10_left() -> None:
 def test_replaced_tokens_are_ordinary_and_all_of_them_occur() -> None:
     seen: set[int] = set()
     for seed in range(400):
-        made = masked(np.arange(7, 57), seed, mask=0.0, other=1.0)
+        made = masked(np.arange(7, 57), seed, mask_token_ratio=0.0, random_token_ratio=1.0)
         seen |= set(made["text"][made["picks"].at].tolist())
     assert seen == set(range(7, VOCAB - SPARE))
 
@@ -383,7 +389,7 @@ def pieces_field() -> Field:
 def test_whole_words_are_hidden_whole() -> None:
     field = pieces_field()
     ids = np.array([10, 100, 101, 11, 12, 102, 13, 14, 15, 103, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26])
-    objective = MaskedLM(Info({"text": field}), 8, share=0.3, masking=Words)
+    objective = MaskedLM(Info({"text": field}), 8, mask_ratio=0.3, masking=WholeWordMasking)
     for seed in range(100):
         at = set(objective.prepare({"text": ids}, rng(seed), None)["picks"].at.tolist())
         for word in ({0, 1, 2}, {4, 5}, {8, 9}):
@@ -395,7 +401,7 @@ def test_spans_are_as_long_as_published() -> None:
     """Geometric with p 0.2 cut at 10: 3.8 words on average."""
     lengths = []
     for seed in range(3000):
-        groups = Spans().choose(np.ones(400, bool), 12, rng(seed))
+        groups = SpanMasking().choose(np.ones(400, bool), 12, rng(seed))
         lengths.append(len(groups[0]) if len(groups) > 1 else 0)
     first = [n for n in lengths if n]
     assert 3.0 < np.mean(first) < 4.2 and max(first) <= 12
@@ -403,11 +409,11 @@ def test_spans_are_as_long_as_published() -> None:
 
 def test_texts_without_anything_to_hide_are_left_out_and_settings_are_checked() -> None:
     assert masked(np.array([], np.int64)) is None
-    with pytest.raises(ValueError, match=r"0.8 masked and 0.3 replaced are more than all"):
-        MaskedLM(INFO, 8, other=0.3)
-    with pytest.raises(ValueError, match="share 0 without a pairing"):
-        MaskedLM(INFO, 8, share=0.0)
-    with pytest.raises(ValueError, match="has no id for a mask"):
+    with pytest.raises(ValueError, match=r"mask_token_ratio 0.8 \+ random_token_ratio 0.3 is more than 1"):
+        MaskedLM(INFO, 8, random_token_ratio=0.3)
+    with pytest.raises(ValueError, match="mask_ratio is 0 and there is no pairing"):
+        MaskedLM(INFO, 8, mask_ratio=0.0)
+    with pytest.raises(ValueError, match="has no mask token"):
         MaskedLM(Info({"text": Field("text", 50, special=Special(mask=-1))}), 8)
 
 
@@ -460,7 +466,7 @@ def test_without_another_text_there_is_no_pair() -> None:
     ids = POOL[0]["text"]
     for pool in (None, POOL[:1], [{"text": ids}, {"text": ids.copy()}], [{"text": ids}, {"text": np.array([99])}]):
         assert all(NextSentence().pair(ids, rng(seed), pool, "text") is None for seed in range(20))
-    alone = NextSentence(other=0.0).pair(ids, rng(), None, "text")
+    alone = NextSentence(negative_ratio=0.0).pair(ids, rng(), None, "text")
     assert alone is not None and alone.belong
 
 
@@ -480,20 +486,20 @@ def test_a_pairing_makes_two_segments_with_marks() -> None:
     from weft.core.fields import Frame
 
     field = Field("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
-    objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask=0.0, other=0.0)
+    objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask_token_ratio=0.0, random_token_ratio=0.0)
     made = objective.prepare({"text": np.arange(30, 40)}, rng(3), None)
     ids, segment = made["text"].ids, made["text"].marks["segment"]
     cut = int(np.flatnonzero(ids == 6)[0])
     assert ids[0] == 5 and ids[-1] == 6 and segment.tolist() == [0] * (cut + 1) + [1] * (len(ids) - cut - 1)
-    assert made["relation"] in (0, 1)
+    assert made["pairing"] in (0, 1)
 
 
-@pytest.mark.parametrize("other", [0.0, 1.0])
-def test_segments_that_belong_together_are_the_first_class_as_in_published_models(other: float) -> None:
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_segments_that_belong_together_are_the_first_class_as_in_published_models(ratio: float) -> None:
     texts = [{"text": np.arange(20, 30)}, {"text": np.arange(30, 40)}]
-    objective = MaskedLM(Info({"text": Field("text", VOCAB)}), 8, pairing=partial(NextSentence, other=other))
+    objective = MaskedLM(Info({"text": Field("text", VOCAB)}), 8, pairing=partial(NextSentence, negative_ratio=ratio))
     made = objective.prepare(texts[0], rng(3), texts)
-    assert made is not None and made["relation"] == other
+    assert made is not None and made["pairing"] == ratio
 
 
 # ---------------------------------------------------------------------------------------------- the whole objectives
@@ -518,12 +524,12 @@ def test_prefix_lm_asks_for_what_follows_the_cut() -> None:
 
 def test_a_replaced_token_is_judged_everywhere_but_at_marks() -> None:
     made = ReplacedToken(INFO, 16).prepare({"text": IDS}, rng(), None)
-    assert made["asked"].at.tolist() == list(range(len(IDS)))
-    assert made["asked"].ids.tolist() == IDS.tolist()
+    assert made["tokens"].at.tolist() == list(range(len(IDS)))
+    assert made["tokens"].ids.tolist() == IDS.tolist()
 
 
 @pytest.mark.parametrize(
-    "objective", [MaskedLM, partial(MaskedLM, masking=Spans), Denoising, partial(Denoising, noise=Chained), PrefixLM]
+    "objective", [MaskedLM, partial(MaskedLM, masking=SpanMasking), Denoising, partial(Denoising, noise=NoiseChain), PrefixLM]
 )
 def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective: Any) -> None:
     before = IDS.copy()
@@ -534,18 +540,18 @@ def test_the_same_generator_gives_the_same_and_the_text_is_left_alone(objective:
 def test_the_generator_draws_by_its_probabilities() -> None:
     import torch
 
-    from weft.objectives.replaced_token import numbers, sample
+    from weft.objectives.replaced_token import sample_tokens, uniform_samples
 
     share = torch.tensor([0.5, 0.2, 0.0, 0.3])
-    draws = numbers(torch.tensor([7, 8, 2**62 - 1, 0]), torch.arange(20_000), 5_000)
+    draws = uniform_samples(torch.tensor([7, 8, 2**62 - 1, 0]), torch.arange(20_000), 5_000)
     assert draws.min() > 0 and draws.max() < 1 and len(draws.unique()) == 20_000
-    alone = numbers(torch.tensor([8]), torch.arange(300), 300)
+    alone = uniform_samples(torch.tensor([8]), torch.arange(300), 300)
     assert torch.equal(alone, draws[5_000:5_300])  # in other company the same
-    found = sample(share.log().expand(20_000, 4), draws)
+    found = sample_tokens(share.log().expand(20_000, 4), draws)
     counts = torch.bincount(found, minlength=4) / 20_000
     assert (counts - share).abs().max() < 0.015 and counts[2] == 0
-    assert sample(share.log()[None], torch.tensor([1 - 1e-12])).item() == 3
-    assert sample(share.log()[None], torch.tensor([1e-12])).item() == 0
+    assert sample_tokens(share.log()[None], torch.tensor([1 - 1e-12])).item() == 3
+    assert sample_tokens(share.log()[None], torch.tensor([1e-12])).item() == 0
 
 
 def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -> None:
@@ -580,9 +586,9 @@ def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_doe
 
     torch.manual_seed(0)
     info = Info({"text": Field("text", 60)})
-    model, objective = electra(dim=16, layers=1, heads=2, embedding_dim=6)(info), ReplacedToken(info, 16, vectors=6)
+    model, objective = electra(dim=16, layers=1, heads=2, embedding_dim=6)(info), ReplacedToken(info, 16, embedding_dim=6)
     batch = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)])
-    with pytest.raises(ValueError, match="give the objective vectors: 6"):
+    with pytest.raises(ValueError, match="set embedding_dim: 6 of the objective"):
         ReplacedToken(info, 16)(model, batch, Clock())
     objective(model, batch, Clock())["generator"].total.backward()
     assert model.embedder.parts[0].weight.grad.abs().sum() > 0

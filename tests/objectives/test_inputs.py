@@ -7,27 +7,27 @@ import pytest
 
 from weft.core.example import MarkedIds
 from weft.core.fields import Field, Info, Special
-from weft.objectives.inputs import Given
+from weft.objectives.inputs import EncoderInput
 
 END, BETWEEN = Special.eos, Special.sep
 
 
 def test_a_pair_is_read_as_one_text():
     info = Info({"first": Field("first", 20), "second": Field("second", 20), "label": Field("label", 2, kind="label")})
-    found = Given(info)({"first": np.array([7, 8]), "second": np.array([9])})
+    found = EncoderInput(info)({"first": np.array([7, 8]), "second": np.array([9])})
     assert found.tolist() == [7, 8, BETWEEN, 9, END]
-    assert Given(Info({"text": Field("text", 20)}))({"text": np.array([7])}).tolist() == [7, END]
+    assert EncoderInput(Info({"text": Field("text", 20)}))({"text": np.array([7])}).tolist() == [7, END]
 
 
 def test_letters_stay_with_their_words():
     info = Info({name: Field(name, 20, characters=15) for name in ("first", "second")})
     one = MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])})
     two = MarkedIds(np.array([11]), {"letters": np.array([[12, 13]])})
-    found = Given(info)({"first": one, "second": two})
+    found = EncoderInput(info)({"first": one, "second": two})
     assert found.ids.tolist() == [7, 8, BETWEEN, 11, END]
     assert found.marks["letters"].tolist() == [[9, 0], [10, 0], [0, 0], [12, 13], [0, 0]]
 
 
 def test_texts_of_two_id_spaces_cannot_be_one():
     with pytest.raises(ValueError, match=r"one id space, but the data \(data\) has: first, second"):
-        Given(Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}))
+        EncoderInput(Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}))

@@ -142,14 +142,14 @@ def test_balanced_weights_are_scikit_learns():
     objective = Classification(ONE, 8, weights="balanced")
     objective.setup(None, dataset)
     want = sklearn.compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=labels)
-    np.testing.assert_allclose(objective.weigh.factor_C[[0, 1, 3]], want, rtol=1e-6)
+    np.testing.assert_allclose(objective.class_weights.weight_C[[0, 1, 3]], want, rtol=1e-6)
     # over the training data weights are 1 in the mean, so the count stays the number of texts
-    assert float(objective.weigh.factor_C[labels].mean()) == pytest.approx(1.0)
+    assert float(objective.class_weights.weight_C[labels].mean()) == pytest.approx(1.0)
     assert not objective.state_dict()  # counted anew at each start
 
 
 def test_weights_for_classes_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match="weights for x, but the classes of 'label' are a, b, c, d"):
+    with pytest.raises(ValueError, match="weights for unknown classes: x; the classes of 'label' are a, b, c, d"):
         Classification(ONE, 8, weights={"x": 1.0, "a": 2.0})
     unread = Info({"text": TEXT, "label": Field("label", 2, kind="label")})
     Classification(unread, 8, weights={"x": 1.0})  # before the data is read, its classes have no names
@@ -158,11 +158,11 @@ def test_weights_for_classes_that_are_not_there_are_refused():
 @pytest.mark.parametrize(
     ("objective", "info", "message"),
     [
-        (Classification, SET, "field 'label' is a labels: take the objective multi-label"),
-        (Classification, NUMBER, "field 'label' is a number: take the objective regression"),
-        (MultiLabel, ONE, "field 'label' is a label: set answer: several"),
-        (Regression, ONE, "field 'label' is a label: set answer: number"),
-        (Ordinal, NUMBER, "field 'label' is a number"),
+        (Classification, SET, "has the kind 'labels', expected 'label'; use the objective multi-label"),
+        (Classification, NUMBER, "has the kind 'number', expected 'label'; use the objective regression"),
+        (MultiLabel, ONE, "has the kind 'label', expected 'labels'; set label_type: multiple"),
+        (Regression, ONE, "has the kind 'label', expected 'number'; set label_type: number"),
+        (Ordinal, NUMBER, "has the kind 'number', expected 'label'"),
     ],
 )
 def test_the_wrong_kind_of_answer_is_refused(objective, info, message):

@@ -102,13 +102,13 @@ def test_the_first_part_of_several_is_asked() -> None:
 
 def test_what_cannot_be_filled_is_refused() -> None:
     objective, example = MaskedLM(INFO, 16), {"text": np.arange(8, 20)}
-    with pytest.raises(ValueError, match=r"there is no mask in it: write <mask> or \[MASK\]"):
+    with pytest.raises(ValueError, match=r"the text has no mask token; write <mask> or \[MASK\]"):
         objective.prepare_request(example)
     hidden = objective.prepare(example, np.random.default_rng(0), None)
     assert hidden is not None
     with pytest.raises(ValueError, match="has no predictions to compare with references"):
         objective.predict(filler(), collate([hidden]), GreedySearch())
-    assert not MaskedLM(INFO, 16, share=0.0, pairing=NextSentence).fills
+    assert not MaskedLM(INFO, 16, mask_ratio=0.0, pairing=NextSentence).fills
 
 
 def test_a_run_fills_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ learning: {type: gradient, steps: 60, batch_tokens: 400, optimizer: {type: adam,
     trained = run.train("run", quiet=True)
     answers = trained.predict(["the dog [MASK] on the rug <mask>", "a cat and a dog <mask> ."])
     assert answers == ["sat\t.", "sat"]
-    with pytest.raises(ValueError, match="request 2: there is no mask in it"):
+    with pytest.raises(ValueError, match="request 2: the text has no mask token"):
         trained.predict(["the <mask>", "the cat"])
     Path("asked.txt").write_text("the dog <mask> on the rug [MASK]\n")
     assert weft("predict", "run", "asked.txt").out == "sat | .\n"

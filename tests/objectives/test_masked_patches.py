@@ -45,27 +45,27 @@ def made(objective: MaskedPatches, rows: int = 3, info: Info = INFO) -> Batch:
 def pair(first: bool = True, **options: Any) -> tuple[ImageEncoder, MaskedPatches]:
     torch.manual_seed(0)
     model = ImageEncoder(INFO, dim=16, embedder=partial(Patch, size=4, first=first))
-    return model, MaskedPatches(INFO, 16, **{"size": 4, **options})
+    return model, MaskedPatches(INFO, 16, **{"patch_size": 4, **options})
 
 
-@pytest.mark.parametrize(("share", "hidden"), [(0.75, 7), (0.5, 4), (0.1, 1), (0.9, 8)])  # of 9
-def test_as_many_are_hidden_as_the_share_says(share: float, hidden: int) -> None:
-    objective = MaskedPatches(INFO, 16, size=4, share=share)
+@pytest.mark.parametrize(("ratio", "masked"), [(0.75, 7), (0.5, 4), (0.1, 1), (0.9, 8)])  # of 9
+def test_the_mask_ratio_sets_the_number_of_masked_patches(ratio: float, masked: int) -> None:
+    objective = MaskedPatches(INFO, 16, patch_size=4, mask_ratio=ratio)
     often = np.zeros(9)
     for seed in range(300):
         instance = objective.prepare(INFO.synthetic_example(rng()), rng(seed), None)
         assert instance is not None
-        assert len(instance["hidden"]) == hidden
-        assert sorted([*instance["hidden"], *instance["seen"]]) == list(range(9))
-        often[instance["hidden"]] += 1
-    assert np.abs(often / 300 - hidden / 9).max() < 0.12  # every patch as often as any other
+        assert len(instance["masked"]) == masked
+        assert sorted([*instance["masked"], *instance["visible"]]) == list(range(9))
+        often[instance["masked"]] += 1
+    assert np.abs(often / 300 - masked / 9).max() < 0.12  # every patch as often as any other
 
 
 def test_the_generator_decides_what_is_hidden_and_nothing_else() -> None:
-    objective, example = MaskedPatches(INFO, 16, size=4), INFO.synthetic_example(rng())
+    objective, example = MaskedPatches(INFO, 16, patch_size=4), INFO.synthetic_example(rng())
     before = example["image"].copy()
     draws = [objective.prepare(example, rng(seed), None) for seed in (1, 1, 2)]
-    places = [instance["hidden"].tolist() for instance in draws if instance is not None]
+    places = [instance["masked"].tolist() for instance in draws if instance is not None]
     assert places[0] == places[1] != places[2]
     assert np.array_equal(example["image"], before)
 
@@ -74,12 +74,12 @@ def test_the_generator_decides_what_is_hidden_and_nothing_else() -> None:
 def test_the_encoder_gets_the_seen_patches_and_no_pixel_of_the_others(first: bool) -> None:
     model, objective = pair(first)
     batch = made(objective, 1)
-    seen = batch["seen"].data[0].tolist()
+    seen = batch["visible"].data[0].tolist()
     sizes: list[int] = []
     model.encoder.register_forward_pre_hook(lambda module, args: sizes.append(args[0].width))
 
     def encoded(pixels: torch.Tensor) -> torch.Tensor:
-        return objective.see(model, batch["image"].with_data(pixels), batch["seen"].data).data
+        return objective.encode_visible(model, batch["image"].with_data(pixels), batch["visible"].data).data
 
     jacobian = torch.autograd.functional.jacobian(encoded, batch["image"].data)
     assert isinstance(jacobian, torch.Tensor)
@@ -88,33 +88,33 @@ def test_the_encoder_gets_the_seen_patches_and_no_pixel_of_the_others(first: boo
     assert touched.nonzero()[:, 0].tolist() == seen
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_what_is_said_depends_on_the_seen_patches_alone_and_is_asked_of_the_hidden(normalise: bool) -> None:
-    model, objective = pair(normalise=normalise)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_what_is_said_depends_on_the_seen_patches_alone_and_is_asked_of_the_hidden(normalize: bool) -> None:
+    model, objective = pair(normalize_pixels=normalize)
     batch = made(objective, 1)
     changed = batch["image"].data.clone()
-    hidden = batch["hidden"].data[0].tolist()
+    hidden = batch["masked"].data[0].tolist()
     for place in hidden:
         row, column = divmod(place, 3)
         changed[:, :, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = torch.randn(1, 2, 4, 4)
     other = Batch({**batch.fields, "image": batch["image"].with_data(changed)}, 1)
-    assert torch.equal(objective.say(model, batch), objective.say(model, other))
-    assert not torch.equal(objective.asked(batch), objective.asked(other))
+    assert torch.equal(objective.predict_pixels(model, batch), objective.predict_pixels(model, other))
+    assert not torch.equal(objective.target_pixels(batch), objective.target_pixels(other))
     true = patchify(batch["image"].data, 4)[:, hidden]
-    if normalise:
+    if normalize:
         true = (true - true.mean(-1, keepdim=True)) / (true.var(-1, keepdim=True) + 1e-6).sqrt()
-    torch.testing.assert_close(objective.asked(batch), true)
+    torch.testing.assert_close(objective.target_pixels(batch), true)
 
 
 def test_a_hidden_patch_is_told_apart_by_its_place_and_the_order_of_places_does_not_matter() -> None:
     model, objective = pair()
     batch = made(objective, 2)
-    said = objective.say(model, batch)
+    said = objective.predict_pixels(model, batch)
     assert (said[0, 0] - said[0, 1]).abs().max() > 1e-3
-    turned = {"seen": batch["seen"].with_data(batch["seen"].data.flip(1))}
-    torch.testing.assert_close(objective.say(model, Batch({**batch.fields, **turned}, 2)), said)
-    turned = {"hidden": batch["hidden"].with_data(batch["hidden"].data.flip(1))}
-    torch.testing.assert_close(objective.say(model, Batch({**batch.fields, **turned}, 2)), said.flip(1))
+    turned = {"visible": batch["visible"].with_data(batch["visible"].data.flip(1))}
+    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), said)
+    turned = {"masked": batch["masked"].with_data(batch["masked"].data.flip(1))}
+    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), said.flip(1))
 
 
 def test_the_loss_is_a_sum_of_means_over_hidden_patches() -> None:
@@ -122,22 +122,22 @@ def test_the_loss_is_a_sum_of_means_over_hidden_patches() -> None:
     batch = made(objective)
     loss = objective(model, batch, Clock())["loss"]
     assert loss.count == 21 == objective.counts(batch)["loss"]
-    expected = (objective.say(model, batch) - objective.asked(batch)).pow(2).mean(-1).sum()
+    expected = (objective.predict_pixels(model, batch) - objective.target_pixels(batch)).pow(2).mean(-1).sum()
     torch.testing.assert_close(loss.total, expected)
 
 
 def test_an_image_is_reconstructed_with_the_seen_patches_as_they_are() -> None:
-    for normalise in (True, False):
-        model, objective = pair(normalise=normalise)
+    for normalize in (True, False):
+        model, objective = pair(normalize_pixels=normalize)
         batch = made(objective)
         image = objective.reconstruct(model, batch)
         assert image.shape == batch["image"].data.shape
         before, after = patchify(batch["image"].data, 4), patchify(image, 4)
         for row in range(3):
-            seen, hidden = batch["seen"].data[row], batch["hidden"].data[row]
+            seen, hidden = batch["visible"].data[row], batch["masked"].data[row]
             assert torch.equal(before[row, seen], after[row, seen])
             assert not torch.allclose(before[row, hidden], after[row, hidden])
-        objective.say = lambda model, batch, objective=objective: objective.asked(batch)  # type: ignore[method-assign]
+        objective.predict_pixels = lambda model, batch, objective=objective: objective.target_pixels(batch)  # type: ignore[method-assign]
         torch.testing.assert_close(objective.reconstruct(model, batch), batch["image"].data)
 
 
@@ -145,7 +145,7 @@ def test_the_loss_falls() -> None:
     """Images of one colour each: what is seen says what is hidden."""
     torch.manual_seed(0)
     structure = vit(dim=32, layers=1, heads=2, hidden=64, patch=4, task="encode")
-    model, objective = structure(INFO), MaskedPatches(INFO, 32, size=4, normalise=False)
+    model, objective = structure(INFO), MaskedPatches(INFO, 32, patch_size=4, normalize_pixels=False)
     optimizer = torch.optim.Adam([*model.parameters(), *objective.parameters()], 3e-3)
     losses = []
     for step in range(80):
@@ -161,18 +161,18 @@ def test_the_loss_falls() -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    with pytest.raises(ValueError, match=r"hides patches of images, but the data \(data\) gives: text"):
+    with pytest.raises(ValueError, match=r"masked-patches needs images, but the fields of the data \(data\) are: text"):
         MaskedPatches(Info({"text": Field("text", 9)}), 16)
     with pytest.raises(ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 16 x 16"):
         MaskedPatches(INFO, 16)
-    with pytest.raises(ValueError, match=r"share 0.01 hides 0 of the 9 patches of an image: at least one must be hidden"):
-        MaskedPatches(INFO, 16, size=4, share=0.01)
-    with pytest.raises(ValueError, match=r"share 1.0 hides 9 of the 9 patches"):
-        MaskedPatches(INFO, 16, size=4, share=1.0)
+    with pytest.raises(ValueError, match=r"mask_ratio 0.01 masks 0 of the 9 patches of an image; at least one must be masked"):
+        MaskedPatches(INFO, 16, patch_size=4, mask_ratio=0.01)
+    with pytest.raises(ValueError, match=r"mask_ratio 1.0 masks 9 of the 9 patches"):
+        MaskedPatches(INFO, 16, patch_size=4, mask_ratio=1.0)
     model, _ = pair()
-    objective = MaskedPatches(INFO, 16, size=2)
+    objective = MaskedPatches(INFO, 16, patch_size=2)
     with pytest.raises(
-        ValueError, match="makes 10 vectors of an image that here has 36 patches of 2 x 2 pixels: give both the same"
+        ValueError, match="embeds an image as 10 vectors, but the objective has 36 patches of 2 x 2 pixels; set the same"
     ):
         objective(model, made(objective), Clock())
     assert EncodesImages in model.provides() and objective.needs == (EncodesImages,)
@@ -217,15 +217,15 @@ def take_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> N
     # theirs has the numbers of a patch by row, column, channel; ours by channel, row, column
     order = torch.arange(32).view(4, 4, 2).permute(2, 0, 1).flatten()
     with torch.no_grad():
-        objective.mask.copy_(file["decoder.mask_token"][0, 0])
+        objective.mask_token.copy_(file["decoder.mask_token"][0, 0])
         objective.position.weight.copy_(file["decoder.decoder_pos_embed"][0])
         for end in ("weight", "bias"):
-            getattr(objective.narrow, end).copy_(file[f"decoder.decoder_embed.{end}"])
-            getattr(objective.pixels, end).copy_(file[f"decoder.decoder_pred.{end}"][order])
+            getattr(objective.project, end).copy_(file[f"decoder.decoder_embed.{end}"])
+            getattr(objective.pixel_head, end).copy_(file[f"decoder.decoder_pred.{end}"][order])
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_the_loss_is_that_of_transformers(normalise: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("normalize", [True, False])
+def test_the_loss_is_that_of_transformers(normalize: bool, tmp_path: Path) -> None:
     config = hf.ViTMAEConfig(
         hidden_size=16,
         num_hidden_layers=2,
@@ -239,7 +239,7 @@ def test_the_loss_is_that_of_transformers(normalise: bool, tmp_path: Path) -> No
         decoder_num_attention_heads=2,
         decoder_intermediate_size=12,
         mask_ratio=0.75,
-        norm_pix_loss=normalise,
+        norm_pix_loss=normalize,
     )
     torch.manual_seed(0)
     theirs = hf.ViTMAEForPreTraining(config).eval()
@@ -258,11 +258,11 @@ def test_the_loss_is_that_of_transformers(normalise: bool, tmp_path: Path) -> No
         return partial(Transformer, layers=layers, layer=layer, position=None, norm=norm)
 
     model = ImageEncoder(INFO, dim=16, embedder=partial(Patch, size=4), encoder=stack(2, 20))
-    objective = MaskedPatches(INFO, 16, size=4, decoder=stack(1, 12), width=8, normalise=normalise)
+    objective = MaskedPatches(INFO, 16, patch_size=4, decoder=stack(1, 12), decoder_dim=8, normalize_pixels=normalize)
     theirs.save_pretrained(tmp_path)
     take_weights(load_file(tmp_path / "model.safetensors"), model, objective)
     batch = made(objective)
-    noise = torch.zeros(3, 9).scatter(1, batch["hidden"].data, 1.0)  # they keep the smallest
+    noise = torch.zeros(3, 9).scatter(1, batch["masked"].data, 1.0)  # they keep the smallest
     with torch.no_grad():
         loss = objective(model, batch, Clock())["loss"]
         expected = theirs(batch["image"].data, noise=noise).loss

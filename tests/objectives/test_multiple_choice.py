@@ -16,7 +16,7 @@ from weft.core.example import CHOICE_LABELS, Sequences
 from weft.core.fields import Field, Frame, Info
 from weft.models import LanguageModel, MultipleChoiceModel
 from weft.objectives import Classification, MultipleChoiceObjective, NextToken, Ordinal, Weighted
-from weft.objectives.multiple_choice import log_sum
+from weft.objectives.multiple_choice import log_sum_exp
 
 QUESTION, CHOICES = Field("question", 20), Field("choices", 20, kind="texts")
 LABEL = Field("label", 26, kind="label", space="label", labels=CHOICE_LABELS)
@@ -71,7 +71,7 @@ def test_large_logits_do_not_overflow() -> None:
     made = batch(MultipleChoiceObjective(INFO, 8))["choices"]
     x_N = torch.randn(len(made), generator=torch.Generator().manual_seed(0)) * 1e4
     want = torch.stack([x_N[made.owner_N == row].logsumexp(0) for row in range(3)])
-    assert torch.allclose(log_sum(made, x_N), want)
+    assert torch.allclose(log_sum_exp(made, x_N), want)
 
 
 def test_a_question_stands_before_each_choice_in_the_frame_of_its_tokenizer() -> None:
@@ -115,12 +115,14 @@ def test_a_language_model_chooses_by_its_last_token() -> None:
 def test_data_that_do_not_fit_are_refused() -> None:
     one = Info({"question": QUESTION, "choices": replace(CHOICES, kind="text"), "label": LABEL}, data="mine")
     for part in (partial(MultipleChoiceObjective, one, 8), partial(MultipleChoiceModel, one)):
-        with pytest.raises(ValueError, match=r"needs several texts .* in the data \(mine\) 'choices' is a text"):
+        with pytest.raises(ValueError, match=r"field 'choices' of the data \(mine\) has the kind 'text', expected 'texts'"):
             part()
-    with pytest.raises(ValueError, match="'label' is a number"):
+    with pytest.raises(ValueError, match=r"field 'label' .* has the kind 'number', expected 'label'"):
         MultipleChoiceObjective(Info({"choices": CHOICES, "label": replace(LABEL, kind="number")}), 8)
-    with pytest.raises(ValueError, match=r"different id spaces \(words, text\)"):
+    with pytest.raises(ValueError, match=r"different vocabularies \(words, text\)"):
         MultipleChoiceObjective(Info({"question": replace(QUESTION, space="words"), "choices": CHOICES, "label": LABEL}), 8)
     for other in (Classification, Ordinal):
-        with pytest.raises(ValueError, match="the label is one of the row's own choices: take the objective choice"):
+        with pytest.raises(
+            ValueError, match="the label is the index of one of the example's choices; use the objective multiple-choice"
+        ):
             other(INFO, 8)

@@ -19,7 +19,7 @@ from weft.core.outputs import SpanPrediction
 from weft.generate import GreedySearch
 from weft.models import SpanExtractor, bert
 from weft.objectives import SpanAnswer
-from weft.objectives.span import Scores
+from weft.objectives.span import SpanScores
 
 ANSWER = Field("answer", 2, kind="span", space="context")
 
@@ -50,7 +50,7 @@ def logits_of(model: Any, objective: SpanAnswer, row: dict[str, Any]) -> tuple[T
     made = objective.prepare(row, None, None)
     assert made is not None
     x = collate([made])["text"]
-    before = x.width - len(objective.given.frame.last) - len(row["context"])
+    before = x.width - len(objective.input.frame.last) - len(row["context"])
     both = model.span_head(model.encode(x).data[0]).double()
     kept = both[[0, *range(before, before + len(row["context"]))]]
     return kept[:, 0], kept[:, 1], before
@@ -65,7 +65,7 @@ def setting(request: pytest.FixtureRequest) -> tuple[Any, SpanAnswer]:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape))
-    return model.eval(), SpanAnswer(request.param, 16, longest=3)
+    return model.eval(), SpanAnswer(request.param, 16, max_answer_length=3)
 
 
 def test_the_sequence_is_question_and_context_in_their_frame() -> None:
@@ -75,9 +75,9 @@ def test_the_sequence_is_question_and_context_in_their_frame() -> None:
     assert plain["text"].tolist() == [7, 8, 6, 9, 10, 11, 2]
     assert framed["text"].ids.tolist() == [5, 7, 8, 6, 9, 10, 11, 6]
     assert framed["text"].marks["segment"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert (framed["first"], framed["size"], framed["begin"], framed["end"]) == (4, 3, 5, 6)
+    assert (framed["first"], framed["size"], framed["start"], framed["end"]) == (4, 3, 5, 6)
     none = SpanAnswer(FRAMED, 8).prepare({**row, "answer": np.array([], np.int64)}, None, None)
-    assert none is not None and (none["begin"], none["end"]) == (0, 0)
+    assert none is not None and (none["start"], none["end"]) == (0, 0)
 
 
 def test_the_loss_is_that_of_the_definition(setting: tuple[Any, SpanAnswer]) -> None:
@@ -119,12 +119,12 @@ def test_longest_and_order_are_kept_whatever_the_scores() -> None:
         begin, end = torch.randn(50, 12), torch.randn(50, 12)
         first, size = torch.randint(1, 5, (50, 1)), torch.randint(1, 8, (50, 1))
         inside = (torch.arange(12) >= first) & (torch.arange(12) < first + size)
-        best = Scores(begin, end, inside).best(longest)
-        assert bool((best.begin_B <= best.end_B).all()) and bool((best.end_B - best.begin_B < longest).all())
+        best = SpanScores(begin, end, inside).best(longest)
+        assert bool((best.start_B <= best.end_B).all()) and bool((best.end_B - best.start_B < longest).all())
         for row in range(50):
             places = inside[row].nonzero()[:, 0].tolist()
             every = [(float(begin[row, i] + end[row, j]), i, j) for i in places for j in places if i <= j < i + longest]
-            assert max(every)[1:] == (int(best.begin_B[row]), int(best.end_B[row]))
+            assert max(every)[1:] == (int(best.start_B[row]), int(best.end_B[row]))
 
 
 def test_padding_and_the_question_are_no_answers() -> None:
@@ -156,11 +156,9 @@ def test_a_context_without_tokens_has_no_answer(setting: tuple[Any, SpanAnswer])
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    wrong = Info({**INFO.fields, "answer": Field("answer", 2, kind="label")}, data="made up")
+    wrong = Info({**INFO.fields, "answer": Field("answer", 2, kind="label")}, data="synthetic")
     for build in (partial(SpanAnswer, wrong, 8), partial(SpanExtractor, wrong, dim=8)):
-        with pytest.raises(
-            ValueError, match=r"needs a place in a text, but in the data \(made up\) the field 'answer' is a label"
-        ):
+        with pytest.raises(ValueError, match=r"field 'answer' of the data \(synthetic\) has the kind 'label', expected 'span'"):
             build()
     with pytest.raises(ValueError, match="needs a field 'answer'"):
         SpanExtractor(Info({"text": Field("text", 9)}), dim=8)

@@ -55,7 +55,7 @@ def test_predictions_are_one_list_of_tags_a_row_whatever_the_batch():
 def test_weights_count_words():
     objective = Tagging(INFO, 8, weights="balanced")
     objective.setup(None, ROWS)
-    torch.testing.assert_close(objective.weigh.factor_C, torch.tensor([4 / (3 * 2), 4 / 3, 4 / 3]))
+    torch.testing.assert_close(objective.class_weights.weight_C, torch.tensor([4 / (3 * 2), 4 / 3, 4 / 3]))
     model, plain, batch = Tagger(INFO, dim=8).eval(), Tagging(INFO, 8), batch_of(objective)
     with torch.no_grad():
         want = plain(model, batch, Clock())["loss"].total
@@ -81,7 +81,7 @@ def test_protocols_and_refusals():
     assert Tagger(INFO, dim=8).provides() == (Encodes, Embeds, Tags)
     labelled = Info({"text": Field("text", 20), "tags": Field("tags", 3, kind="label")})
     for build in (partial(Tagger, labelled), partial(Tagging, labelled, 8)):
-        with pytest.raises(ValueError, match=r"needs a class for each word.*'tags' is a label"):
+        with pytest.raises(ValueError, match=r"field 'tags' .*has the kind 'label', expected 'tags'"):
             build()
 
 
@@ -132,18 +132,18 @@ def _encode(objective, model, batch):
 
 
 def test_inputs_are_shifted_and_rare_words_unknown():
-    objective = EncoderLM(INFO, 8, vocab=10)
+    objective = EncoderLM(INFO, 8, vocab_size=10)
     made = objective.prepare(ROWS[0], None, None)
     assert made["input"].tolist() == [1, 7, 8, 9, 10]
     assert made["picks"].ids.tolist() == [7, 8, 9, 3, 2]
     assert objective.head(torch.ones(1, 8)).shape == (1, 10)
-    assert EncoderLM(INFO, 8, vocab=1000).vocab == 20
+    assert EncoderLM(INFO, 8, vocab_size=1000).vocab_size == 20
 
 
 def test_an_encoder_that_looks_ahead_is_refused():
     objective = EncoderLM(INFO, 8)
     model = Tagger(INFO, dim=8, encoder=partial(LSTM, bidirectional=True))
-    with pytest.raises(ValueError, match="LSTM cannot respect the mask Causal"):
+    with pytest.raises(ValueError, match="LSTM does not support the mask Causal"):
         objective(model, batch_of(objective), Clock())
 
 
@@ -192,5 +192,5 @@ def test_with_a_chain_all_tags_of_a_text_are_judged_together():
 @pytest.mark.parametrize("option", [{"label_smoothing": 0.1}, {"weights": "balanced"}])
 def test_options_about_single_tags_are_refused_with_a_chain(option):
     objective = Tagging(INFO, 8, **option)
-    with pytest.raises(ValueError, match=f"{next(iter(option))} is about tags one by one.*has a chain"):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} applies to the loss of single tags, but the structure has a CRF"):
         objective(Tagger(INFO, dim=8, chain=CRF), batch_of(objective), Clock())

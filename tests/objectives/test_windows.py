@@ -18,7 +18,7 @@ from weft.generate import GreedySearch
 from weft.inference.convert import to_run
 from weft.models import SpanExtractor
 from weft.objectives import SpanAnswer, span
-from weft.objectives.span import window_begins
+from weft.objectives.span import window_starts
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{chr(97 + i)}" for i in range(26)), "who", "where", "?"]
 LENGTH = 24
@@ -54,7 +54,7 @@ def test_every_token_is_in_a_window_and_none_begins_in_vain() -> None:
     for size in range(1, 40):
         for room in range(1, 12):
             for stride in range(1, 14):
-                begins = list(window_begins(size, room, stride))
+                begins = list(window_starts(size, room, stride))
                 assert {i for b in begins for i in range(b, min(b + room, size))} == set(range(size))
                 assert begins == [0] or begins[-2] + room < size
 
@@ -82,7 +82,7 @@ def test_each_window_is_a_question_of_its_own(model: Any) -> None:
     loss = objective(model, batch, Clock())
     assert objective.counts(batch) == {"loss": count} and loss["loss"].count == count
     assert loss.mean().item() == pytest.approx(total / count, rel=1e-5)
-    assert (batch["text"].seq.marks["begin"].argmax(1) > 0).sum() >= 4  # the answers are in some
+    assert (batch["text"].seq.marks["start"].argmax(1) > 0).sum() >= 4  # the answers are in some
 
 
 @pytest.mark.parametrize(("window", "stride"), [(20, 5), (20, 128), (30, 7)])
@@ -95,7 +95,7 @@ def test_the_cost_is_the_number_of_tokens(window: int, stride: int) -> None:
 def test_answers_do_not_depend_on_how_many_windows_are_asked_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = SpanAnswer(INFO, 16, window=16, stride=4, threshold=-1000.0)
     wanted = objective.predict(model, made(objective), GreedySearch())
-    monkeypatch.setattr(span, "TOGETHER", 3)
+    monkeypatch.setattr(span, "WINDOWS_PER_BATCH", 3)
     found = objective.predict(model, made(objective), GreedySearch())
     assert [(p.first, p.last) for p in found] == [(p.first, p.last) for p in wanted]
 
@@ -103,7 +103,7 @@ def test_answers_do_not_depend_on_how_many_windows_are_asked_at_once(model: Any,
 def test_a_question_that_fills_the_window_is_left_out_and_refused_where_it_is_asked() -> None:
     objective, row = SpanAnswer(INFO, 16, window=6), example(3, 9, [], 0)
     assert objective.prepare(row, None, None) is None
-    with pytest.raises(ValueError, match=r"have 6 tokens, so that nothing of the context has room in a window of 6: shorten it"):
+    with pytest.raises(ValueError, match=r"has 6 tokens, which leaves no room for the context in a window of 6; shorten"):
         objective.prepare_request(row)
     assert SpanAnswer(INFO, 16, window=7).prepare_request(row) is not None
 

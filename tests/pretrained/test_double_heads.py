@@ -62,7 +62,7 @@ def test_logits_and_both_losses_are_the_same(name: str, norms: float, tmp_path: 
         theirs = written(name, seed, tmp_path / str(seed), norms)
         loaded = load(tmp_path / str(seed))
         assert isinstance(loaded.model, LanguageModel) and not loaded.report.new and not loaded.report.unused
-        parts = {"answer": partial(MultipleChoiceObjective, begin=True), "lm": partial(NextToken, whole=True)}
+        parts = {"answer": partial(MultipleChoiceObjective, bos=True), "lm": partial(NextToken, full_sequence=True)}
         both = Weighted(loaded.info, 48, parts=parts, weights={"lm": 0.5})
         rows = questions(seed)
         batch = collate([both.prepare(row, None, None) for row in rows])

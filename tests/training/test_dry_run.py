@@ -192,4 +192,4 @@ def test_a_pairing_is_checked_with_other_texts(tmp_path: Path) -> None:
     text = "data: {type: plain-text, train: t.txt}\nobjective: {type: masked-lm, pairing: next-sentence}\n" + LEARNING
     run = read_run_text(text + "structure: {type: bert, dim: 16, layers: 1, heads: 2, hidden: 16}\n", "r.yaml", tmp_path)
     (report,) = check(run)
-    assert "relation" in report.terms
+    assert "pairing" in report.terms

@@ -53,20 +53,20 @@ objective:
   type: weighted
   parts:
     answer: {answer}
-    lm: {{type: next-token, whole: true}}
+    lm: {{type: next-token, full_sequence: true}}
   weights: {{lm: 0.5}}
-learning: {{type: gradient, steps: {steps}, batch: 800, optimizer: {{type: adam, lr: 5.0e-3}}, save_every: 0}}
+learning: {{type: gradient, steps: {steps}, batch_tokens: 800, optimizer: {{type: adam, lr: 5.0e-3}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [accuracy]}}
 """
 
 
-def pair_recipe(name: str, orders: str, steps: int = 150) -> str:
+def pair_recipe(name: str, order: str, steps: int = 150) -> str:
     data = f"type: sentence-pairs, train: {name}.tsv, valid: {name}.tsv"
-    return recipe(data, "classification", f"{{type: classification, orders: {orders}, begin: true}}", steps)
+    return recipe(data, "classification", f"{{type: classification, pair_order: {order}, bos: true}}", steps)
 
 
 def test_entailment(files: Path) -> None:
-    judged = read_run_text(pair_recipe("entailed", "one"), "r.yaml", files).train(files / "run", quiet=True).result
+    judged = read_run_text(pair_recipe("entailed", "given"), "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.95
     asked = [{"first": "cat", "second": "animal"}, {"first": "cat", "second": "fruit"}, {"first": "fruit", "second": "fig"}]
     assert weft.load(files / "run").predict(asked)[:2] == ["yes", "no"]
@@ -89,7 +89,7 @@ def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
 
 def test_multiple_choice(files: Path) -> None:
     data = "type: multiple-choice, train: choices.jsonl, valid: choices.jsonl"
-    text = recipe(data, "multiple-choice", "{type: multiple-choice, begin: true}", 120)
+    text = recipe(data, "multiple-choice", "{type: multiple-choice, bos: true}", 120)
     judged = read_run_text(text, "r.yaml", files).train(files / "run", quiet=True).result
     assert judged.metric_values["accuracy"] > 0.9
     asked = [

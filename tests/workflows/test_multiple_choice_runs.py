@@ -117,7 +117,7 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
     text = RECIPE.replace("type: multiple-choice", "type: classifier").replace(
         "objective: multiple-choice", "objective: classification"
     )
-    with pytest.raises(ValueError, match="take the objective choice"):
+    with pytest.raises(ValueError, match="use the objective multiple-choice"):
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
         ValueError,

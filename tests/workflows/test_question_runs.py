@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> Path:
 RECIPE = """
 data: {type: question-answering, train: train.json, valid: valid.json, tokenizer: TOKENIZER}
 structure: STRUCTURE
-objective: {type: span, longest: 4}
+objective: {type: span, max_answer_length: 4}
 learning: {type: gradient, steps: STEPS, batch_tokens: 600, optimizer: {type: adamw, lr: RATE}, save_every: 0}
 evaluate: {every: 0, metrics: [answer-exact-match, answer-f1], monitor: answer_f1}
 """

@@ -25,7 +25,7 @@ class LatentMemory(Injection):
         >>> import torch
         >>> from weft.blocks import TransformerDecoder
         >>> decoder = TransformerDecoder(8, None, layers=3)
-        >>> LatentSlot(8, 4, decoder).past_vectors(torch.ones(2, 4)).shape
+        >>> LatentMemory(8, 4, decoder).past_vectors(torch.ones(2, 4)).shape
         torch.Size([2, 3, 8])
     """
 
@@ -80,7 +80,7 @@ class LatentPerPosition(Injection):
     Example:
         >>> import torch
         >>> from weft.blocks import GRUDecoder
-        >>> LatentByPlace(8, 4, GRUDecoder(8, None), places=16).embedding_offsets(torch.ones(2, 4)).shape
+        >>> LatentPerPosition(8, 4, GRUDecoder(8, None), places=16).embedding_offsets(torch.ones(2, 4)).shape
         torch.Size([2, 16, 8])
     """
 

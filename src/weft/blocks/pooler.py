@@ -123,7 +123,7 @@ class PositionConcat(Pooler):
 
     Example:
         >>> import torch
-        >>> ByPlace(4, places=16)(Seq(torch.ones(2, 3, 4))).shape
+        >>> PositionConcat(4, places=16)(Seq(torch.ones(2, 3, 4))).shape
         torch.Size([2, 4])
     """
 

@@ -27,7 +27,7 @@ class GreedySearch(LengthLimited):
         max_length_extra: Tokens added to ``max_length_ratio`` times the input length.
 
     Example:
-        >>> Greedy(ratio=1.5, extra=5).limit(10)
+        >>> GreedySearch(max_length_ratio=1.5, max_length_extra=5).limit(10)
         20
     """
 

@@ -44,7 +44,7 @@ class Sampling(LengthLimited):
     Example:
         >>> import torch
         >>> p = torch.tensor([[0.1, 0.5, 0.15, 0.25]]).log()
-        >>> Sample(top_k=2).distribution(p).round(decimals=2).tolist()
+        >>> Sampling(top_k=2).distribution(p).round(decimals=2).tolist()
         [[0.0, 0.67, 0.0, 0.33]]
     """
 

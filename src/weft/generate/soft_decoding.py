@@ -36,7 +36,7 @@ def soft_decode(model: Any, memory: Memory, *, max_length: int, temperature: flo
     >>> from weft.core.fields import Field, Info
     >>> from weft.models import LanguageModel
     >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
-    >>> text = write_softly(model, Memory(vector=torch.zeros(2, 8)), max_length=3)
+    >>> text = soft_decode(model, Memory(vector=torch.zeros(2, 8)), max_length=3)
     >>> text.rows, text.data.shape[-1], float(text.data[0, 0].sum().round())
     (2, 11, 1.0)
     """

@@ -25,7 +25,7 @@ from weft.data.requests import encoder_field, request_cells
 from weft.generate.frontier import Frontier
 from weft.inspect.attention import attention
 from weft.inspect.attention_page import CROSS, Example, Map, Step, attention_page
-from weft.objectives.inputs import Given
+from weft.objectives.inputs import EncoderInput
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -257,7 +257,7 @@ def _framed(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     example = encode_example(codec, row)
     if Decodes in model.provides():
         return fields[0].frame.around([example[fields[0].name]])
-    return Given(codec.info)(example)
+    return EncoderInput(codec.info)(example)
 
 
 def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:

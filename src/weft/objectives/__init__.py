@@ -1,29 +1,29 @@
-"""OBJECTIVE: what is to be predicted."""
+"""Training objectives: losses, masking strategies, noising functions, annealing and free bits."""
 
-from weft.objectives.annealing import Decay, Ramp, Steady
+from weft.objectives.annealing import ConstantAnnealing, CyclicalAnnealing, ExponentialAnnealing
 from weft.objectives.classification import Classification
 from weft.objectives.denoising import Denoising
 from weft.objectives.elbo import ELBO
 from weft.objectives.encoder_lm import EncoderLM
-from weft.objectives.free_bits import Floor, Gate
+from weft.objectives.free_bits import ClampFreeBits, ThresholdFreeBits
 from weft.objectives.masked_lm import MaskedLM
 from weft.objectives.masked_patches import MaskedPatches
-from weft.objectives.masking import Spans, Tokens, Words
+from weft.objectives.masking import SpanMasking, TokenMasking, WholeWordMasking
 from weft.objectives.multi_label import MultiLabel
 from weft.objectives.multiple_choice import MultipleChoiceObjective
 from weft.objectives.next_token import NextToken
 from weft.objectives.noise import (
-    Chained,
     Deshuffling,
     DocumentRotation,
     DropTokens,
+    NoiseChain,
     PrefixNoise,
     RandomSpans,
     ReplaceSpans,
     SentencePermutation,
     TextInfilling,
     TokenDeletion,
-    TokenMasking,
+    TokenMaskingNoise,
 )
 from weft.objectives.ordinal import Ordinal
 from weft.objectives.prefix_lm import PrefixLM
@@ -36,26 +36,26 @@ from weft.objectives.weighted import Weighted
 
 __all__ = [
     "ELBO",
-    "Chained",
+    "ClampFreeBits",
     "Classification",
-    "Decay",
+    "ConstantAnnealing",
+    "CyclicalAnnealing",
     "Denoising",
     "Deshuffling",
     "DocumentRotation",
     "DropTokens",
     "EncoderLM",
-    "Floor",
-    "Gate",
+    "ExponentialAnnealing",
     "MaskedLM",
     "MaskedPatches",
     "MultiLabel",
     "MultipleChoiceObjective",
     "NextSentence",
     "NextToken",
+    "NoiseChain",
     "Ordinal",
     "PrefixLM",
     "PrefixNoise",
-    "Ramp",
     "RandomSpans",
     "Regression",
     "ReplaceSpans",
@@ -63,13 +63,13 @@ __all__ = [
     "SentenceOrder",
     "SentencePermutation",
     "SpanAnswer",
-    "Spans",
-    "Steady",
+    "SpanMasking",
     "Tagging",
     "TextInfilling",
+    "ThresholdFreeBits",
     "TokenDeletion",
     "TokenMasking",
-    "Tokens",
+    "TokenMaskingNoise",
     "Weighted",
-    "Words",
+    "WholeWordMasking",
 ]

@@ -1,4 +1,4 @@
-"""Weights that change while training goes on."""
+"""Annealing: loss weights and noise scales that change during training."""
 
 from __future__ import annotations
 
@@ -6,90 +6,106 @@ from weft.core.contracts import Annealing
 from weft.core.options import Count, Fraction, NonNegative
 from weft.core.registry import block
 
-LEAST = 4
-"""Fewest updates in which a cycle can begin at nothing, rise and stay."""
+MIN_CYCLE_UPDATES = 4
+"""Fewest updates in which a cycle can start at zero, rise and stay at its full weight."""
 
 
-@block("steady")
-class Steady(Annealing):
-    """The same weight from the first update to the last.
+@block("constant")
+class ConstantAnnealing(Annealing):
+    """Constant weight: no annealing.
+
+    w(p) = weight
 
     Args:
-        top: The weight.
+        weight: The weight.
 
     Example:
-        >>> Steady(top=0.5).weight(0.1)
+        >>> ConstantAnnealing(weight=0.5).weight(0.1)
         0.5
     """
 
-    def __init__(self, *, top: NonNegative = 1.0):
-        self.top = top
+    def __init__(self, *, weight: NonNegative = 1.0):
+        self.max_weight = weight
 
-    def weight(self, share: float) -> float:
-        return self.top
+    def weight(self, progress: float) -> float:
+        return self.max_weight
 
 
-@block("ramp")
-class Ramp(Annealing):
-    """Nothing at first, then more and more, then all: once, or in several cycles.
+@block("cyclical")
+class CyclicalAnnealing(Annealing):
+    """Linear warmup of a weight from 0, in one cycle (monotonic) or several (cyclical).
 
-    With s the share of a cycle that is done:  w = 0 for s < zero;  top (s - zero) / rise for s < zero + rise;  top after that
+    With s in [0, 1] the progress within a cycle, z = ``zero_fraction`` and r = ``rise_fraction``:
+    w(s) = 0 for s < z;  weight (s - z) / r for z <= s < z + r;  weight for s >= z + r
 
-    Bowman et al. 2016, https://arxiv.org/abs/1511.06349; in cycles: Fu et al. 2019, https://arxiv.org/abs/1903.10145;
-    the defaults: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
+    Bowman et al. 2016 (KL annealing), https://arxiv.org/abs/1511.06349; several cycles: Fu et al. 2019,
+    https://arxiv.org/abs/1903.10145; default values: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
 
     Args:
-        zero: Share of a cycle without any weight.
-        rise: Share of a cycle in which the weight rises.
-        top: The weight after that.
-        cycles: How often this is gone through.
+        zero_fraction: Fraction of a cycle with weight 0.
+        rise_fraction: Fraction of a cycle in which the weight rises linearly.
+        weight: The weight in the rest of the cycle.
+        cycles: Number of cycles.
 
     Example:
-        >>> [Ramp().weight(share) for share in (0.0, 0.5, 0.625, 0.75, 1.0)]
+        >>> [CyclicalAnnealing().weight(progress) for progress in (0.0, 0.5, 0.625, 0.75, 1.0)]
         [0.0, 0.0, 0.5, 1.0, 1.0]
     """
 
-    def __init__(self, *, zero: Fraction = 0.5, rise: Fraction = 0.25, top: NonNegative = 1.0, cycles: Count = 1):
-        if zero + rise > 1:
-            raise ValueError(f"zero {zero:g} and rise {rise:g} are more than a whole cycle: together they may be 1 at most")
-        if zero == 1:
-            raise ValueError("zero is 1, a whole cycle: there would never be any weight")
-        self.zero, self.rise, self.top, self.cycles = zero, rise, top, cycles
+    def __init__(
+        self,
+        *,
+        zero_fraction: Fraction = 0.5,
+        rise_fraction: Fraction = 0.25,
+        weight: NonNegative = 1.0,
+        cycles: Count = 1,
+    ):
+        if zero_fraction + rise_fraction > 1:
+            raise ValueError(
+                f"zero_fraction {zero_fraction:g} + rise_fraction {rise_fraction:g} is {zero_fraction + rise_fraction:g}; "
+                "the sum must be at most 1 (one cycle)"
+            )
+        if zero_fraction == 1:
+            raise ValueError("zero_fraction is 1, so the weight is 0 throughout; it must be below 1")
+        self.zero_fraction, self.rise_fraction, self.max_weight, self.cycles = zero_fraction, rise_fraction, weight, cycles
 
     def check(self, updates: int) -> None:
-        if self.cycles > 1 and updates < LEAST * self.cycles:
-            fewer = f"take {updates // LEAST} at most" if updates >= 2 * LEAST else "take one"
+        if self.cycles > 1 and updates < MIN_CYCLE_UPDATES * self.cycles:
+            fewer = (
+                f"set cycles to at most {updates // MIN_CYCLE_UPDATES}" if updates >= 2 * MIN_CYCLE_UPDATES else "set cycles: 1"
+            )
             raise ValueError(
-                f"a ramp of {self.cycles} cycles in {updates} updates, but each of several needs {LEAST} at least: "
-                f"{fewer}, or more updates"
+                f"{self.cycles} cycles of cyclical annealing in {updates} updates; each cycle needs at least "
+                f"{MIN_CYCLE_UPDATES} updates: {fewer}, or train for more updates"
             )
 
-    def weight(self, share: float) -> float:
-        done = share * self.cycles % 1 if share < 1 else 1.0
-        if done < self.zero:
+    def weight(self, progress: float) -> float:
+        done = progress * self.cycles % 1 if progress < 1 else 1.0
+        if done < self.zero_fraction:
             return 0.0
-        return self.top * (min((done - self.zero) / self.rise, 1.0) if self.rise else 1.0)
+        risen = min((done - self.zero_fraction) / self.rise_fraction, 1.0) if self.rise_fraction else 1.0
+        return self.max_weight * risen
 
 
-@block("decay")
-class Decay(Annealing):
-    """Less and less, always by the same factor.
+@block("exponential")
+class ExponentialAnnealing(Annealing):
+    """Exponential decay from ``start`` to ``final_fraction`` of it.
 
-    w = top left^share
+    w(p) = start final_fraction^p, with p in [0, 1] the progress of training
 
     Args:
-        top: The weight at first.
-        left: What share of it is left at last.
+        start: The weight at the start of training.
+        final_fraction: Fraction of ``start`` at the end of training.
 
     Example:
-        >>> [round(Decay(top=2.0, left=0.25).weight(share), 2) for share in (0.0, 0.5, 1.0)]
+        >>> [round(ExponentialAnnealing(start=2.0, final_fraction=0.25).weight(p), 2) for p in (0.0, 0.5, 1.0)]
         [2.0, 1.0, 0.5]
     """
 
-    def __init__(self, *, top: NonNegative = 1.0, left: Fraction = 0.5):
-        if not left:
-            raise ValueError("left is 0, but a factor never brings a weight to nothing: take a small share, such as 0.01")
-        self.top, self.left = top, left
+    def __init__(self, *, start: NonNegative = 1.0, final_fraction: Fraction = 0.5):
+        if not final_fraction:
+            raise ValueError("final_fraction is 0, which exponential decay never reaches; set a small value such as 0.01")
+        self.start, self.final_fraction = start, final_fraction
 
-    def weight(self, share: float) -> float:
-        return self.top * self.left**share
+    def weight(self, progress: float) -> float:
+        return self.start * self.final_fraction**progress

@@ -1,4 +1,4 @@
-"""How much each class counts in training. C classes, N rows."""
+"""Class weights. C classes, N targets."""
 
 from __future__ import annotations
 
@@ -13,45 +13,47 @@ from weft.core.fields import Field
 from weft.core.options import NonNegative
 
 Weights = Literal["balanced"] | dict[str, NonNegative]
-"""Of classes: by name, or so that all count alike in sum."""
+"""Weights by class name, or balanced: inversely proportional to the class frequency."""
 
 
 class ClassWeights(nn.Module):
-    """A factor for the loss of each class: 1, given by name, or n / (C n_c) for a class with n_c of n examples ("balanced").
+    """Class weights of a loss: 1, by name, or n / (C n_c) for a class with n_c of n examples ("balanced").
 
-    Balanced weights are counted anew from the training data whenever training starts or goes on: there is nothing to store.
+    Balanced weights are counted from the training data whenever training starts or resumes; they are not part of the state dict.
 
     Args:
-        field: The field with the classes.
-        weights: By name (1 where none is given), "balanced", or None.
+        field: The field of the labels.
+        weights: By class name (1 for others), "balanced", or None for uniform weights.
     """
 
-    factor_C: Tensor
+    weight_C: Tensor
 
     def __init__(self, field: Field, weights: Weights | None):
         super().__init__()
         self.balanced = weights == "balanced"
-        self.plain = not weights
+        self.uniform = not weights
         named = weights if isinstance(weights, dict) else {}
-        # before the data is read its classes have no names: then there is nothing to compare with
+        # before the data is read, its classes have no names to compare with
         if field.labels and (unknown := sorted(set(named) - set(field.labels))):
-            raise ValueError(f"weights for {', '.join(unknown)}, but the classes of {field.name!r} are {', '.join(field.labels)}")
+            raise ValueError(
+                f"weights for unknown classes: {', '.join(unknown)}; the classes of {field.name!r} are {', '.join(field.labels)}"
+            )
         names = (*field.labels, *[""] * (field.vocab - len(field.labels)))
-        self.register_buffer("factor_C", torch.tensor([float(named.get(name, 1.0)) for name in names]), persistent=False)
+        self.register_buffer("weight_C", torch.tensor([float(named.get(name, 1.0)) for name in names]), persistent=False)
 
     def count(self, classes: Iterable[np.ndarray | int]) -> None:
-        """Look at the classes of all training examples, if weights are to be balanced."""
+        """Compute balanced weights from the classes of all training examples; no effect for other weights."""
         if not self.balanced:
             return
-        number_C = np.zeros(len(self.factor_C), np.int64)
-        for some in classes:
-            number_C += np.bincount(np.atleast_1d(some), minlength=len(number_C))
-        # a class that is not there has no loss to weigh
-        factor_C = number_C.sum() / (max(1, (number_C > 0).sum()) * np.maximum(number_C, 1))
-        self.factor_C.copy_(torch.from_numpy(factor_C))
+        count_C = np.zeros(len(self.weight_C), np.int64)
+        for labels in classes:
+            count_C += np.bincount(np.atleast_1d(labels), minlength=len(count_C))
+        # C counts only the classes that occur
+        weight_C = count_C.sum() / (max(1, (count_C > 0).sum()) * np.maximum(count_C, 1))
+        self.weight_C.copy_(torch.from_numpy(weight_C))
 
     def forward(self, loss_N: Tensor, target_N: Tensor) -> Tensor:
-        """The losses, each times the factor of its class. In evaluation they stay as they are."""
-        if self.plain or not self.training:
+        """N: the losses times the weight of their class; unweighted in evaluation."""
+        if self.uniform or not self.training:
             return loss_N
-        return loss_N * self.factor_C.to(loss_N.dtype)[target_N]
+        return loss_N * self.weight_C.to(loss_N.dtype)[target_N]

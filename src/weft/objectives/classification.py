@@ -1,4 +1,4 @@
-"""Say which class a text belongs to."""
+"""Classification of texts, pairs of texts and images. B examples, C classes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
-from weft.objectives.inputs import Ordered, Orders, refuse_choices
+from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
 
 
 @block("classification")
 class Classification(Objective):
-    """Predict the label of a text.
+    """Classification of a text, a pair of texts or an image with the cross-entropy loss.
 
-    loss = - sum_i w(label_i) log p(label_i | text_i); the count is the number of texts.
+    loss = - sum_i w(y_i) log p(y_i | x_i), with label y_i and class weight w; the count is the number of examples. With label
+    smoothing e the target puts 1 - e on y_i and e / C on every class.
 
     Args:
-        label_smoothing: Share of the probability that is spread over all classes.
-        weights: How much the loss of each class counts in training, by name (others: 1); balanced = n / (C n_c), so that all C
-            classes count alike; None = all texts alike.
-        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
-            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
-        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+        label_smoothing: Probability mass e that is spread over all classes (Szegedy et al. 2016,
+            https://arxiv.org/abs/1512.00567).
+        weights: Class weights in training, by class name (1 for others); balanced = n / (C n_c) for a class with n_c of n
+            examples; None = all 1.
+        pair_order: How a pair of texts is encoded: given, or both: the sum of the features of both orders, which is symmetric
+            (for similarity and paraphrase; Radford et al. 2018, section 3.3).
+        bos: Whether the input starts with the BOS token, as in language-model pretraining.
 
     Example:
         >>> import numpy as np
@@ -50,37 +52,34 @@ class Classification(Objective):
         *,
         label_smoothing: Fraction = 0.0,
         weights: Weights | None = None,
-        orders: Orders = "one",
-        begin: bool = False,
+        pair_order: PairOrder = "given",
+        bos: bool = False,
     ):
         super().__init__(info, dim)
         refuse_choices(info)
-        self.given, self.label = Ordered(info, orders, begin), info["label"]
-        if self.label.kind != "label":
-            better = {"labels": "multi-label", "number": "regression"}.get(self.label.kind, "another one")
-            raise ValueError(
-                f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
-                f"take the objective {better}"
-            )
+        kind = info["label"].kind
+        better = {"labels": "multi-label", "number": "regression"}.get(kind, "for this kind")
+        self.label = expect_kind(info, "label", "label", f"use the objective {better}")
+        self.input = PairInput(info, pair_order, bos)
         self.smoothing = label_smoothing
-        self.weigh = ClassWeights(self.label, weights)
+        self.class_weights = ClassWeights(self.label, weights)
 
     def setup(self, model: Any, dataset: Any) -> None:
-        self.weigh.count(dataset[row]["label"] for row in range(len(dataset)))
+        self.class_weights.count(dataset[index]["label"] for index in range(len(dataset)))
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.given.cost(super().cost(lengths))
+        return self.input.cost(super().cost(lengths))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.given(example), label=int(example["label"]))
+        return Instance(**self.input(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
-        nll_B = model.classifier.nll(self.given.features(model, batch), batch["label"], smoothing)
-        return Loss.of(self.weigh(nll_B, batch["label"]).sum(), len(batch))
+        nll_B = model.classifier.nll(self.input.features(model, batch), batch["label"], smoothing)
+        return Loss.of(self.class_weights(nll_B, batch["label"]).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        return model.classifier(self.given.features(model, batch)).argmax(-1).tolist()
+        return model.classifier(self.input.features(model, batch)).argmax(-1).tolist()
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.given.features(model, batch)).float().softmax(-1)
+        return model.classifier(self.input.features(model, batch)).float().softmax(-1)

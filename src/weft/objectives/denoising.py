@@ -1,4 +1,4 @@
-"""Write what was done away with, or restore a text. N targets."""
+"""Denoising pretraining. N targets."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import Build, block
 from weft.objectives.next_token import next_tokens
-from weft.objectives.noise import RandomSpans, ordinary_places
+from weft.objectives.noise import RandomSpans, ordinary_positions
 
 
 @block("denoising")
 class Denoising(Objective):
-    """Do something to a text and write it as it was, or what is missing of it.
+    """Denoising autoencoder: corrupt a text and generate the original, or the corrupted tokens.
 
-    loss = - sum_t log p(y_t | y_<t, x~), with x~ and y made of the text by the noise; the count is the number of targets.
+    loss = - sum_t log p(y_t | y_<t, x~), with the corrupted source x~ and the target y of the noise; the count is the number of
+    target tokens.
 
     Raffel et al. 2020 (T5), https://arxiv.org/abs/1910.10683; Lewis et al. 2020 (BART), https://arxiv.org/abs/1910.13461
 
     Args:
-        noise: What is done to the text, and what is to be written.
-        label_smoothing: Share of the probability that is spread over the vocabulary.
+        noise: Noising function, which defines source and target.
+        label_smoothing: Probability mass that is spread over the vocabulary.
 
     Example:
         >>> from weft.core.fields import Field
-        >>> objective = Denoising(Info({"text": Field("text", vocab=60, length=64, spare=20)}), 8)
+        >>> objective = Denoising(Info({"text": Field("text", vocab=60, max_length=64, sentinel_count=20)}), 8)
         >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
         ['input', 'picks', 'source']
     """
@@ -47,10 +48,11 @@ class Denoising(Objective):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = example[self.text.name]
         ids = ids_of(text)
-        if len(ordinary_places(ids, self.text)) < 2:
+        if len(ordinary_positions(ids, self.text)) < 2:
             return None
-        made = self.noise.corrupt(ids, rng, self.text)
-        return Instance(source=self.text.frame.around([made.source]), **next_tokens(made.target, self.text, apart=True))
+        corrupted = self.noise.corrupt(ids, rng, self.text)
+        targets = next_tokens(corrupted.target, self.text, conditional=True)
+        return Instance(source=self.text.frame.around([corrupted.source]), **targets)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}

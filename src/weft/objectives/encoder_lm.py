@@ -1,4 +1,4 @@
-"""Predict the next token from an encoder that looks back only. N targets."""
+"""Language modeling with an encoder under a causal mask. N targets."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from weft.core.registry import Build, block
 
 @block("encoder-lm")
 class EncoderLM(Objective):
-    """Predict each token from those before it with an encoder: a second task for networks that tag or classify.
+    """Next-token prediction with an encoder under a causal mask: an auxiliary task for taggers and classifiers.
 
-    loss = - sum_t log p(x_t | x_<t),  p = softmax(head(encoder(x; Causal)_t-1)), with t over all tokens and the end mark; the
-    count is their number.
+    loss = - sum_t log p(x_t | x_<t),  p = softmax(head(encoder(x; Causal)_(t-1))), with t over all tokens and EOS; the count is
+    their number.
 
-    The encoder must respect the mask Causal (a Transformer, a CNN), so that nothing of what is to be predicted is seen; without
-    that mask the same weights look at both sides. The head belongs to the objective: only training needs it.
+    The encoder must support the mask Causal (a Transformer, a CNN), so that no target is visible; in the main task the same
+    weights attend to both sides. The head belongs to the objective and is needed only in training.
 
-    Rei 2017, https://arxiv.org/abs/1704.07156 (there with one network for each direction)
+    Rei 2017, https://arxiv.org/abs/1704.07156 (there with one network per direction)
 
     Args:
-        head: Logits over the ids.
-        vocab: Predict the first so many ids, which are the most frequent ones, and all others as the unknown one; None = all.
+        head: Output layer over the vocabulary.
+        vocab_size: Predict only the ids below this, which are the most frequent ones, and all others as <unk>; None = all.
 
     Example:
         >>> from weft.core.fields import Field
-        >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab=10)
+        >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab_size=10)
         >>> objective.prepare({"text": np.array([7, 12])}, None, None)["picks"].ids.tolist()
         [7, 3, 2]
     """
@@ -46,16 +46,16 @@ class EncoderLM(Objective):
     needs = (Encodes,)
     higher_is_better = {"perplexity": False}
 
-    def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab: Vocab | None = None):
+    def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab_size: Vocab | None = None):
         super().__init__(info, dim)
         self.text = info["text"]
-        self.vocab = min(vocab or self.text.vocab, self.text.vocab)
-        self.head = head(dim, replace(self.text, vocab=self.vocab), None)
+        self.vocab_size = min(vocab_size or self.text.vocab, self.text.vocab)
+        self.head = head(dim, replace(self.text, vocab=self.vocab_size), None)
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         text, special = example["text"], self.text.special
         ids = np.append(ids_of(text), special.eos)
-        known = np.where(ids < self.vocab, ids, special.unk)
+        known = np.where(ids < self.vocab_size, ids, special.unk)
         return Instance(input=surround([special.bos], text, []), picks=Targets("input", np.arange(len(ids)), known))
 
     def counts(self, batch: Batch) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What an answer is about: a text, a pair of texts, or an image."""
+"""Model inputs of an example: a text, a pair of texts, or an image. B examples, D features."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from weft.core.batch import Batch
 from weft.core.example import Example, MarkedIds
 from weft.core.fields import Field, Frame, Info
 
-Orders = Literal["one", "both"]
-"""How a pair is read: as it stands, or once in each order."""
+PairOrder = Literal["given", "both"]
+"""How a pair of texts is encoded: in the given order, or once in each order."""
 
 
-class Given:
-    """One text in its frame, or the two of a pair as one sequence: ``text <eos>``, ``first <sep> second <eos>``, or as the
-    published tokenizer has it, such as ``[CLS] first [SEP] second [SEP]``. An image is given as it is."""
+class EncoderInput:
+    """One text with its special tokens, or the two of a pair as one sequence: ``text <eos>``, ``first <sep> second <eos>``, or in
+    the format of a pretrained tokenizer, such as ``[CLS] first [SEP] second [SEP]``. An image is returned unchanged."""
 
     def __init__(self, info: Info):
         self.fields = info.inputs()
-        self.frame = delimited(self.fields[0]) if len(self.fields) > 1 else self.fields[0].frame
+        self.frame = pair_frame(self.fields[0]) if len(self.fields) > 1 else self.fields[0].frame
 
     def __call__(self, example: Example) -> np.ndarray | MarkedIds:
         if self.fields[0].kind == "image":
@@ -31,40 +31,44 @@ class Given:
         return self.frame.around([example[field.name] for field in self.fields])
 
 
-class Ordered:
-    """What is given, as it stands (``text``) and, where both orders of a pair are read, also turned round (``turned``); where
-    ``begin`` says so, after the begin mark, as a language model reads it.
+class PairInput:
+    """The input of an encoder (``text``) and, for a pair encoded in both orders, the input in reverse order (``reversed``); with
+    ``bos`` each starts with the BOS token, as in language-model pretraining.
 
-    Radford et al. 2018 (GPT, section 3.3): two texts that are compared have no order, so both are read and their states added.
+    Radford et al. 2018 (GPT, section 3.3): for similarity tasks the texts have no inherent order, so both orders are encoded and
+    their features added.
     """
 
-    def __init__(self, info: Info, orders: Orders, begin: bool):
-        self.given, self.both = Given(info), orders == "both"
-        if begin:
-            self.given.frame = begun(self.given.frame, self.given.fields[0])
-        if self.both and len(self.given.fields) != 2:
-            names = ", ".join(field.name for field in self.given.fields)
-            raise ValueError(f"orders: both needs a pair of texts, but the data ({info.data}) gives: {names}; leave it out")
+    def __init__(self, info: Info, pair_order: PairOrder, bos: bool):
+        self.input, self.both = EncoderInput(info), pair_order == "both"
+        if bos:
+            self.input.frame = with_bos(self.input.frame, self.input.fields[0])
+        if self.both and len(self.input.fields) != 2:
+            names = ", ".join(field.name for field in self.input.fields)
+            raise ValueError(
+                f"pair_order: both needs a pair of texts, but the inputs of the data ({info.data}) are: {names}; "
+                "remove pair_order"
+            )
 
     def __call__(self, example: Example) -> dict[str, Any]:
-        found: dict[str, Any] = {"text": self.given(example)}
+        found: dict[str, Any] = {"text": self.input(example)}
         if self.both:
-            found["turned"] = self.given.frame.around([example[field.name] for field in reversed(self.given.fields)])
+            found["reversed"] = self.input.frame.around([example[field.name] for field in reversed(self.input.fields)])
         return found
 
     def cost(self, cost: np.ndarray) -> np.ndarray:
-        """Of a row, where it is ``cost`` in one order."""
+        """Tokens of each example, from its tokens in one order."""
         return cost * 2 if self.both else cost
 
     def features(self, model: Any, batch: Batch) -> Tensor:
-        """B x D: of the text, or the sum of both orders."""
+        """B x D: features of the text, or the sum over both orders."""
         features_BD = model.features(batch["text"])
-        return features_BD + model.features(batch["turned"]) if self.both else features_BD
+        return features_BD + model.features(batch["reversed"]) if self.both else features_BD
 
 
-class Whole:
-    """A row as the one text that a decoder alone would write: the text, the two of a pair with what stands between them, or the
-    question and its right choice. Neither its begin nor its end is marked."""
+class DecoderInput:
+    """An example as one sequence for a decoder-only model: the text, the two of a pair with the separator, or the question and
+    its correct choice. Without BOS and EOS."""
 
     def __init__(self, info: Info):
         several = [f for f in info.tokenized() if f.kind == "texts"]
@@ -72,8 +76,11 @@ class Whole:
         self.fields = [*(info[name] for name in ("question",) if name in info), *several] if several else info.input_texts()
         self.field = self.fields[-1]
         if len({f.space for f in self.fields}) != 1:
-            raise ValueError(f"needs texts of one id space, but the data ({info.data}) gives: {', '.join(info.fields)}")
-        self.frame = replace(delimited(self.field), first=(), last=())
+            raise ValueError(
+                f"full_sequence needs texts with one vocabulary, but the fields of the data ({info.data}) differ: "
+                f"{', '.join(info.fields)}"
+            )
+        self.frame = replace(pair_frame(self.field), first=(), last=())
 
     def __call__(self, example: Example) -> np.ndarray | MarkedIds:
         texts = [example[field.name] for field in self.fields]
@@ -82,29 +89,37 @@ class Whole:
         return self.frame.around(texts)
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The tokens of a row; of its choices, which may be of any length, all."""
-        marks = 1 + len(self.frame.between) * (len(self.fields) - 1)
-        return np.sum([np.asarray(lengths[f.name], np.int64) for f in self.fields], axis=0) + marks
+        """Tokens of each example; an upper bound that includes all choices, since their lengths are known only in sum."""
+        extra = 1 + len(self.frame.between) * (len(self.fields) - 1)
+        return np.sum([np.asarray(lengths[f.name], np.int64) for f in self.fields], axis=0) + extra
 
 
-def delimited(field: Field) -> Frame:
-    """The frame of two texts that are read as one: where a published tokenizer puts nothing between them, as GPT's does, its
-    separator stands there."""
+def pair_frame(field: Field) -> Frame:
+    """The special tokens of a pair. A pretrained tokenizer that puts nothing between two texts (GPT's) gets its separator
+    there."""
     frame, sep = field.frame, field.special.sep
     return frame if frame.between or sep < 0 else replace(frame, between=(sep,))
 
 
-def begun(frame: Frame, field: Field) -> Frame:
-    """The frame with the begin mark before it."""
+def with_bos(frame: Frame, field: Field) -> Frame:
+    """The frame with the BOS token at its start."""
     if field.kind == "image" or field.special.bos < 0:
-        raise ValueError(f"begin: true needs a text with a begin mark, and {field.name!r} has none; leave it out")
+        raise ValueError(f"bos: true needs a text with a BOS token, but {field.name!r} has none; remove bos")
     return replace(frame, first=(field.special.bos, *frame.first))
 
 
+def expect_kind(info: Info, name: str, kind: str, advice: str) -> Field:
+    """The field of this name; raise ValueError if it is of another kind, with ``advice`` on what to do."""
+    field = info[name]
+    if field.kind != kind:
+        raise ValueError(f"field {name!r} of the data ({info.data}) has the kind {field.kind!r}, expected {kind!r}; {advice}")
+    return field
+
+
 def refuse_choices(info: Info) -> None:
-    """Raise where the answer is one of a row's own texts: no class that texts have in common."""
+    """Raise ValueError where the label is the index of one of the example's own texts, not a class."""
     if several := [f.name for f in info.tokenized() if f.kind == "texts"]:
         raise ValueError(
-            f"predicts a class of a text, but in the data ({info.data}) the label is one of the row's own {several[0]}: "
-            "take the objective choice, with a structure that chooses"
+            f"predicts a class, but in the data ({info.data}) the label is the index of one of the example's {several[0]}; "
+            "use the objective multiple-choice, with task: multiple-choice of the structure"
         )

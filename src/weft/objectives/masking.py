@@ -1,4 +1,4 @@
-"""Which places of a text are hidden: single tokens, whole words, or spans of words."""
+"""Masking strategies: single tokens, whole words, or spans of words. T tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.core.registry import block
 
 
 @block("tokens")
-class Tokens(MaskingStrategy):
-    """Single tokens, each as likely as any other.
+class TokenMasking(MaskingStrategy):
+    """Mask single tokens, sampled uniformly without replacement.
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
     Example:
-        >>> groups = Tokens().choose(np.arange(6) > 0, 2, np.random.default_rng(0))
+        >>> groups = TokenMasking().choose(np.arange(6) > 0, 2, np.random.default_rng(0))
         >>> sorted(len(group) for group in groups)
         [1, 1]
     """
@@ -28,22 +28,22 @@ class Tokens(MaskingStrategy):
         return [chosen[i : i + 1] for i in range(len(chosen))]
 
 
-@block("words")
-class Words(MaskingStrategy):
-    """Whole words: all pieces of a word, or none.
+@block("whole-words")
+class WholeWordMasking(MaskingStrategy):
+    """Whole-word masking: mask all tokens of a word, or none.
 
-    A word that is longer than what is left of the budget is passed over.
+    A word with more tokens than the remaining budget is skipped.
 
-    Devlin et al. 2019 (whole word masking, in the later release of BERT)
+    Devlin et al. 2019 (whole word masking, in the later release of BERT), https://arxiv.org/abs/1810.04805
 
     Example:
         >>> begins = np.array([True, False, True, True])
-        >>> [group.tolist() for group in Words().choose(begins, 3, np.random.default_rng(1))]
+        >>> [group.tolist() for group in WholeWordMasking().choose(begins, 3, np.random.default_rng(1))]
         [[0, 1], [2]]
     """
 
     def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
-        words = words_of(begins_T)
+        words = word_positions(begins_T)
         chosen: list[np.ndarray] = []
         for i in rng.permutation(len(words)):
             if len(words[i]) <= budget:
@@ -53,58 +53,58 @@ class Words(MaskingStrategy):
 
 
 @block("spans")
-class Spans(MaskingStrategy):
-    """Spans of whole words whose number of words is geometric, cut off at ``longest``.
+class SpanMasking(MaskingStrategy):
+    """Mask spans of whole words; the number of words is geometric, truncated at ``max_span``.
 
-    p(n) ~ (1 - stop)^(n - 1) stop for n = 1 .. longest;  with the defaults 3.8 words on average
+    p(n) ~ (1 - p)^(n - 1) p for n = 1 .. max_span, with p = ``geometric_p``; with the defaults 3.8 words on average
 
-    A span that is longer than what is left of the budget is shortened to the words that fit. Spans that touch are one.
+    A span with more tokens than the remaining budget is shortened to the words that fit. Adjacent spans are merged.
 
     Joshi et al. 2020 (SpanBERT), https://arxiv.org/abs/1907.10529
 
     Args:
-        stop: Chance that a span ends after a word.
-        longest: Most words of a span.
+        geometric_p: Parameter of the geometric distribution: the probability that a span ends after a word.
+        max_span: Maximum number of words in a span.
 
     Example:
-        >>> groups = Spans().choose(np.ones(40, bool), 6, np.random.default_rng(0))
+        >>> groups = SpanMasking().choose(np.ones(40, bool), 6, np.random.default_rng(0))
         >>> sum(len(group) for group in groups)
         6
     """
 
-    def __init__(self, *, stop: Fraction = 0.2, longest: Count = 10):
+    def __init__(self, *, geometric_p: Fraction = 0.2, max_span: Count = 10):
         super().__init__()
-        if stop <= 0:
-            raise ValueError("with stop 0 a span never ends; give more")
-        weights = (1 - stop) ** np.arange(longest) * stop
-        self.longest, self.cumulative = longest, np.cumsum(weights / weights.sum())
+        if geometric_p <= 0:
+            raise ValueError(f"geometric_p is {geometric_p:g}, so a span never ends; set a value above 0 and at most 1")
+        weights = (1 - geometric_p) ** np.arange(max_span) * geometric_p
+        self.max_span, self.cumulative = max_span, np.cumsum(weights / weights.sum())
 
     def choose(self, begins_T: np.ndarray, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
-        words = words_of(begins_T)
-        taken_T = np.zeros(len(begins_T), bool)
+        words = word_positions(begins_T)
+        chosen_T = np.zeros(len(begins_T), bool)
         for start in rng.permutation(len(words)):
-            length = 1 + min(int(np.searchsorted(self.cumulative, rng.random())), self.longest - 1)
+            length = 1 + min(int(np.searchsorted(self.cumulative, rng.random())), self.max_span - 1)
             for word in words[start : start + length]:
-                if taken_T[word[0]] or len(word) > budget:
+                if chosen_T[word[0]] or len(word) > budget:
                     break
-                taken_T[word] = True
+                chosen_T[word] = True
                 budget -= len(word)
             if not budget:
                 break
-        return runs_of(taken_T)
+        return runs_of(chosen_T)
 
 
-def words_of(begins_T: np.ndarray) -> list[np.ndarray]:
-    """The places of each word; what stands before the first beginning is a word too."""
-    return cut(np.arange(len(begins_T)), np.flatnonzero(begins_T[1:]) + 1)
+def word_positions(begins_T: np.ndarray) -> list[np.ndarray]:
+    """Token positions of each word; tokens before the first word start count as a word."""
+    return split_at(np.arange(len(begins_T)), np.flatnonzero(begins_T[1:]) + 1)
 
 
-def runs_of(taken_T: np.ndarray) -> list[np.ndarray]:
-    """The places of each run of True."""
-    places = np.flatnonzero(taken_T)
-    return cut(places, np.flatnonzero(places[1:] - places[:-1] > 1) + 1)
+def runs_of(chosen_T: np.ndarray) -> list[np.ndarray]:
+    """Positions of each run of True."""
+    positions = np.flatnonzero(chosen_T)
+    return split_at(positions, np.flatnonzero(positions[1:] - positions[:-1] > 1) + 1)
 
 
-def cut(values_T: np.ndarray, at: np.ndarray) -> list[np.ndarray]:
-    """The parts between these places; nothing has none. ``np.split``, ten times as fast for short arrays."""
-    return [values_T[a:b] for a, b in pairwise([0, *at.tolist(), len(values_T)])] if len(values_T) else []
+def split_at(values_T: np.ndarray, indices: np.ndarray) -> list[np.ndarray]:
+    """``np.split``, ten times as fast for short arrays; an empty array has no parts."""
+    return [values_T[a:b] for a, b in pairwise([0, *indices.tolist(), len(values_T)])] if len(values_T) else []

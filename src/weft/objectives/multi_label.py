@@ -1,4 +1,4 @@
-"""Say which classes a text belongs to, any number of them. B rows, C classes."""
+"""Multi-label classification. B examples, C classes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
-from weft.objectives.inputs import Given
+from weft.objectives.inputs import EncoderInput, expect_kind
 
 
 @block("multi-label")
 class MultiLabel(Objective):
-    """Predict the set of classes of a text: a yes or no for each class by itself.
+    """Multi-label classification: an independent binary decision per class.
 
-    loss = - sum_i sum_c (y_ic log p_ic + (1 - y_ic) log(1 - p_ic)),  p_ic = sigmoid(logit_ic); the count is the number of texts.
+    loss = - sum_i sum_c (y_ic log p_ic + (1 - y_ic) log(1 - p_ic)),  p_ic = sigmoid(logit_ic); the count is the number of
+    examples.
 
     Args:
-        threshold: A class is predicted where its probability is above this.
+        threshold: Probability above which a class is predicted.
 
     Example:
         >>> import numpy as np
@@ -39,16 +40,12 @@ class MultiLabel(Objective):
 
     def __init__(self, info: Info, dim: int, *, threshold: Fraction = 0.5):
         super().__init__(info, dim)
-        self.given, self.label = Given(info), info["label"]
-        if self.label.kind != "labels":
-            raise ValueError(
-                f"needs a set of classes, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
-                "set answer: several there, or take another objective"
-            )
+        expect_kind(info, "label", "labels", "set label_type: multiple of the data, or use another objective")
+        self.input = EncoderInput(info)
         self.threshold = threshold
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(text=self.given(example), label=example["label"])
+        return Instance(text=self.input(example), label=example["label"])
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logit_BC = self._logits(model, batch)
@@ -56,12 +53,12 @@ class MultiLabel(Objective):
         return Loss.of(losses_BC.sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """The numbers of the classes of each row."""
+        """Class indices of each example."""
         chosen_BC = self._logits(model, batch).sigmoid() > self.threshold
         return [row.nonzero().flatten().tolist() for row in chosen_BC.cpu()]
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
-        """Of each class by itself: they need not add up to 1."""
+        """B x C: independent probabilities, which do not sum to 1."""
         return self._logits(model, batch).sigmoid()
 
     def _logits(self, model: Any, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Choose one of several texts. B rows, N texts in all, M of the row that has most; other suffixes as in seq.py."""
+"""Multiple choice. B examples, N choices in total, M the largest number per example; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -15,82 +15,79 @@ from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import begun, delimited
+from weft.objectives.inputs import expect_kind, pair_frame, with_bos
 
 
 @block("multiple-choice")
 class MultipleChoiceObjective(Objective):
-    """Predict which of a row's texts (field ``choices``) is right; each is read with the ``question``, if there is one.
+    """Multiple choice: score each text of ``choices``, with the ``question`` if there is one, and predict the correct one.
 
-    loss = - sum_i log softmax over the choices of row i of the right one's logit; the count is the number of rows.
+    loss = - sum_i log softmax(s_i)_(y_i), with s_i the logits of the choices of example i; the count is the number of examples.
 
     Radford et al. 2018 (GPT, section 3.3); Devlin et al. 2019 (BERT, section 4.4), https://arxiv.org/abs/1810.04805
 
     Args:
-        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+        bos: Whether the input starts with the BOS token, as in language-model pretraining.
 
     Example:
         >>> from weft.core.fields import Field
         >>> fields = [Field("question", 10), Field("choices", 10, kind="texts"), Field("label", 2, kind="label")]
-        >>> example = {"question": np.array([7]), "choices": Several((np.array([8, 8]), np.array([9]))), "label": 1}
-        >>> made = Choice(Info({f.name: f for f in fields}), 8).prepare(example, None, None)["choices"]
-        >>> [part.tolist() for part in made.parts]
+        >>> example = {"question": np.array([7]), "choices": Sequences((np.array([8, 8]), np.array([9]))), "label": 1}
+        >>> info = Info({f.name: f for f in fields})
+        >>> choices = MultipleChoiceObjective(info, 8).prepare(example, None, None)["choices"]
+        >>> [part.tolist() for part in choices.parts]
         [[7, 6, 8, 8, 2], [7, 6, 9, 2]]
     """
 
     needs = (ScoresChoices,)
 
-    def __init__(self, info: Info, dim: int, *, begin: bool = False):
+    def __init__(self, info: Info, dim: int, *, bos: bool = False):
         super().__init__(info, dim)
-        self.choices, self.asks = info["choices"], "question" in info
-        if self.choices.kind != "texts":
-            raise ValueError(f"needs several texts a row, but in the data ({info.data}) 'choices' is a {self.choices.kind}")
-        if info["label"].kind != "label":
+        self.choices = expect_kind(info, "choices", "texts", "use data such as multiple-choice")
+        expect_kind(info, "label", "label", "use data such as multiple-choice, whose label is the index of the correct choice")
+        self.has_question = "question" in info
+        if self.has_question and info["question"].space != self.choices.space:
             raise ValueError(
-                f"needs the number of the right text, but in the data ({info.data}) 'label' is a {info['label'].kind}"
+                f"multiple-choice encodes question and choice as one sequence, but in the data ({info.data}) they have different "
+                f"vocabularies ({info['question'].space}, {self.choices.space}); use one tokenizer for both"
             )
-        if self.asks and info["question"].space != self.choices.space:
-            raise ValueError(
-                f"reads question and choice as one text, but in the data ({info.data}) they are of different id spaces "
-                f"({info['question'].space}, {self.choices.space})"
-            )
-        frame = delimited(self.choices)
-        self.frame = begun(frame, self.choices) if begin else frame
+        frame = pair_frame(self.choices)
+        self.frame = with_bos(frame, self.choices) if bos else frame
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The question counts once for each choice, as do the ids around them."""
+        """Tokens of all choices; the question and the special tokens count once per choice."""
         frame, number = self.frame, lengths["choices/sizes"].astype(np.int64)
         each = len(frame.first) + len(frame.last)
-        if self.asks:
+        if self.has_question:
             each = each + len(frame.between) + lengths["question"].astype(np.int64)
         return number * each + lengths["choices"].astype(np.int64)
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        question = [example["question"]] if self.asks else []
-        read = tuple(self.frame.around([*question, choice]) for choice in example["choices"].parts)
-        return Instance(choices=Sequences(read), label=int(example["label"]))
+        question = [example["question"]] if self.has_question else []
+        sequences = tuple(self.frame.around([*question, choice]) for choice in example["choices"].parts)
+        return Instance(choices=Sequences(sequences), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         choices, logit_N = batch["choices"], _logits(model, batch)
-        right_B = logit_N.index_select(0, choices.offsets() + batch["label"])
-        return Loss.of((log_sum(choices, logit_N) - right_B).sum(), len(batch))
+        correct_B = logit_N.index_select(0, choices.offsets() + batch["label"])
+        return Loss.of((log_sum_exp(choices, logit_N) - correct_B).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """The number of the best choice of each row."""
+        """Index of the best choice of each example."""
         return batch["choices"].to_padded(_logits(model, batch), -torch.inf).argmax(-1).tolist()
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
-        """B x M; 0 after the last choice of a row that has fewer."""
+        """B x M; 0 after the last choice of an example with fewer than M."""
         choices, logit_N = batch["choices"], _logits(model, batch)
-        return choices.to_padded((logit_N - log_sum(choices, logit_N)[choices.owner_N]).exp(), 0.0)
+        return choices.to_padded((logit_N - log_sum_exp(choices, logit_N)[choices.owner_N]).exp(), 0.0)
 
 
 def _logits(model: Any, batch: Batch) -> Tensor:
     return model.choice_head(model.features(batch["choices"].seq)).squeeze(-1).float()
 
 
-def log_sum(choices: Ragged, x_N: Tensor) -> Tensor:
-    """B: log sum exp over the numbers of each row."""
-    most_B = x_N.new_full((choices.rows,), -torch.inf).scatter_reduce(0, choices.owner_N, x_N.detach(), "amax")
-    less_N = x_N - most_B[choices.owner_N]  # the largest is 0: no exp overflows
-    return x_N.new_zeros(choices.rows).index_add(0, choices.owner_N, less_N.exp()).log() + most_B
+def log_sum_exp(choices: Ragged, x_N: Tensor) -> Tensor:
+    """B: log sum exp over the values of each example."""
+    max_B = x_N.new_full((choices.rows,), -torch.inf).scatter_reduce(0, choices.owner_N, x_N.detach(), "amax")
+    shifted_N = x_N - max_B[choices.owner_N]  # the maximum is 0, so exp does not overflow
+    return x_N.new_zeros(choices.rows).index_add(0, choices.owner_N, shifted_N.exp()).log() + max_B

@@ -1,4 +1,4 @@
-"""Say the place of a text on a scale. B rows, C classes, K = C - 1 thresholds between them."""
+"""Ordinal regression. B examples, C classes, K = C - 1 thresholds between them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import Ordered, Orders, refuse_choices
+from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
 
 
 @block("ordinal")
 class Ordinal(Objective):
-    """Predict a class that has an order, such as a rating: for each threshold, whether the text lies above it.
+    """Ordinal regression: predict an ordered class, such as a rating, as a binary decision per threshold.
 
     loss = - sum_i sum_k ([y_i > k] log p(y_i > k) + [y_i <= k] log p(y_i <= k)),  p(y > k) = sum_(c > k) p(c); the count is the
-    number of texts.
+    number of examples.
 
-    To be off by two classes costs more than by one. Since p(y > k) is a sum of the structure's probabilities of classes, it falls
-    with k under any head; with the head ``ordered`` this is CORAL. Classes are in the order of their numbers: name them from the
-    lowest to the highest in the data's ``labels``. Predicted is the number of thresholds passed, the median of p.
+    An error of two classes costs more than an error of one. p(y > k) is a sum of class probabilities, so it decreases in k with
+    any head; with the head ``ordered`` this is CORAL. Classes are ordered by index: list them from lowest to highest in
+    ``labels`` of the data. The prediction is the number of thresholds exceeded, which is the median of p.
 
     Cao et al. 2020 (CORAL), https://arxiv.org/abs/1901.07884
 
     Args:
-        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
-            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
-        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+        pair_order: How a pair of texts is encoded: given, or both: the sum of the features of both orders, which is symmetric
+            (for similarity and paraphrase; Radford et al. 2018, section 3.3).
+        bos: Whether the input starts with the BOS token, as in language-model pretraining.
 
     Example:
         >>> import numpy as np
@@ -46,18 +46,17 @@ class Ordinal(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int, *, orders: Orders = "one", begin: bool = False):
+    def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         super().__init__(info, dim)
         refuse_choices(info)
-        self.given, self.label = Ordered(info, orders, begin), info["label"]
-        if self.label.kind != "label":
-            raise ValueError(f"needs one class a text, but in the data ({info.data}) the field 'label' is a {self.label.kind}")
+        expect_kind(info, "label", "label", "use data with one label per example, or another objective")
+        self.input = PairInput(info, pair_order, bos)
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.given.cost(super().cost(lengths))
+        return self.input.cost(super().cost(lengths))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.given(example), label=int(example["label"]))
+        return Instance(**self.input(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logp_BC = self._log_probabilities(model, batch)
@@ -72,9 +71,9 @@ class Ordinal(Objective):
         return self._log_probabilities(model, batch).exp()
 
     def _log_probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.given.features(model, batch)).float().log_softmax(-1)
+        return model.classifier(self.input.features(model, batch)).float().log_softmax(-1)
 
 
 def _above(logp_BC: Tensor) -> Tensor:
-    """B x K: log p(y > k) for k = 0 .. C - 2, by sums from the last class on."""
+    """B x K: log p(y > k) for k = 0 .. C - 2, by cumulative sums from the last class."""
     return logp_BC.flip(1).logcumsumexp(1).flip(1)[:, 1:]

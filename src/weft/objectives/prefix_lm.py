@@ -1,4 +1,4 @@
-"""Go on with a text whose beginning is read in both directions. N targets."""
+"""Prefix language modeling. N targets."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from weft.core.registry import block
 
 @block("prefix-lm")
 class PrefixLM(Objective):
-    """Cut a text at a random place; what stands before the cut sees all of itself, and what follows is predicted.
+    """Prefix language modeling: bidirectional attention in a random prefix, next-token prediction after it.
 
-    loss = - sum_{t > cut} log p(y_t | y_<t), the first ``cut`` tokens read in both directions; the count is the number of
-    predicted tokens, with the end mark.
+    loss = - sum_(t > n) log p(y_t | y_<t), with full attention among the first n tokens, n uniform; the count is the number of
+    predicted tokens, with EOS.
 
     Liu et al. 2018, https://arxiv.org/abs/1801.10198; Raffel et al. 2020 (T5), section 3.2.1
 
     Args:
-        label_smoothing: Share of the probability that is spread over the vocabulary.
+        label_smoothing: Probability mass that is spread over the vocabulary.
 
     Example:
         >>> from weft.core.fields import Field
         >>> objective = PrefixLM(Info({"text": Field("text", vocab=30)}), 8)
-        >>> made = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
-        >>> made["prefix"] + len(made["picks"].ids) == 12  # with the begin mark in the prefix, and the end mark
+        >>> instance = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
+        >>> instance["prefix"] + len(instance["picks"].ids) == 12  # with BOS in the prefix, and EOS
         True
     """
 
@@ -51,9 +51,9 @@ class PrefixLM(Objective):
         ids = ids_of(text)
         if len(ids) < 2:
             return None
-        prefix = int(rng.integers(1, len(ids))) + 1  # with the begin mark
-        answers = np.append(ids, self.text.special.eos)
-        picks = Targets("input", np.arange(prefix - 1, len(ids) + 1), answers[prefix - 1 :])
+        prefix = int(rng.integers(1, len(ids))) + 1  # with BOS
+        targets = np.append(ids, self.text.special.eos)
+        picks = Targets("input", np.arange(prefix - 1, len(ids) + 1), targets[prefix - 1 :])
         return Instance(input=surround([self.text.special.bos], text, []), picks=picks, prefix=prefix)
 
     def counts(self, batch: Batch) -> dict[str, int]:

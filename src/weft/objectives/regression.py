@@ -1,4 +1,4 @@
-"""Say a number for a text. B rows."""
+"""Regression. B examples."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import Ordered, Orders
+from weft.objectives.inputs import PairInput, PairOrder, expect_kind
 
 
 @block("regression")
 class Regression(Objective):
-    """Predict a number that belongs to a text, such as a score of similarity.
+    """Regression of a number, such as a similarity score, with the squared error.
 
-    loss = sum_i (f(text_i) - y_i)^2; the count is the number of texts, so the mean is the mean squared error.
+    loss = sum_i (f(x_i) - y_i)^2; the count is the number of examples, so the mean is the mean squared error.
 
-    Numbers are taken as they are: far from 0 or of the order of hundreds, they are learnt slowly; bring them to about -1 to 1.
+    Targets are not rescaled: training is slow for targets far from 0 or with a large range, so scale them to about -1 to 1.
 
     Args:
-        orders: How a pair of texts is read: one (as it stands), or both, whose vectors are added: then which is first is all the
-            same (similarity, paraphrase; Radford et al. 2018, section 3.3).
-        begin: Whether the begin mark stands before what is read, as it does where a language model learns to write it.
+        pair_order: How a pair of texts is encoded: given, or both: the sum of the features of both orders, which is symmetric
+            (for similarity and paraphrase; Radford et al. 2018, section 3.3).
+        bos: Whether the input starts with the BOS token, as in language-model pretraining.
 
     Example:
         >>> import numpy as np
@@ -40,26 +40,22 @@ class Regression(Objective):
 
     needs = (Classifies,)
 
-    def __init__(self, info: Info, dim: int, *, orders: Orders = "one", begin: bool = False):
+    def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         super().__init__(info, dim)
-        self.given, self.label = Ordered(info, orders, begin), info["label"]
-        if self.label.kind != "number":
-            raise ValueError(
-                f"needs a number, but in the data ({info.data}) the field 'label' is a {self.label.kind}: "
-                "set answer: number there, or take another objective"
-            )
+        expect_kind(info, "label", "number", "set label_type: number of the data, or use another objective")
+        self.input = PairInput(info, pair_order, bos)
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.given.cost(super().cost(lengths))
+        return self.input.cost(super().cost(lengths))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.given(example), label=float(example["label"]))
+        return Instance(**self.input(example), label=float(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        return Loss.of((self._numbers(model, batch) - batch["label"]).square().sum(), len(batch))
+        return Loss.of((self._values(model, batch) - batch["label"]).square().sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        return self._numbers(model, batch).tolist()
+        return self._values(model, batch).tolist()
 
-    def _numbers(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.given.features(model, batch)).squeeze(-1).float()
+    def _values(self, model: Any, batch: Batch) -> Tensor:
+        return model.classifier(self.input.features(model, batch)).squeeze(-1).float()

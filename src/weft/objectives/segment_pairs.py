@@ -1,4 +1,4 @@
-"""Two segments of a text, and whether they belong together."""
+"""Segment pairs for next-sentence and sentence-order prediction."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from weft.core.example import ids_of
 from weft.core.options import Fraction
 from weft.core.registry import block
 
-DRAWS = 20
-"""So many rows are looked at to find another text of a wanted length."""
+MAX_SAMPLES = 20
+"""Maximum number of examples sampled to find a negative of sufficient length."""
 
 
 @block("next-sentence")
 class NextSentence(Pairing):
-    """Whether the second segment follows the first, or comes from another text.
+    """Next-sentence prediction: does the second segment follow the first, or does it come from another text?
 
-    The text is cut at a random place; in a share of the cases what follows the cut is replaced by the end of another text, as
-    long. That other text is drawn in all cases, and where it is short the cut is moved to fit, so that neither the lengths nor
-    what is left out tell the cases apart. Without another text there is no pair.
+    The text is split at a random position; with probability ``negative_ratio`` the second segment is replaced by the end of
+    another text, of the same length. The other text is sampled for positives too, and where it is short the split moves to fit,
+    so that neither the lengths nor what is dropped tell positives from negatives. Without another text there is no pair.
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
     Args:
-        other: Share of the second segments that come from another text.
+        negative_ratio: Fraction of pairs whose second segment comes from another text.
 
     Example:
         >>> texts = [{"text": np.array([7, 8, 9])}, {"text": np.array([10, 11, 12, 13])}]
-        >>> found = NextSentence(other=1.0).pair(texts[0]["text"], np.random.default_rng(0), texts, "text")
-        >>> found.first.tolist(), found.second.tolist(), found.belong
+        >>> pair = NextSentence(negative_ratio=1.0).pair(texts[0]["text"], np.random.default_rng(0), texts, "text")
+        >>> pair.first.tolist(), pair.second.tolist(), pair.belong
         ([7, 8], [13], False)
     """
 
-    def __init__(self, *, other: Fraction = 0.5):
+    def __init__(self, *, negative_ratio: Fraction = 0.5):
         super().__init__()
-        self.other = other
+        self.negative_ratio = negative_ratio
 
     def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
         if len(ids) < 2:
             return None
-        cut = int(rng.integers(1, len(ids)))
-        if not self.other:
-            return SegmentPair(ids[:cut], ids[cut:], True)
-        stranger = self.stranger(ids, len(ids) - cut, rng, pool, name)
-        if stranger is None:
+        split = int(rng.integers(1, len(ids)))
+        if not self.negative_ratio:
+            return SegmentPair(ids[:split], ids[split:], True)
+        negative = self.sample_negative(ids, len(ids) - split, rng, pool, name)
+        if negative is None:
             return None
-        length = min(len(ids) - cut, len(stranger) - 1)  # a second segment never is a whole text
-        belong = bool(rng.random() >= self.other)
-        return SegmentPair(ids[:-length], ids[-length:] if belong else stranger[-length:], belong)
+        length = min(len(ids) - split, len(negative) - 1)  # a second segment is never a full text
+        belong = bool(rng.random() >= self.negative_ratio)
+        return SegmentPair(ids[:-length], ids[-length:] if belong else negative[-length:], belong)
 
-    def stranger(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
-        """Another text, with more than ``length`` tokens if one of a few that are drawn has them; else the longest of those."""
+    def sample_negative(self, ids: np.ndarray, length: int, rng: np.random.Generator, pool: Any, name: str) -> np.ndarray | None:
+        """The first of ``MAX_SAMPLES`` sampled texts with more than ``length`` tokens, else the longest of them."""
         if pool is None:
             return None
         found = ids[:1]
-        for row in rng.integers(len(pool), size=DRAWS).tolist():
-            text = ids_of(pool[row][name])
+        for index in rng.integers(len(pool), size=MAX_SAMPLES).tolist():
+            text = ids_of(pool[index][name])
             if len(text) > len(found) and not np.array_equal(text, ids):
                 found = text
                 if len(text) > length:
@@ -68,28 +68,28 @@ class NextSentence(Pairing):
 
 @block("sentence-order")
 class SentenceOrder(Pairing):
-    """Whether two segments that follow each other are in order, or were swapped.
+    """Sentence-order prediction: are two consecutive segments in their original order, or swapped?
 
-    What the words are about is the same either way, so that it takes more than topics to tell.
+    Both classes have the same topic, so the task requires coherence rather than topic detection.
 
     Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
 
     Args:
-        swap: Share of the pairs that are swapped.
+        swap_ratio: Fraction of pairs that are swapped.
 
     Example:
-        >>> found = SentenceOrder(swap=1.0).pair(np.array([7, 8, 9, 9]), np.random.default_rng(0), None, "text")
-        >>> np.concatenate([found.second, found.first]).tolist(), found.belong
+        >>> pair = SentenceOrder(swap_ratio=1.0).pair(np.array([7, 8, 9, 9]), np.random.default_rng(0), None, "text")
+        >>> np.concatenate([pair.second, pair.first]).tolist(), pair.belong
         ([7, 8, 9, 9], False)
     """
 
-    def __init__(self, *, swap: Fraction = 0.5):
+    def __init__(self, *, swap_ratio: Fraction = 0.5):
         super().__init__()
-        self.swap = swap
+        self.swap_ratio = swap_ratio
 
     def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
         if len(ids) < 2:
             return None
-        cut = int(rng.integers(1, len(ids)))
-        first, second = ids[:cut], ids[cut:]
-        return SegmentPair(second, first, False) if rng.random() < self.swap else SegmentPair(first, second, True)
+        split = int(rng.integers(1, len(ids)))
+        first, second = ids[:split], ids[split:]
+        return SegmentPair(second, first, False) if rng.random() < self.swap_ratio else SegmentPair(first, second, True)

@@ -1,4 +1,4 @@
-"""Find the answer to a question in a text. L most tokens of an answer, N sequences that are read; other suffixes: see seq.py."""
+"""Extractive question answering. L maximum tokens of an answer, N encoded sequences; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from weft.core.options import Count
 from weft.core.outputs import SpanPrediction
 from weft.core.registry import block
 from weft.core.seq import Seq
-from weft.objectives.inputs import Given
+from weft.objectives.inputs import EncoderInput, expect_kind
 
-TOGETHER = 64
-"""Windows that are asked at once: a row may have very many."""
+WINDOWS_PER_BATCH = 64
+"""Windows encoded at once in prediction, where an example may have very many."""
 
 
 @block("span")
 class SpanAnswer(Objective):
-    """Predict where the answer to a question begins and ends in its context, or that it is not there.
+    """Extractive question answering: predict the start and end of the answer in the context, or that there is none.
 
-    Question and context are read as one sequence. Begin i and end j are tokens of the context; both are the first place of the
-    sequence where there is no answer:
+    Question and context are one sequence. Start i and end j are tokens of the context, with logits s_i and e_j; both are position
+    0 of the sequence where there is no answer:
 
-    loss = - log softmax(s)_i - log softmax(e)_j, over the context and that place; the count is the number of questions.
+    loss = - log softmax(s)_i - log softmax(e)_j, over the context and position 0; the count is the number of questions.
 
-    predicted: argmax of s_i + e_j over i <= j < i + longest, if it is above s_0 + e_0 + threshold; else that there is none
+    prediction: argmax of s_i + e_j over i <= j < i + max_answer_length, if above s_0 + e_0 + threshold; else no answer
 
-    A long context is read in windows, each with the question. In training every window is a question of its own, without an
-    answer where it does not hold the whole answer; the count is then the number of windows. Predicted is the best answer of all
-    windows, compared with the least s_0 + e_0 of them.
+    A long context is split into overlapping windows, each with the question. In training every window is an example of its own,
+    without an answer where it does not contain the full answer; the count is then the number of windows. The prediction is the
+    best span of all windows, compared with the smallest s_0 + e_0 of them.
 
-    Devlin et al. 2019, sections 4.2 and 4.3, https://arxiv.org/abs/1810.04805; the windows: the code published with it
+    Devlin et al. 2019 (BERT), sections 4.2 and 4.3, https://arxiv.org/abs/1810.04805; windows: the code published with it
 
     Args:
-        longest: Most tokens of a predicted answer.
-        threshold: By how much the best answer must be above that there is none. A large negative number: one is always given.
-        window: Most tokens that are read at once, with the question and what stands around both; at most the positions of the
-            network; rows whose question leaves no room are left out, and counted. None = question and context are read whole.
-        stride: So many tokens of the context after a window's begin, the next one begins; at most as many as fit into one.
+        max_answer_length: Maximum tokens of a predicted answer.
+        threshold: Margin by which the best span must exceed the score of no answer. A large negative number: always answer.
+        window: Maximum tokens of a sequence, with the question and special tokens; at most the positions of the model. Examples
+            whose question leaves no room for the context are skipped, and counted. None = no windows.
+        stride: Tokens of the context between the starts of two windows; at most as many as fit into one.
 
     Example:
         >>> import numpy as np
@@ -56,8 +56,8 @@ class SpanAnswer(Objective):
         >>> texts = {"question": Field("question", 20), "context": Field("context", 20)}
         >>> info = Info({**texts, "answer": Field("answer", 2, kind="span", space="context")})
         >>> example = {"question": np.array([7, 8]), "context": np.array([9, 10, 11]), "answer": np.array([1, 2])}
-        >>> made = SpanAnswer(info, 8).prepare(example, None, None)
-        >>> made["text"].tolist(), made["begin"], made["end"]
+        >>> instance = SpanAnswer(info, 8).prepare(example, None, None)
+        >>> instance["text"].tolist(), instance["start"], instance["end"]
         ([7, 8, 6, 9, 10, 11, 2], 4, 5)
     """
 
@@ -68,184 +68,179 @@ class SpanAnswer(Objective):
         info: Info,
         dim: int,
         *,
-        longest: Count = 30,
+        max_answer_length: Count = 30,
         threshold: float = 0.0,
         window: Count | None = None,
         stride: Count = 128,
     ):
         super().__init__(info, dim)
-        self.answer = info["answer"]
-        if self.answer.kind != "span":
-            raise ValueError(f"needs a place in a text, but in the data ({info.data}) the field 'answer' is a {self.answer.kind}")
-        self.given = Given(info)
-        self.longest, self.threshold, self.window, self.stride = longest, threshold, window, stride
+        self.answer = expect_kind(info, "answer", "span", "use data such as question-answering")
+        self.input = EncoderInput(info)
+        self.max_answer_length, self.threshold, self.window, self.stride = max_answer_length, threshold, window, stride
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The tokens of all windows."""
+        """Tokens of all windows."""
         if self.window is None:
             return super().cost(lengths)
-        size, frame = np.asarray(lengths[self.answer.space], np.int64), self.given.frame
+        size, frame = np.asarray(lengths[self.answer.space], np.int64), self.input.frame
         around = super().cost(lengths) - size + len(frame.first) + len(frame.between) + len(frame.last)
         room = np.maximum(self.window - around, 1)
         step = np.minimum(self.stride, room)
-        number = 1 + np.maximum(0, -(-(size - room) // step))
-        return number * around + size + (number - 1) * (room - step)
+        windows = 1 + np.maximum(0, -(-(size - room) // step))
+        return windows * around + size + (windows - 1) * (room - step)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["text"]) if self.window is not None else len(batch)}
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        frame, before = self.given.frame, len(self.given.frame.first)
-        for field in self.given.fields:
+        frame, before = self.input.frame, len(self.input.frame.first)
+        for field in self.input.fields:
             if field.name == self.answer.space:
                 break
             before += len(example[field.name]) + len(frame.between)
-        begin, end = (int(place) + before for place in example["answer"]) if len(example["answer"]) else (0, 0)
+        start, end = (int(token) + before for token in example["answer"]) if len(example["answer"]) else (0, 0)
         size = len(example[self.answer.space])
         if self.window is not None:
             windows = self._windows(example, before)
             return Instance(text=Sequences(tuple(windows))) if windows else None
-        return Instance(text=self.given(example), first=before, size=size, begin=begin, end=end)
+        return Instance(text=self.input(example), first=before, size=size, start=start, end=end)
 
     def _windows(self, example: Example, before: int) -> list[MarkedIds]:
-        """What is read of a row, with marks: ``place`` (which token of the context, from 1; 0 = none), ``begin`` and ``end``.
-        None where the question leaves no room."""
+        """The windows of an example with per-token marks: ``context`` (1 + index in the context; 0 = outside), ``start`` and
+        ``end``. Empty where the question leaves no room."""
         assert self.window is not None
         name, context, answer = self.answer.space, example[self.answer.space], example["answer"]
-        room = self.window - (len(self.given(example)) - len(context))
+        room = self.window - (len(self.input(example)) - len(context))
         found: list[MarkedIds] = []
         if room < 1:
             return found
-        for start in window_begins(len(context), room, self.stride):
-            part = context[start : start + room]
-            whole = self.given({**example, name: part})
-            place, begin, end = np.zeros((3, len(whole)), np.int64)
-            place[before : before + len(part)] = np.arange(start, start + len(part)) + 1
-            inside = len(answer) and start <= answer[0] and answer[-1] < start + len(part)
-            first, last = (int(at) - start + before for at in answer) if inside else (0, 0)
-            begin[first] = end[last] = 1
-            marks = whole.marks if isinstance(whole, MarkedIds) else {}
-            found.append(MarkedIds(ids_of(whole), {**marks, "place": place, "begin": begin, "end": end}))
+        for offset in window_starts(len(context), room, self.stride):
+            part = context[offset : offset + room]
+            text = self.input({**example, name: part})
+            index, start, end = np.zeros((3, len(text)), np.int64)
+            index[before : before + len(part)] = np.arange(offset, offset + len(part)) + 1
+            inside = len(answer) and offset <= answer[0] and answer[-1] < offset + len(part)
+            first, last = (int(token) - offset + before for token in answer) if inside else (0, 0)
+            start[first] = end[last] = 1
+            marks = text.marks if isinstance(text, MarkedIds) else {}
+            found.append(MarkedIds(ids_of(text), {**marks, "context": index, "start": start, "end": end}))
         return found
 
     def prepare_request(self, example: Example) -> Instance | None:
-        if (asked := super().prepare_request(example)) is None:
-            around = len(self.given(example)) - len(example[self.answer.space])
+        if (instance := super().prepare_request(example)) is None:
+            around = len(self.input(example)) - len(example[self.answer.space])
             raise ValueError(
-                f"the question and what stands around it have {around} tokens, so that nothing of the context has room in a "
-                f"window of {self.window}: shorten it"
+                f"the question with special tokens has {around} tokens, which leaves no room for the context in a window of "
+                f"{self.window}; shorten the question"
             )
-        return asked
+        return instance
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        read = Read.of(batch)
-        scores = Scores.at(model, read.text, read.place_NT)
-        begin_N = scores.begin_BT.log_softmax(1).gather(1, read.begin_N[:, None])
-        end_N = scores.end_BT.log_softmax(1).gather(1, read.end_N[:, None])
-        return Loss.of(-(begin_N + end_N).sum(), len(begin_N))
+        windows = ContextWindows.of(batch)
+        scores = SpanScores.of(model, windows.text, windows.context_NT)
+        start_N = scores.start_BT.log_softmax(1).gather(1, windows.start_N[:, None])
+        end_N = scores.end_BT.log_softmax(1).gather(1, windows.end_N[:, None])
+        return Loss.of(-(start_N + end_N).sum(), len(start_N))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        """A passage of each context."""
-        read = Read.of(batch)
+        """A span of each context."""
+        windows = ContextWindows.of(batch)
         best: dict[int, tuple[float, int, int]] = {}
         none: dict[int, float] = {}
-        for rows in torch.arange(read.text.rows, device=read.place_NT.device).split(TOGETHER):
-            scores = Scores.at(model, read.text.select(rows), read.place_NT[rows])
-            found = scores.best(self.longest)
-            ends_2N = torch.stack([found.begin_B, found.end_B])
-            first_N, last_N = read.place_NT[rows].gather(1, ends_2N.T).T - 1
-            none_N = scores.begin_BT[:, 0] + scores.end_BT[:, 0]
-            columns = (read.owner_N[rows], found.score_B, first_N, last_N, none_N)
-            for row, score, first, last, nothing in zip(*(column.tolist() for column in columns), strict=True):
+        for rows in torch.arange(windows.text.rows, device=windows.context_NT.device).split(WINDOWS_PER_BATCH):
+            scores = SpanScores.of(model, windows.text.select(rows), windows.context_NT[rows])
+            found = scores.best(self.max_answer_length)
+            ends_2N = torch.stack([found.start_B, found.end_B])
+            first_N, last_N = windows.context_NT[rows].gather(1, ends_2N.T).T - 1
+            none_N = scores.start_BT[:, 0] + scores.end_BT[:, 0]
+            columns = (windows.owner_N[rows], found.score_B, first_N, last_N, none_N)
+            for row, score, first, last, no_answer in zip(*(column.tolist() for column in columns), strict=True):
                 if row not in best or score > best[row][0]:
                     best[row] = (score, first, last)
-                none[row] = min(none.get(row, nothing), nothing)
+                none[row] = min(none.get(row, no_answer), no_answer)
         name, answers = self.answer.space, list[SpanPrediction]()
         for row in range(len(batch)):
             score, first, last = best[row]
-            above = score - none[row] - self.threshold
-            answers.append(SpanPrediction(name, first, last, above) if above > 0 else SpanPrediction(name, score=above))
+            margin = score - none[row] - self.threshold
+            answers.append(SpanPrediction(name, first, last, margin) if margin > 0 else SpanPrediction(name, score=margin))
         return answers
 
 
-def window_begins(size: int, room: int, stride: int) -> range:
-    """Where windows of ``room`` tokens begin in a text of ``size``, so that each token is in one."""
+def window_starts(size: int, room: int, stride: int) -> range:
+    """Starts of windows of ``room`` tokens that cover a text of ``size`` tokens."""
     step = min(stride, room)
     return range(0, max(1, size - room + step), step)
 
 
 @dataclass(frozen=True)
-class Read:
-    """The sequences of a batch, whole or in windows.
+class ContextWindows:
+    """The sequences of a batch: one per example, or its windows.
 
     Args:
         text: N x T.
-        place_NT: Which token of its context each is, from 1; 0 = none of it.
-        begin_N: Where the answer begins in the sequence.
-        end_N: Where it ends.
-        owner_N: The row that each is of.
+        context_NT: 1 + the index of each token in its context; 0 outside of the context.
+        start_N: Position of the start of the answer in the sequence.
+        end_N: Position of its end.
+        owner_N: The example of each sequence.
     """
 
     text: Seq
-    place_NT: Tensor
-    begin_N: Tensor
+    context_NT: Tensor
+    start_N: Tensor
     end_N: Tensor
     owner_N: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> Read:
+    def of(cls, batch: Batch) -> ContextWindows:
         text = batch["text"]
         if isinstance(text, Ragged):
             marks = text.seq.marks
-            return cls(text.seq, marks["place"], marks["begin"].argmax(1), marks["end"].argmax(1), text.owner_N)
+            return cls(text.seq, marks["context"], marks["start"].argmax(1), marks["end"].argmax(1), text.owner_N)
         rows = torch.arange(len(batch), device=text.data.device)
-        return cls(text, places(text, batch), batch["begin"], batch["end"], rows)
-
-
-def places(text: Seq, batch: Batch) -> Tensor:
-    """Of rows that are read whole, which token of its context each is, from 1; 0 = none of it."""
-    place_BT = torch.arange(text.width, device=text.data.device) - batch["first"][:, None] + 1
-    return place_BT.where((place_BT > 0) & (place_BT <= batch["size"][:, None]), 0)
+        context_BT = torch.arange(text.width, device=text.data.device) - batch["first"][:, None] + 1
+        context_BT = context_BT.where((context_BT > 0) & (context_BT <= batch["size"][:, None]), 0)
+        return cls(text, context_BT, batch["start"], batch["end"], rows)
 
 
 @dataclass(frozen=True)
-class Best:
-    """The best begin and end of each row, and their score."""
+class BestSpans:
+    """The best span of each sequence and its score."""
 
-    begin_B: Tensor
+    start_B: Tensor
     end_B: Tensor
     score_B: Tensor
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Logits of a begin and of an end at each place; -inf outside of the context, but for the first place of the sequence.
+class SpanScores:
+    """Start and end logits of each position; -inf outside of the context, except at position 0 (no answer).
 
     Args:
-        begin_BT: Of a begin.
-        end_BT: Of an end.
-        inside_BT: Which places are the context's.
+        start_BT: Start logits.
+        end_BT: End logits.
+        inside_BT: True in the context.
     """
 
-    begin_BT: Tensor
+    start_BT: Tensor
     end_BT: Tensor
     inside_BT: Tensor
 
     @classmethod
-    def at(cls, model: Any, text: Seq, place_BT: Tensor) -> Scores:
-        """Of sequences, where ``place_BT`` is not 0 in the context."""
+    def of(cls, model: Any, text: Seq, context_BT: Tensor) -> SpanScores:
+        """Scores of sequences; ``context_BT`` is 0 outside of the context."""
         hidden = model.encode(text)
-        inside_BT = place_BT > 0
-        open_BT = inside_BT | (torch.arange(hidden.width, device=place_BT.device) == 0)
+        inside_BT = context_BT > 0
+        allowed_BT = inside_BT | (torch.arange(hidden.width, device=context_BT.device) == 0)
         score_BT2 = model.span_head(hidden.data.flatten(0, 1)).unflatten(0, hidden.data.shape[:2]).float()
-        score_BT2 = score_BT2.masked_fill(~open_BT[..., None], -torch.inf)
+        score_BT2 = score_BT2.masked_fill(~allowed_BT[..., None], -torch.inf)
         return cls(score_BT2[..., 0], score_BT2[..., 1], inside_BT)
 
-    def best(self, longest: int) -> Best:
-        """The best i <= j < i + longest in the context: the ends that each begin can have are a window of L places."""
-        begin_BT = self.begin_BT.masked_fill(~self.inside_BT, -torch.inf)
-        end_BT = F.pad(self.end_BT.masked_fill(~self.inside_BT, -torch.inf), (0, longest - 1), value=-torch.inf)
-        score_BTL = begin_BT[..., None] + end_BT.unfold(1, longest, 1)
+    def best(self, max_length: int) -> BestSpans:
+        """The best i <= j < i + max_length in the context: the possible ends of each start are a sliding window of L
+        positions."""
+        start_BT = self.start_BT.masked_fill(~self.inside_BT, -torch.inf)
+        end_BT = F.pad(self.end_BT.masked_fill(~self.inside_BT, -torch.inf), (0, max_length - 1), value=-torch.inf)
+        score_BTL = start_BT[..., None] + end_BT.unfold(1, max_length, 1)
         score_B, at_B = score_BTL.flatten(1).max(1)
-        begin_B = at_B // longest
-        return Best(begin_B, begin_B + at_B % longest, score_B)
+        start_B = at_B // max_length
+        return BestSpans(start_B, start_B + at_B % max_length, score_B)

@@ -1,4 +1,4 @@
-"""Several objectives at once on one structure."""
+"""Multi-task learning: a weighted sum of objectives on one structure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from weft.core.registry import Build, block
 
 @block("weighted")
 class Weighted(Objective):
-    """Train on several objectives together, each with a weight and its own denominator.
+    """Weighted sum of several objectives, each with its own denominator.
 
     loss = sum_k w_k total_k / count_k
 
     Caruana 1997 (multi-task learning); the language model as an auxiliary loss: Radford et al. 2018.
 
     Args:
-        parts: The objectives by name; predictions are the first one's.
-        weights: Their weights by the same names; 1 where none is given.
+        parts: The objectives by name; predictions are those of the first.
+        weights: Weights by the names of ``parts``; default 1.
 
     Example:
         >>> from functools import partial
@@ -44,7 +44,7 @@ class Weighted(Objective):
     ):
         super().__init__(info, dim)
         if unknown := set(weights or {}) - set(parts):
-            raise ValueError(f"weights for {', '.join(sorted(unknown))}, but the parts are {', '.join(parts)}")
+            raise ValueError(f"weights for unknown parts: {', '.join(sorted(unknown))}; the parts are {', '.join(parts)}")
         self.parts = nn.ModuleDict({name: build(info, dim) for name, build in parts.items()})
         self.weights = {name: (weights or {}).get(name, 1.0) for name in parts}
         self.needs = tuple(dict.fromkeys(need for part in self._parts() for need in part.needs))
@@ -61,18 +61,18 @@ class Weighted(Objective):
         return np.max([part.cost(lengths) for part in self._parts()], axis=0)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        made = {name: part.prepare(example, rng, pool) for name, part in self._named().items()}
-        return None if any(m is None for m in made.values()) else Instance(**made)
+        instances = {name: part.prepare(example, rng, pool) for name, part in self._named().items()}
+        return None if any(i is None for i in instances.values()) else Instance(**instances)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         named = self._named().items()
-        return {_name(name, k): n for name, part in named for k, n in part.counts(batch[name]).items()}
+        return {_term_name(name, k): n for name, part in named for k, n in part.counts(batch[name]).items()}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         loss = Loss()
         for name, part in self._named().items():
             for key, term in part(model, batch[name], clock).items():
-                loss[_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
+                loss[_term_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
         return loss
 
     def setup(self, model: Any, dataset: Any) -> None:
@@ -86,8 +86,8 @@ class Weighted(Objective):
 
     def prepare_request(self, example: Example) -> Instance | None:
         name, part = next(iter(self._named().items()))
-        made = part.prepare_request(example)
-        return None if made is None else Instance({name: made})
+        instance = part.prepare_request(example)
+        return None if instance is None else Instance({name: instance})
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         name, part = next(iter(self._named().items()))
@@ -98,5 +98,5 @@ class Weighted(Objective):
         return part.probabilities(model, batch[name])
 
 
-def _name(part: str, term: str) -> str:
+def _term_name(part: str, term: str) -> str:
     return part if term == "loss" else f"{part}.{term}"

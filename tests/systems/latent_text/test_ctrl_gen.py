@@ -19,7 +19,7 @@ from weft.core.seq import Seq
 from weft.generate.soft_decoding import soft_decode
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
 from weft.objectives import ELBO
-from weft.objectives.elbo import noise_of
+from weft.objectives.elbo import standard_normal
 from weft.systems.latent_text.cara import CARAMutualInformation, CARATextClassifier, ClassifiesTexts
 from weft.systems.latent_text.ctrl_gen import CtrlGen, CtrlGenDiscriminator, CtrlGenGenerator
 
@@ -91,7 +91,7 @@ def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again(
     model, objective = model_of(), CtrlGenGenerator(INFO, 8, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    z = noise_of(batch, 4)
+    z = standard_normal(batch, 4)
     text = soft_decode(model, model.memory_from(z, batch["wish"]), max_length=5)
     q = model.posterior(text)
     place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
@@ -103,7 +103,7 @@ def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_ab
     model, objective = model_of(), CtrlGenDiscriminator(INFO, 8, generated_weight=0.2, entropy_weight=0.5, length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    text = soft_decode(model, model.memory_from(noise_of(batch, 4), batch["wish"]), max_length=5)
+    text = soft_decode(model, model.memory_from(standard_normal(batch, 4), batch["wish"]), max_length=5)
     heard = model.text_logits(text)
     torch.testing.assert_close(
         loss["real"].total, F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")

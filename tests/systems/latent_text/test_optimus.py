@@ -284,7 +284,7 @@ stages:
     learning:
       type: gradient
       steps: 4
-      batch: 200
+      batch_tokens: 200
       save_every: 2
       keep: 9
       optimizer: {type: adam, lr: 0.01, betas: [0.5, 0.999]}

@@ -40,7 +40,7 @@ class CharCNN(Embedder):
 
     Example:
         >>> x = Seq(torch.tensor([[7, 8]])).mark(letters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
-        >>> Spelled(4, Field("text", 20, letters=12))(x).data.shape
+        >>> CharCNN(4, Field("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])
     """
 

@@ -32,7 +32,7 @@ class Patch(Embedder):
 
     Example:
         >>> import torch
-        >>> patch = Patch(4, Field("image", 3, kind="image", length=8), size=4)
+        >>> patch = Patch(4, Field("image", 3, kind="image", max_length=8), size=4)
         >>> patch(Seq(torch.ones(2, 3, 8, 8))).data.shape
         torch.Size([2, 5, 4])
     """

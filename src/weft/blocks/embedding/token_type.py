@@ -28,7 +28,7 @@ class TokenType(Embedder):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> Mark(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> TokenType(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 

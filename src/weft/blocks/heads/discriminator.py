@@ -28,7 +28,7 @@ class ConcatDiscriminator(Discriminator):
         transform: The map f.
 
     Example:
-        >>> Concatenated(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
+        >>> ConcatDiscriminator(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
         torch.Size([3])
     """
 
@@ -62,7 +62,7 @@ class ProjectionDiscriminator(Discriminator):
         activation: The function f.
 
     Example:
-        >>> Projection(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
+        >>> ProjectionDiscriminator(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
         torch.Size([3])
     """
 

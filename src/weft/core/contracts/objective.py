@@ -90,7 +90,7 @@ class Annealing(ABC):
         pass
 
     @abstractmethod
-    def weight(self, share: float) -> float:
+    def weight(self, progress: float) -> float:
         """The weight at a fraction of training, from 0 (start) to 1 (end)."""
 
     def check(self, updates: int) -> None:
@@ -105,7 +105,7 @@ class FreeBits(ABC):
         pass
 
     @abstractmethod
-    def kept(self, kl_BP: Tensor) -> Tensor:
+    def kl_term(self, kl_BP: Tensor) -> Tensor:
         """B: the KL term of each row, from the divergence of each row and dimension."""
 
 

@@ -32,6 +32,9 @@ class MaskAwareTokenizer(Tokenizer):
         self.prepends_space = self.has_spaces and tokenizer.tokens(tokenizer.encode("a"))[0][0] in "▁Ġ"
         self.names = re.compile("|".join(map(re.escape, dict.fromkeys([self.name, *NAMES]))))
 
+    def max_vocab(self) -> int:
+        return self.tokenizer.max_vocab()
+
     @property
     def vocab(self) -> int:
         return self.tokenizer.vocab
@@ -50,6 +53,12 @@ class MaskAwareTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return self.tokenizer.tokens(ids)
 
     def spell(self, text: str) -> list[list[int]] | None:
         if self.tokenizer.spell("") is None:

@@ -23,7 +23,7 @@ from weft.evaluate.evaluation import Subset
 from weft.evaluate.subsample import evenly
 from weft.generate import GreedySearch
 from weft.inference.load import load
-from weft.objectives.elbo import read_and_write, row_nll
+from weft.objectives.elbo import autoencoding_instance, sequence_nll
 from weft.recipe import RecipeError
 from weft.systems.latent_text.evaluate import LatentSpaceMetric
 from weft.training.dry_run import check
@@ -38,7 +38,7 @@ structure:
   latent: 3
   encoder: {type: text-encoder, dim: 8, encoder: {layers: 1, layer: {mixer: {heads: 2}}}, head: null}
   decoder: {type: language-model, dim: 8, decoder: {layers: 1, layer: {mixer: {heads: 2}}}}
-objective: {type: elbo, beta: BETA, free_bits: {type: floor, nats: 0}}
+objective: {type: elbo, beta: BETA, free_bits: {type: clamp, nats: 0}}
 learning: {type: gradient, steps: STEPS, batch_tokens: 400, optimizer: {type: adam, lr: 0.02}}
 evaluate:
   every: 4
@@ -53,7 +53,7 @@ def texts(rows, seed):
     return "".join(" ".join(rng.choice(WORDS, rng.integers(1, 6))) + "\n" for _ in range(rows))
 
 
-def recipe(folder, beta="{type: steady, top: 0}", steps=4, **changes):
+def recipe(folder, beta="{type: constant, weight: 0}", steps=4, **changes):
     """A small text VAE, on texts of few words."""
     for i, name in enumerate(("good", "bad")):
         if not (folder / f"{name}.txt").exists():
@@ -113,14 +113,14 @@ def test_figures_by_hand(trained):
     tokens = words = 0
     with torch.inference_mode():
         for row in range(len(dataset)):
-            batch = collate([read_and_write(dataset[row], trained.codec.info, np.random.default_rng(0))], [row])
+            batch = collate([autoencoding_instance(dataset[row], trained.codec.info, np.random.default_rng(0))], [row])
             posterior = model.posterior(batch["source"])
             q = Normal(posterior.mean_BP.double(), (0.5 * posterior.logvar_BP.double()).exp())
             prior = Normal(torch.zeros(1, 3).double(), 1.0)
             weights = []
             for eps_P in normal((7, 3), "latent", 0, row):
                 z = q.mean + q.stddev * torch.from_numpy(eps_P)[None]
-                nll = float(row_nll(model, batch, z.float()))
+                nll = float(sequence_nll(model, batch, z.float()))
                 rec.append(nll)
                 weights.append(-nll + float(prior.log_prob(z).sum() - q.log_prob(z).sum()))
             elbos.append(np.mean(weights))
@@ -273,9 +273,11 @@ def test_refused_before_anything_is_trained(tmp_path):
         "data: {type: parallel-text, train: [a.txt, a.txt]}\nstructure: {type: seq2seq, dim: 8}\nobjective: next-token\n"
         "learning: {type: gradient, steps: 2}\nevaluate: {metrics: [latent-space]}\n"
     )
-    with pytest.raises(RecipeError, match=r"r\.yaml:5: evaluate: the metric latent needs a structure that Latent, but it has:"):
+    with pytest.raises(
+        RecipeError, match=r"r\.yaml:5: evaluate: the metric latent-space needs a structure that Latent, but it has:"
+    ):
         check(read_run(recipe))
-    with pytest.raises(ValueError, match="the metric latent needs a structure that Latent"):
+    with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
     with pytest.raises(RecipeError, match="the metric latent compares 'target', but the data"):

@@ -16,7 +16,7 @@ from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import NonNegative
 from weft.core.registry import block
-from weft.objectives.elbo import noise_of
+from weft.objectives.elbo import standard_normal
 from weft.objectives.gradient_penalty import gradient_penalty
 from weft.systems.latent_text.cara.protocols import DiscriminatesLatents, label_field
 
@@ -50,7 +50,7 @@ class AdversarialObjective(Objective):
 
     def fake(self, model: Any, batch: Batch, like: Tensor) -> Tensor:
         """B x P: a made place for each text."""
-        return model.fake(noise_of(batch, model.noise).to(like.dtype))
+        return model.fake(standard_normal(batch, model.noise).to(like.dtype))
 
 
 @block("cara-discriminator")

@@ -18,7 +18,7 @@ from weft.core.loss import Loss, Term
 from weft.core.options import Count, Positive
 from weft.core.registry import Build, block
 from weft.generate.soft_decoding import count_unfinished, soft_decode
-from weft.objectives.annealing import Steady
+from weft.objectives.annealing import ConstantAnnealing
 from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
 
@@ -94,7 +94,7 @@ class CARAMutualInformation(Objective):
         info: Info,
         dim: int,
         *,
-        weight: Build[Annealing] = Steady,
+        weight: Build[Annealing] = ConstantAnnealing,
         length: Count = 16,
         temperature: Positive = 0.5,
         straight_through: bool = False,

@@ -15,8 +15,8 @@ from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.registry import Build, block
-from weft.objectives.annealing import Decay
-from weft.objectives.elbo import noise_of, read_and_write, row_nll
+from weft.objectives.annealing import ExponentialAnnealing
+from weft.objectives.elbo import autoencoding_instance, sequence_nll, standard_normal
 from weft.systems.latent_text.cara.protocols import DiscriminatesLatents, label_field
 from weft.systems.latent_text.cara.variance import LatentVariances
 
@@ -49,7 +49,9 @@ class CARAReconstruction(Objective):
     needs = (Decodes, Latent, DiscriminatesLatents)
     higher_is_better = {"variance": None, "fake_variance": None}
 
-    def __init__(self, info: Info, dim: int, *, noise: Build[Annealing] = partial(Decay, top=0.1, left=0.6)):
+    def __init__(
+        self, info: Info, dim: int, *, noise: Build[Annealing] = partial(ExponentialAnnealing, start=0.1, final_fraction=0.6)
+    ):
         super().__init__(info, dim)
         self.info, self.noise, self.label = info, noise(), label_field(info)
         for name in ("source", "target"):
@@ -61,7 +63,7 @@ class CARAReconstruction(Objective):
         return super().train(mode)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        return read_and_write(example, self.info, rng) if len(example["target"]) else None
+        return autoencoding_instance(example, self.info, rng) if len(example["target"]) else None
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"reconstruction": len(batch["picks"]), "latent_accuracy": len(batch)}
@@ -71,12 +73,12 @@ class CARAReconstruction(Objective):
         with torch.no_grad():
             right = (model.latent_logits(z_BP).argmax(-1) == batch["label"]).sum()
             if not self.training:
-                self.variances.add(z_BP, model.fake(noise_of(batch, model.noise).to(z_BP.dtype)))
+                self.variances.add(z_BP, model.fake(standard_normal(batch, model.noise).to(z_BP.dtype)))
         if self.training:
-            z_BP = z_BP + self.noise.weight(clock.progress) * noise_of(batch, model.latent).to(z_BP.dtype)
+            z_BP = z_BP + self.noise.weight(clock.progress) * standard_normal(batch, model.latent).to(z_BP.dtype)
         counts = self.counts(batch)
         return Loss(
-            reconstruction=Term(row_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
+            reconstruction=Term(sequence_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
             latent_accuracy=Term(right.float(), counts["latent_accuracy"], 0.0, higher_is_better=True),
         )
 

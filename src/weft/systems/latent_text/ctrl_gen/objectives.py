@@ -22,7 +22,7 @@ from weft.core.options import Count, NonNegative, Positive
 from weft.core.registry import block
 from weft.core.seq import Seq
 from weft.generate.soft_decoding import count_unfinished, soft_decode
-from weft.objectives.elbo import noise_of
+from weft.objectives.elbo import standard_normal
 from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
 
@@ -168,7 +168,7 @@ class CtrlGenDiscriminator(FromPrior):
 
 def _places(model: Any, batch: Batch) -> Tensor:
     """B x P: places drawn from N(0, 1), one for each row."""
-    return noise_of(batch, model.latent).to(next(model.parameters()).dtype)
+    return standard_normal(batch, model.latent).to(next(model.parameters()).dtype)
 
 
 def _same_vocabulary(source: Field, target: Field) -> None:

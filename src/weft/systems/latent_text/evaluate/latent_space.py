@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.batch import Instance
+from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective
 from weft.core.example import Example
 from weft.core.fields import Info
+from weft.core.loss import Loss, Term
 from weft.core.options import Count, Natural, NonNegative
 from weft.core.registry import block
 from weft.core.seeding import normal
 from weft.data import evaluation_batches
 from weft.evaluate.language_model import Perplexity
 from weft.evaluate.reference import column
-from weft.objectives.elbo import read_and_write, row_nll
+from weft.objectives.elbo import autoencoding_instance, sequence_nll
 from weft.systems.latent_text.evaluate.estimators import (
     active_units,
     elbo,
@@ -41,7 +42,12 @@ class Reading(Objective):
         self.info = info
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        return read_and_write(example, self.info, rng) if len(example["target"]) else None
+        return autoencoding_instance(example, self.info, rng) if len(example["target"]) else None
+
+    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+        """Return -log p(x | z) per token, where z is the mean of q(z | x)."""
+        nll_B = sequence_nll(model, batch, model.posterior(batch["source"]).mean_BP, batch["label"] if model.labelled else None)
+        return Loss(reconstruction=Term(nll_B.sum(), len(batch["picks"])))
 
 
 @block("latent-space")
@@ -147,7 +153,9 @@ class LatentSpaceMetric(Metric):
         shape = (samples, mean_BP.shape[1])
         eps_BKP = torch.from_numpy(np.stack([normal(shape, "latent", self.seed, row) for row in batch.rows])).to(mean_BP)
         z_BKP = mean_BP[:, None] + (0.5 * logvar_BP).exp()[:, None] * eps_BKP
-        log_p_BK = torch.stack([-row_nll(model, batch, z_BP.to(posterior.mean_BP.dtype), label_B) for z_BP in z_BKP.unbind(1)], 1)
+        log_p_BK = torch.stack(
+            [-sequence_nll(model, batch, z_BP.to(posterior.mean_BP.dtype), label_B) for z_BP in z_BKP.unbind(1)], 1
+        )
         nothing = torch.zeros_like(mean_BP)[:, None]
         log_prior_BK = log_density(z_BKP, nothing, nothing)
         log_q_BK = log_density(z_BKP, mean_BP[:, None], logvar_BP[:, None])

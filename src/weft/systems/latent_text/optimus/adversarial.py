@@ -17,7 +17,7 @@ from weft.core.fields import Info
 from weft.core.loss import Loss, Term
 from weft.core.options import Natural, NonNegative
 from weft.core.registry import block
-from weft.objectives.elbo import noise_of
+from weft.objectives.elbo import standard_normal
 from weft.objectives.gradient_penalty import gradient_penalty
 from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents
 
@@ -57,7 +57,7 @@ class LatentDiscriminator(LatentAdversarialObjective):
 
     Args:
         penalty: Weight of the penalty.
-        noise: Whether z is drawn with the variance that was read, or not drawn at all (the mean, for autoencoders).
+        noise: Variance of the sampled z: posterior, or none (z is the posterior mean, for autoencoders).
         rows: How many training texts, taken at equal distances, mean and deviation are found from; 0 = all.
 
     Example:
@@ -73,7 +73,7 @@ class LatentDiscriminator(LatentAdversarialObjective):
         dim: int,
         *,
         penalty: NonNegative = 10.0,
-        noise: Literal["read", "none"] = "read",
+        noise: Literal["posterior", "none"] = "posterior",
         rows: Natural = 20_000,
     ):
         super().__init__(info, dim)
@@ -88,8 +88,8 @@ class LatentDiscriminator(LatentAdversarialObjective):
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         label_B, rows = batch["label"], len(batch)
-        eps_BP, eps_BE = noise_of(batch, model.latent + model.noise).split([model.latent, model.noise], -1)
-        real_BP = model.real(batch["source"], eps_BP if self.noise == "read" else None)
+        eps_BP, eps_BE = standard_normal(batch, model.latent + model.noise).split([model.latent, model.noise], -1)
+        real_BP = model.real(batch["source"], eps_BP if self.noise == "posterior" else None)
         with torch.no_grad():
             fake_BP = model.draw(eps_BE.to(real_BP.dtype), label_B)
         gap_B = model.score(fake_BP, label_B) - model.score(real_BP, label_B)
@@ -114,7 +114,7 @@ class LatentDiscriminator(LatentAdversarialObjective):
             prepared = [self.prepare(dataset[int(row)], np.random.default_rng(0), dataset) for row in rows]
             if there := [instance for instance in prepared if instance is not None]:
                 found = model.posterior(collate(there).to(device)["source"])
-                yield found if self.noise == "read" else replace(found, logvar_BP=None)
+                yield found if self.noise == "posterior" else replace(found, logvar_BP=None)
 
 
 @block("latent-generator")
@@ -141,7 +141,7 @@ class LatentGenerator(LatentAdversarialObjective):
         return Loss.of(-score_B.sum(), len(batch), "generator")
 
     def _drawn(self, model: Any, batch: Batch) -> Tensor:
-        return model.draw(noise_of(batch, model.noise).to(model.standard.mean.dtype), batch["label"])
+        return model.draw(standard_normal(batch, model.noise).to(model.standard.mean.dtype), batch["label"])
 
     def prepare_request(self, example: Example) -> Instance | None:
         if "label" not in example:
