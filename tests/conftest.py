@@ -30,9 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that were slow when durations were last recorded."""
-    durations.mark_slow(items)
+    if not config.getoption("--record-durations"):
+        durations.mark_slow(items)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,14 +1,15 @@
-"""Which tests are slow: those marked so by hand, and those that took long when durations were last recorded.
+"""Which tests are slow: those marked so by hand, and the longest of the others.
 
-``make durations`` runs all tests and writes the slow ones, with their seconds, to durations.json. ``make test-fast`` leaves them
-out. A test that is not in the file, such as a new one, counts as fast until the next recording.
+``make durations`` measures all tests. The quickest that together fit into ``BUDGET`` are fast; the others are written, with their
+seconds, to durations.json, and ``make test-fast`` leaves them out. A test that is not in the file, such as a new one, counts as
+fast until the next recording.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from typing import Any
 import pytest
 
 FILE = Path(__file__).with_name("durations.json")
-SLOW = 0.5
-"""Seconds from which a test is slow."""
+BUDGET = 120.0
+"""Seconds that the fast tests may take in one process: with two, and the start of both, ``make test-fast`` ends within 90."""
 
 
 def key(nodeid: str) -> str:
@@ -39,25 +40,30 @@ def mark_slow(items: Iterable[pytest.Item], file: Path = FILE) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-def slow_tests(seconds: Mapping[str, float], shared: Mapping[str, float], uses: Mapping[str, Iterable[str]]) -> dict[str, float]:
-    """Return the tests that are slow by themselves, slowest first.
+def slow_tests(
+    seconds: Mapping[str, float], shared: Mapping[str, float], uses: Mapping[str, Iterable[str]], budget: float = BUDGET
+) -> dict[str, float]:
+    """Return the tests that do not fit into the budget, slowest first.
 
     Args:
         seconds: Of each test, without the fixtures that it shares with others.
         shared: Seconds of those fixtures.
         uses: The shared fixtures of each test. Whichever test runs first pays for them, so they count for all.
+        budget: Seconds that all other tests take together.
     """
     whole = {test: own + sum(shared[name] for name in uses.get(test, ())) for test, own in seconds.items()}
-    kept = {key(test): round(total, 1) for test, total in whole.items() if total >= SLOW}
-    return dict(sorted(kept.items(), key=lambda entry: (-entry[1], entry[0])))
+    quickest_first = sorted(whole, key=lambda test: (whole[test], test))
+    spent = itertools.accumulate(whole[test] for test in quickest_first)
+    slow = [test for test, total in zip(quickest_first, spent, strict=True) if total > budget]
+    return {key(test): round(whole[test], 2) for test in reversed(slow)}
 
 
 class Recorder:
     """Measures tests and the fixtures that they share, in one process, and writes the slow tests at the end."""
 
-    def __init__(self, file: Path = FILE, clock: Callable[[], float] = time.perf_counter):
-        self.file, self.clock = file, clock
-        self.seconds: dict[str, float] = defaultdict(float)
+    def __init__(self, file: Path = FILE, budget: float = BUDGET, clock: Callable[[], float] = time.perf_counter):
+        self.file, self.budget, self.clock = file, budget, clock
+        self.seconds: dict[str, float] = {}
         self.shared: dict[str, float] = {}
         self.uses: dict[str, set[str]] = {}
         self._setting_up = 0.0
@@ -80,12 +86,13 @@ class Recorder:
         try:
             return (yield)
         finally:
-            self.seconds[item.nodeid] = self.clock() - before - self._setting_up
-            self.uses[item.nodeid] = set(_shared_fixtures(item))
+            if item.get_closest_marker("slow") is None:
+                self.seconds[item.nodeid] = self.clock() - before - self._setting_up
+                self.uses[item.nodeid] = set(_shared_fixtures(item))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus == 0:
-            found = slow_tests(self.seconds, self.shared, self.uses)
+            found = slow_tests(self.seconds, self.shared, self.uses, self.budget)
             self.file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -635,7 +635,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out.append(module.discriminator(module.encode(x).data.flatten(0, 1)))
     if DiscriminatesLatents in provided:
         z = module.posterior(batch["source"]).mean_BP
-        out += [module.made(to(normal(3, module.noise, seed=14))), module.latent_logits(z), module.latent_scores(z)]
+        out += [module.fake(to(normal(3, module.noise, seed=14))), module.latent_logits(z), module.latent_scores(z)]
     if ClassifiesTexts in provided:
         out.append(module.text_logits(batch[module.target.name]))
     if slots.Classifies in provided:

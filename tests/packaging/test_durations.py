@@ -13,13 +13,19 @@ def test_a_test_is_known_by_its_file_name_wherever_the_file_is() -> None:
     assert durations.key("tests/a/test_x.py::test_y[a/b::c]") == "test_x.py::test_y[a/b::c]"
 
 
+def test_the_quickest_tests_are_fast() -> None:
+    seconds = {"t/test_a.py::one": 4.0, "t/test_a.py::two": 1.0, "t/test_a.py::three": 2.0, "t/test_a.py::four": 1.5}
+    assert durations.slow_tests(seconds, {}, {}, budget=5.0) == {"test_a.py::one": 4.0}
+    assert durations.slow_tests(seconds, {}, {}, budget=4.0) == {"test_a.py::one": 4.0, "test_a.py::three": 2.0}
+    assert durations.slow_tests(seconds, {}, {}, budget=8.5) == {}
+
+
 def test_shared_fixtures_count_for_every_test_that_uses_them() -> None:
-    seconds = {"t/test_a.py::one": 0.1, "t/test_a.py::two": 0.2, "t/test_a.py::three": 0.1, "t/test_a.py::four": 0.9}
-    uses = {"t/test_a.py::one": ["trained"], "t/test_a.py::two": ["trained", "quick"], "t/test_a.py::three": ["quick"]}
-    assert durations.slow_tests(seconds, {"trained": 1.0, "quick": 0.1}, uses) == {
+    seconds = {"t/test_a.py::one": 0.1, "t/test_a.py::two": 0.2, "t/test_a.py::three": 0.1, "t/test_a.py::four": 0.3}
+    uses = {"t/test_a.py::one": ["trained"], "t/test_a.py::two": ["trained", "data"], "t/test_a.py::three": ["data"]}
+    assert durations.slow_tests(seconds, {"trained": 1.0, "data": 0.1}, uses, budget=0.6) == {
         "test_a.py::two": 1.3,
         "test_a.py::one": 1.1,
-        "test_a.py::four": 0.9,
     }
 
 
@@ -31,14 +37,18 @@ def data(clock):
     clock.now += 0.3
 
 @pytest.fixture(scope="module")
-def trained(clock, data):
+def trained(clock, request):
+    request.getfixturevalue("data")
     clock.now += 0.7
 
 def test_trained(trained): ...
 def test_trained_too(trained): ...
 def test_data(data, clock): clock.now += 0.1
 def test_long(clock): clock.now += 0.6
-def test_quick(clock): clock.now += 0.4
+def test_quick(clock): clock.now += 0.2
+
+@pytest.mark.slow
+def test_marked(clock): clock.now += 5
 """
 
 
@@ -76,11 +86,11 @@ def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
     common = [str(tmp_path), "-q", f"--rootdir={tmp_path}", "-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"]
 
     everything = Selection(file)
-    code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, lambda: clock.now)])
-    assert code == 0 and len(everything.ran) == 5
+    code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, 0.9, lambda: clock.now)])
+    assert code == 0 and len(everything.ran) == 6
     assert json.loads(file.read_text()) == {
-        "test_sample.py::test_trained": 1.0,
-        "test_sample.py::test_trained_too": 1.0,
+        "test_sample.py::test_trained": 0.7,
+        "test_sample.py::test_trained_too": 0.7,
         "test_sample.py::test_long": 0.6,
     }
 
