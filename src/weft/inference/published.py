@@ -74,7 +74,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
     if objective is MaskedLM and tokenizer.special.mask < 0:
-        objective = partial(MaskedLM, mask=0.0)
+        objective = partial(MaskedLM, mask_token_ratio=0.0)
     if "source" in codec.info:
         source, file = ParallelText, "tsv"
     data: Any = partial(source, train=f"your-data.{file}", tokenizer=partial(PretrainedTokenizer, from_=tokenizer.from_))
@@ -106,7 +106,7 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
     (ExtractsSpans, SpanAnswer, QuestionAnswering, "json"),
     (Decodes, NextToken, PlainText, "txt"),
     (PredictsMasked, MaskedLM, PlainText, "txt"),
-    (ClassifiesPairs, partial(MaskedLM, share=0.0, pairing=NextSentence), PlainText, "txt"),
+    (ClassifiesPairs, partial(MaskedLM, mask_ratio=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
 """What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
