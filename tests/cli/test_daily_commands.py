@@ -84,7 +84,7 @@ def test_other_files_may_have_other_columns(home):
     answer = weft("evaluate", home / "run1", f"yes={home}/other.tsv")
     assert answer.code == 2 and "does not take files by class; pass FILE alone" in answer.err
     answer = weft("evaluate", home / "run1", home / "other.tsv", "data.text=words", "--split", "valid")
-    assert answer.code == 2 and "not both" in answer.err
+    assert answer.code == 2 and "got both the split 'valid' and other files" in answer.err
 
 
 def test_predict_streams_in_order(home):

@@ -60,7 +60,7 @@ def cases() -> list[Any]:
     fitting = [
         (model, task, pytest.param(structure, objective, info, id=f"{model}-{task}-{data}"))
         for (model, structure), (task, objective), (data, info) in combinations
-        if bench.fits(structure, objective, info)
+        if bench.fits(structure, objective, data)
     ]
     chosen: list[Any] = []
     seen: set[str] = set()

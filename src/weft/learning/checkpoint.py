@@ -390,7 +390,7 @@ def _explained(what: str, folder: Path, needed: int | None = None) -> Iterator[N
         else:
             reason, advice = error.strerror or str(error), "See whether the disk is in order, or choose another folder"
         raise CheckpointError(
-            f"{what} failed in {folder}: {reason}. Earlier checkpoints are untouched. {advice}, then go on from the last one"
+            f"{what} failed in {folder}: {reason}. The last checkpoint is intact. {advice}, then resume from it"
         ) from error
 
 

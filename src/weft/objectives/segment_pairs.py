@@ -17,7 +17,7 @@ MAX_SAMPLES = 20
 
 @block("next-sentence")
 class NextSentence(Pairing):
-    """Next-sentence prediction: does the second segment follow the first, or does it come from another text?
+    """Next-sentence prediction: whether the second segment follows the first or comes from another text.
 
     The text is split at a random position; with probability ``negative_ratio`` the second segment is replaced by the end of
     another text, of the same length. The other text is sampled for positives too, and where it is short the split moves to fit,
@@ -68,7 +68,7 @@ class NextSentence(Pairing):
 
 @block("sentence-order")
 class SentenceOrder(Pairing):
-    """Sentence-order prediction: are two consecutive segments in their original order, or swapped?
+    """Sentence-order prediction: whether two consecutive segments are in their original order or swapped.
 
     Both classes have the same topic, so the task requires coherence rather than topic detection.
 

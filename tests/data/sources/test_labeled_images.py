@@ -147,7 +147,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
     data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
-    objective = partial(MaskedPatches, size=4)
+    objective = partial(MaskedPatches, patch_size=4)
     first = Run(
         data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch_tokens=64)
     )
