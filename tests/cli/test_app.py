@@ -470,7 +470,7 @@ def test_a_full_disk(free, said, home, disk, tmp_path):
     filler = fill(disk, free)
     answer = weft_train(home / "tiny.yaml", run, "learning.steps=8", "learning.log_every=1", "--resume")
     assert answer.code == 2 and said in answer.err, answer.err
-    assert "checkpoint is intact" in answer.err and f"resume: weft train {run} --resume" in answer.err
+    assert "checkpoint is intact" in answer.err and "then resume" in answer.err
     assert state(run) == kept and not Checkpoints(run / "checkpoints").latest().damaged
     filler.unlink()
     assert weft_train(home / "tiny.yaml", run, "learning.steps=8", "--resume").code == 0
