@@ -114,7 +114,7 @@ def test_what_several_injections_add_is_summed_place_by_place():
     wanted = everywhere + three
     wanted[:, :2] += two
     torch.testing.assert_close(model.decoder.added(model.memory_from(z_BP)), wanted, **CLOSE)
-    with pytest.raises(ValueError, match="positions is 1, but must be at least 2.*use latent-embedding"):
+    with pytest.raises(ValueError, match=r"positions is 1, but must be at least 2.*use latent-embedding"):
         vae(injections=[partial(LatentPerPosition, positions=1)])
 
 
