@@ -251,7 +251,7 @@ def test_multihead_hands_the_bias_of_the_position_to_the_scores():
 
 
 def test_multihead_checks_its_heads():
-    with pytest.raises(ValueError, match=r"dim 10 cannot be divided among 4 heads.*give head_dim"):
+    with pytest.raises(ValueError, match=r"dim 10 is not divisible by 4 heads.*set head_dim"):
         MultiHeadAttention(10, 10, heads=4)
     assert MultiHeadAttention(10, 10, heads=4, head_dim=3).out.in_features == 12
 
