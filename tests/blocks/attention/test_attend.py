@@ -77,8 +77,8 @@ def test_scale_says_what_the_score_computes(kind):
 
 
 @pytest.mark.parametrize("kind", [DotScore, ScaledDotScore])
-def test_inner_products_need_one_width(kind):
-    with pytest.raises(ValueError, match=r"one width, not 4 and 6; use general or additive"):
+def test_dot_product_scores_need_equal_sizes(kind):
+    with pytest.raises(ValueError, match="of equal size, but they have 4 and 6; use general or additive"):
         kind(4, 6)
 
 
