@@ -25,7 +25,7 @@ from weft.core.registry import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
 from weft.inference.load import load
-from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
+from weft.learning import SGD, ClipWeights, ConstantSchedule, Gradient, LinearSchedule, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import CyclicalAnnealing, NextToken
@@ -148,7 +148,7 @@ def test_clipping_bounds_the_step():
 
 def test_the_schedule_sets_the_rate_of_every_update():
     watcher = Quiet()
-    schedule = partial(Linear, warmup=2)
+    schedule = partial(LinearSchedule, warmup=2)
     loop_over(rows([4]), watcher=watcher, steps=6, log_every=1, schedule=schedule).run(resume=False)
     assert [r["lr"] for r in watcher.rows] == pytest.approx([0.5 * schedule().factor(i, 6) for i in range(6)])
 
@@ -589,9 +589,9 @@ def test_a_stop_that_was_asked_for_saves_and_can_be_resumed(tmp_path, monkeypatc
 
 
 def test_more_steps_may_be_asked_for_on_resume(tmp_path):
-    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "whole", quiet=True)
-    small_run(learning={"steps": 5, "schedule": Constant}).train(tmp_path / "more", quiet=True)
-    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "more", resume=True, quiet=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "whole", quiet=True)
+    small_run(learning={"steps": 5, "schedule": ConstantSchedule}).train(tmp_path / "more", quiet=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "more", resume=True, quiet=True)
     assert final_digest(tmp_path / "more") == final_digest(tmp_path / "whole")
 
 
