@@ -17,7 +17,7 @@ import weft.training.dry_run
 import weft.training.trainer
 from weft.core.io import read_json, write_json
 from weft.experiments.sweep import default_folder, make_arms, read_assignments, split_values, sweep
-from weft.learning import Interrupted, NonFinite
+from weft.learning import Interrupted, NonFiniteError
 from weft.recipe.text import parse_value
 from weft.training import artifacts
 from weft.training.callbacks import StageCallbacks
@@ -219,7 +219,9 @@ def test_interrupted_sweep_goes_on_where_it_was(
     assert read_json(folder / "table.json") == read_json(done / "table.json")
 
 
-@pytest.mark.parametrize("error", [ValueError("bad [rows]"), NonFinite(3, "", [1], "loss is nan", "head"), RuntimeError("odd")])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad [rows]"), NonFiniteError(3, "", [1], "loss is nan", "head"), RuntimeError("odd")]
+)
 def test_failing_arm_does_not_stop_the_others(
     recipe: Path, tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch, error: Exception, capsys: Any
 ) -> None:
