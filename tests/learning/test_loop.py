@@ -453,7 +453,7 @@ def test_skip_leaves_the_update_out_and_is_bounded():
     assert all(torch.isfinite(t).all() for t in loop.network.tensors().values())
     assert [r["event"] for r in watcher.rows if "event" in r] == ["skip"]
     with pytest.raises(NonFinite):
-        loop_over(rows([5, 2, 3]), Explodes, steps=9, on_nonfinite="skip", most_skips=2).run(resume=False)
+        loop_over(rows([5, 2, 3]), Explodes, steps=9, on_nonfinite="skip", max_skips=2).run(resume=False)
 
 
 def test_rollback_goes_on_from_the_checkpoint_as_if_those_rows_had_never_been_there():
@@ -669,8 +669,8 @@ def test_a_stage_takes_weights_by_globs(tmp_path):
 
 def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
     small_run(evaluate=partial(Evaluation, every=3)).train(tmp_path / "run", quiet=True)
-    for name in ("metrics.json", "ledger.json", "environment.json", "fields.json"):
-        assert json.loads((tmp_path / "run" / name).read_text())["format"] == 1, name
+    for name, version in {"metrics.json": 1, "ledger.json": 1, "environment.json": 1, "fields.json": 2}.items():
+        assert json.loads((tmp_path / "run" / name).read_text())["format"] == version, name
     assert json.loads((tmp_path / "run" / "log.jsonl").open().readline())["format"] == 1
     assert "format: 1" in (tmp_path / "run" / "recipe.yaml").read_text()
     assert json.loads((next((tmp_path / "run" / "checkpoints").iterdir()) / "manifest.json").read_text())["format"] == 1
