@@ -16,7 +16,7 @@ from weft.core.io import append_line, write_json
 from weft.evaluate import ExactMatch
 from weft.evaluate.bootstrap import paired
 from weft.experiments.compare import Comparison, best_of, compare, differences, figures_of
-from weft.inspect.curves import curves, points_of
+from weft.inspect.run_curves import log_curves, plot_run_curves
 from weft.recipe import to_yaml
 from weft.training.run_folder import FORMAT
 
@@ -278,7 +278,7 @@ def test_of_many_runs_each_is_tested_against_the_first(tmp_path: Path) -> None:
 
 
 def test_points_of_a_log() -> None:
-    found = points_of(log())
+    found = log_curves(log())
     assert list(found) == ["training loss", "valid loss", "valid bleu"]
     assert list(found["training loss"].rounds) == [1, 2, 3, 4] and list(found["training loss"].minutes) == [1, 2, 3, 4]
     assert list(found["valid bleu"].minutes) == [2, 4] and list(found["valid bleu"].values) == [20.0, 40.0]
@@ -292,11 +292,11 @@ def test_points_of_stages_phases_and_rounds_between_rows() -> None:
         {"event": "skip", "stage": 1, "round": 11, "loss": 9.0},
         {"note": "x"},
     ]
-    found = points_of(rows)
+    found = log_curves(rows)
     assert list(found["training loss"].values) == [3.0, 4.0] and list(found["training loss"].rounds) == [10, 20]
     assert list(found["training loss"].minutes) == [1, 3] and list(found["valid f1"].minutes) == [2]
-    assert "valid loss" not in found and points_of([]) == {}
-    without = points_of([{"event": "valid", "round": 5, "valid": {"f1": 0.5}}])["valid f1"]
+    assert "valid loss" not in found and log_curves([]) == {}
+    without = log_curves([{"event": "valid", "round": 5, "valid": {"f1": 0.5}}])["valid f1"]
     assert np.isnan(without.minutes).all()
 
 
@@ -322,9 +322,9 @@ def test_odd_logs_are_drawn(tmp_path: Path) -> None:
     zero = [{"event": "valid", "round": r, "valid": {"f1": 0.0}} for r in (1, 2)]
     wide = [{"event": "update", "round": r, "loss": 10.0**-r} for r in range(9)]
     many = [{"event": "valid", "round": 1, "valid": {f"f{i}": 1.0 for i in range(30)}}]
-    assert curves({"$x": zero, "_y": wide, "": many} | {str(i): wide for i in range(12)}, tmp_path / "c.png").is_file()
-    with pytest.raises(ValueError, match="nothing to draw yet"):
-        curves({"a": []}, tmp_path / "d.png")
+    assert plot_run_curves({"$x": zero, "_y": wide, "": many} | {str(i): wide for i in range(12)}, tmp_path / "c.png").is_file()
+    with pytest.raises(ValueError, match="nothing to plot yet"):
+        plot_run_curves({"a": []}, tmp_path / "d.png")
 
 
 def test_picture_is_left_out_with_a_note(two: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

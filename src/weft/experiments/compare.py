@@ -355,9 +355,9 @@ def _draw(names: list[str], runs: list[_Read], out: Path, notes: list[str]) -> P
     if out.suffix.lower() != ".png":
         raise ValueError(f"{out}: the curves are drawn as a PNG file: give a name that ends in .png")
     try:
-        from weft.inspect.curves import curves
+        from weft.inspect.run_curves import plot_run_curves
 
-        return curves({name: run.log for name, run in zip(names, runs, strict=True)}, out, f"{len(names)} runs")
+        return plot_run_curves({name: run.log for name, run in zip(names, runs, strict=True)}, out, f"{len(names)} runs")
     except ValueError as missing:
         notes.append(f"no picture: {missing}")
         return None
