@@ -260,3 +260,109 @@ class Twice(Encoder):
 class AttentionPooler(Pooler):
     def __init__(self, dim: int):
         super().__init__(dim)
+        self.attention, self.query = MultiHeadAttention(dim, dim, heads=2), torch.nn.Parameter(torch.ones(1, 1, dim))
+
+    def forward(self, x: Seq) -> torch.Tensor:
+        return self.attention(Seq(self.query.expand(x.rows, 1, -1)), self.attention.project(x), Full()).data[:, 0]
+
+
+def test_shared_pooling_and_other_attention_have_their_own_groups():
+    run = run_of("classifier")
+    run.model.encoder, run.model.pooler = Twice(8), AttentionPooler(8)
+    maps = inspect_text(run.model, run.codec, "abc").maps
+    found = {name: (m.kind, tuple(m.weights.shape)) for name, m in maps.items()}
+    assert found == {
+        "encoder.shared (1)": (SELF, (2, 4, 4)),
+        "encoder.shared (2)": (SELF, (2, 4, 4)),
+        "encoder.fewer": (OTHER, (2, 2, 2)),
+        "pooler.attention": (OTHER, (2, 1, 2)),
+    }
+    assert maps["encoder.fewer"].queries == ["1", "2"]
+    run.model.encoder = run.run.structure(run.codec.info).encoder
+    pooled = inspect_text(run.model, run.codec, "abc").maps["pooler.attention"]
+    assert (pooled.kind, pooled.queries, len(pooled.keys)) == (POOLING, [POOLED], 4)
+
+
+# ----------------------------------------------------------------------------------------------------------- files, limits
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_type_of_model_has_a_page(name, tmp_path):
+    run = run_of(name)
+    texts = ["abc", "", "<script>alert(1)</script>", "\u2028\u202e😀"]
+    file = inspect_run(run, texts, tmp_path / "new" / "page.html")
+    assert file == tmp_path / "new" / "page.html" and name in file.read_text() and "alert(1)</script>" not in file.read_text()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_type_of_model_with_attention_or_classes_has_an_image(name, tmp_path):
+    run = run_of(name)
+    if name == "plain lstm":
+        with pytest.raises(ValueError, match="neither attention nor classes to plot; write a page"):
+            inspect_run(run, ["abc"], tmp_path / "x.png")
+        return
+    file = inspect_run(run, ["ab<c"], tmp_path / "new" / "x.PNG")
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_image_shows_the_attention_weights(tmp_path, saved_figures, recwarn):
+    weight = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4))
+    tokens = ["$x$", "\u202eb", "漢", "long" * 9]
+    cross = AttentionExample(
+        tokens[:3], tokens, {"other": AttentionMap(weight[:, :3], tokens[:3], tokens[:3], SELF), "m": weight}
+    )
+    plot_attention(cross, tmp_path / "a.png", "$t$")
+    layers = {f"l{n}": AttentionMap(weight, tokens, tokens[:3], SELF) for n in range(3)}
+    plot_attention(AttentionExample([], [], layers), tmp_path / "b.png")
+    plot_attention(AttentionExample([], [], classes=[("good", 0.75), ("bad", 0.25)]), tmp_path / "c.png")
+    [axes] = saved_figures[0].axes
+    assert np.allclose(axes.images[0].get_array(), weight.mean(0))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$x$", "U+202Eb", "漢", "longlonglongl…"]
+    assert len(saved_figures[1].axes) == 6
+    assert all(np.allclose(a.images[0].get_array(), weight[n % 2]) for n, a in enumerate(saved_figures[1].axes))
+    assert [patch.get_width() for patch in saved_figures[2].axes[0].patches] == [0.75, 0.25]
+    assert not [w for w in recwarn if "lyph" in str(w.message)]
+
+
+def test_long_texts_are_rejected_and_long_outputs_truncated(monkeypatch, tmp_path):
+    run = run_of("transformer")
+    with pytest.raises(ValueError, match=r"text 2 has 513 tokens; at most 512 can be inspected, pass a shorter text"):
+        inspect_run(run, ["a" * 511, "a" * 512], tmp_path / "x.html")
+    monkeypatch.setattr(inspection, "MAX_TOKENS", 12)
+    assert len(inspect_texts(run, ["a" * 11])[0].source) == 12
+    cut = inspect_text(run.model, run.codec, "abc", Hypothesis([8] * 30, 0.0, 0.0))
+    assert cut.notes == ["Only the first 11 of 30 generated tokens are shown."] and len(cut.target) == 11 == len(cut.steps)
+    model = run_of("language model")
+    cut = inspect_text(model.model, model.codec, "a" * 9, Hypothesis([8] * 30, 0.0, 0.0))
+    assert cut.notes == ["Only the first 2 of 30 generated tokens are shown."] and len(cut.target) == 11
+    assert next(iter(cut.maps.values())).weights.shape[1:] == (11, 11)
+
+
+def test_invalid_arguments_are_rejected(tmp_path, monkeypatch):
+    run = run_of("classifier")
+    with pytest.raises(ValueError, match=r"x.pdf has an unknown suffix; .* \.html or \.png"):
+        inspect_run(run, ["a"], tmp_path / "x.pdf")
+    with pytest.raises(ValueError, match="got no text to inspect"):
+        inspect_run(run, [], tmp_path / "x.html")
+    with pytest.raises(ValueError, match="an image shows one text, got 2"):
+        inspect_run(run, ["a", "b"], tmp_path / "x.png")
+    with pytest.raises(ValueError, match="top is 0; must be at least 1"):
+        inspect_run(run, ["a"], tmp_path / "x.html", top=0)
+    with pytest.raises(ValueError, match="alignments need an encoder-decoder, got Classifier"):
+        alignments(run.model, run.codec, ["a"], [[8]])
+    plain = run_of("plain lstm")
+    with pytest.raises(ValueError, match="LSTMDecoder has no cross-attention"):
+        alignments(plain.model, plain.codec, ["a"], [[8]])
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ValueError, match=r"matplotlib: pip install 'weft\[plots\]'"):
+        inspect_run(run, ["a"], tmp_path / "x.png")
+    with pytest.raises(AttributeError, match="not trained yet"):
+        inspect_run(run.run, ["a"], tmp_path / "x.html")
+
+
+def test_alignments_compare_the_output_with_the_reference():
+    run = run_of("lstm attention")
+    answers = [ids_of(run, "target", "ab"), Hypothesis(ids_of(run, "target", "cd"), 0.0, 0.0)]
+    equal, different = alignments(run.model, run.codec, ["a", "b"], answers, ["ab", "dc"])
+    assert (equal.correct, different.correct, different.reference, different.output) == (True, False, "dc", "cd")
+    assert alignments(run.model, run.codec, ["a"], answers[:1])[0].correct is None

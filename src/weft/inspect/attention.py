@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from weft.blocks.attention.attend import record_attention
+from weft.blocks.attention.attend import recording
 from weft.inspect.attention_html import recorded_html
 
 
@@ -34,3 +34,19 @@ def attention(model: nn.Module) -> Iterator[AttentionMaps]:
         >>> from weft.blocks.attention.multihead import MultiHeadAttention
         >>> from weft.core.masks import Full
         >>> from weft.core.seq import Seq
+        >>> model = torch.nn.ModuleDict({"mixer": MultiHeadAttention(8, 8, heads=2)})
+        >>> x = Seq(torch.ones(1, 3, 8))
+        >>> with attention(model) as maps:
+        ...     y = model["mixer"](x, model["mixer"].project(x), Full())
+        >>> maps["mixer"][0].shape
+        torch.Size([1, 2, 3, 3])
+    """
+    names = {module: name for name, module in model.named_modules()}
+    maps = AttentionMaps()
+
+    def record(owner: nn.Module, weight_BHTS: Tensor) -> None:
+        if owner in names:
+            maps.setdefault(names[owner], []).append(weight_BHTS.detach().clone())
+
+    with recording(record):
+        yield maps
