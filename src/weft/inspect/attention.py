@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from weft.blocks.attention.attend import recording
+from weft.blocks.attention.attend import record_attention
 from weft.inspect.attention_html import recorded_html
 
 
@@ -48,5 +48,5 @@ def attention(model: nn.Module) -> Iterator[AttentionMaps]:
         if owner in names:
             maps.setdefault(names[owner], []).append(weight_BHTS.detach().clone())
 
-    with recording(record):
+    with record_attention(record):
         yield maps
