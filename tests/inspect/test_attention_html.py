@@ -6,7 +6,7 @@ import torch
 from tests.displays import HOSTILE, cells, parsed, words
 from torch import nn
 
-from weft.blocks import MultiHead
+from weft.blocks import MultiHeadAttention
 from weft.core.masks import Full
 from weft.core.seq import Seq
 from weft.inspect import Example, Map, attention
@@ -56,7 +56,7 @@ def test_hostile_tokens_stay_tokens() -> None:
 
 
 def test_recorded_attention_is_shown_by_module() -> None:
-    model = nn.ModuleDict({"first": MultiHead(8, 8, heads=2), "second": MultiHead(8, 8, heads=2)})
+    model = nn.ModuleDict({"first": MultiHeadAttention(8, 8, heads=2), "second": MultiHeadAttention(8, 8, heads=2)})
     x = Seq(torch.ones(2, 3, 8))
     with attention(model) as maps:
         for layer in model.values():

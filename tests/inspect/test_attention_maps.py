@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.blocks.attention.multihead import MultiHead
+from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.core.masks import Causal, Full
 from weft.core.seq import Seq
 from weft.inspect import attention
@@ -15,8 +15,8 @@ from weft.inspect import attention
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first = MultiHead(8, 8, heads=2)
-        self.deeper = nn.ModuleList([MultiHead(8, 8, heads=4)])
+        self.first = MultiHeadAttention(8, 8, heads=2)
+        self.deeper = nn.ModuleList([MultiHeadAttention(8, 8, heads=4)])
 
     def forward(self, x: Seq, mask) -> Seq:
         x = self.first(x, self.first.project(x), mask)

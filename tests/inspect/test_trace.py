@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from weft.blocks.attention.multihead import MultiHead
+from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.core.batch import Instance
 from weft.core.contracts import Attention, Codec, Encoder, Pooler
 from weft.core.fields import Field, Info
@@ -235,7 +235,7 @@ class Twice(Encoder):
 
     def __init__(self, dim: int):
         super().__init__(dim)
-        self.shared, self.fewer = MultiHead(dim, dim, heads=2), MultiHead(dim, dim, heads=2)
+        self.shared, self.fewer = MultiHeadAttention(dim, dim, heads=2), MultiHeadAttention(dim, dim, heads=2)
 
     def states(self, x: Seq, mask=Full()) -> list[Seq]:
         kv = self.shared.project(x)
@@ -247,7 +247,7 @@ class Twice(Encoder):
 class Asks(Pooler):
     def __init__(self, dim: int):
         super().__init__(dim)
-        self.ask, self.query = MultiHead(dim, dim, heads=2), torch.nn.Parameter(torch.ones(1, 1, dim))
+        self.ask, self.query = MultiHeadAttention(dim, dim, heads=2), torch.nn.Parameter(torch.ones(1, 1, dim))
 
     def forward(self, x: Seq) -> torch.Tensor:
         return self.ask(Seq(self.query.expand(x.rows, 1, -1)), self.ask.project(x), Full()).data[:, 0]

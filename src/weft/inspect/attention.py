@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from weft.blocks.attention.attend import recording
+from weft.blocks.attention.attend import record_attention
 from weft.inspect.attention_html import recorded_html
 
 
@@ -28,10 +28,10 @@ def attention(model: nn.Module) -> Iterator[AttentionMaps]:
 
     Example:
         >>> import torch
-        >>> from weft.blocks.attention.multihead import MultiHead
+        >>> from weft.blocks.attention.multihead import MultiHeadAttention
         >>> from weft.core.masks import Full
         >>> from weft.core.seq import Seq
-        >>> model = torch.nn.ModuleDict({"look": MultiHead(8, 8, heads=2)})
+        >>> model = torch.nn.ModuleDict({"look": MultiHeadAttention(8, 8, heads=2)})
         >>> x = Seq(torch.ones(1, 3, 8))
         >>> with attention(model) as maps:
         ...     y = model["look"](x, model["look"].project(x), Full())
@@ -45,5 +45,5 @@ def attention(model: nn.Module) -> Iterator[AttentionMaps]:
         if owner in names:
             maps.setdefault(names[owner], []).append(weight_BHTS.detach().clone())
 
-    with recording(record):
+    with record_attention(record):
         yield maps

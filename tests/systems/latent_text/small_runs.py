@@ -32,7 +32,7 @@ structure:
   type: text-vae
   latent: 4
   label_dim: 4
-  pooler: {{type: position-concat, places: 14}}
+  pooler: {{type: position-concat, positions: 14}}
 {PARTS}"""
 EXAMPLES = [
     (f"the {thing} was {degree}{word}", label)
