@@ -538,7 +538,7 @@ def test_a_full_disk_at_any_time(tmp_path, monkeypatch, where, code):
         if text is None:  # making a folder that is there already does not matter
             shutil.rmtree(tmp_path / "update-00000003")
             continue
-    assert "no space left" in text and " are free" in text and str(tmp_path) in text and "is intact" in text
+        assert "no space left" in text and " are free" in text and str(tmp_path) in text and "is intact" in text
         if (tmp_path / "update-00000003").exists():  # it was in place already, only the folder's own flush failed
             shutil.rmtree(tmp_path / "update-00000003")
         else:
