@@ -169,7 +169,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert commands("convert", str(tmp_path / "t5"), t5) == 2
     assert "already exists and is not empty; choose another folder" in capsys.readouterr().err
     assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--family", "t5") == 2
-    assert "is not a run's folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
     assert commands("train", t5, "--resume", "--run", t5) == 2
     assert "there is no file" in capsys.readouterr().err
 
