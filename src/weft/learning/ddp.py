@@ -54,5 +54,5 @@ class DDP(Sync):
         self.wrapped = DistributedDataParallel(totals, **choices)
         return totals.through(self.wrapped, dist.get_world_size())  # it takes the mean over processes
 
-    def hold(self) -> AbstractContextManager[Any]:
+    def no_sync(self) -> AbstractContextManager[Any]:
         return self.wrapped.no_sync()

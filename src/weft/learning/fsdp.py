@@ -47,7 +47,7 @@ class FSDP(Sync):
             self.module.set_reduce_scatter_unused_params(True)
         return totals.through(totals)
 
-    def hold(self) -> AbstractContextManager[None]:
+    def no_sync(self) -> AbstractContextManager[None]:
         return self._held()
 
     @contextmanager
@@ -57,7 +57,7 @@ class FSDP(Sync):
         self.module.set_requires_gradient_sync(True)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def unsharded(self) -> Iterator[None]:
         self.module.unshard()
         yield
         self.module.reshard()

@@ -176,7 +176,7 @@ class Loop:
             assert there is not None
             buffers = {name: self.network.buffers()[name].clone() for name in phase.frozen}
             self.reseed(phase, "collect", draw + 1)
-            with torch.no_grad(), self.autocast(), phase.sync.whole() if phase.collects else contextlib.nullcontext():
+            with torch.no_grad(), self.autocast(), phase.sync.unsharded() if phase.collects else contextlib.nullcontext():
                 collected = phase.objective.collect(self.network.model, there.to(self.device))
             self.put_back(buffers, phase.frozen)
             micros.append(Micro(collected, batch is not None))
@@ -202,7 +202,7 @@ class Loop:
         totals = TermTotals(own, counts)
         for i, micro in enumerate(micros):
             self.reseed(phase, repeat, again, i)
-            with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.hold():
+            with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.no_sync():
                 with spent.on("forward"), self.autocast(), micro.batch.naming(phase.phase.data):
                     terms = phase.step(micro.batch, clock)
                 value = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
@@ -270,7 +270,7 @@ class Loop:
         p = self.progress
         if not self.watcher.due(p, last):
             return False
-        with self.final_weights(), self.phases[0].sync.whole():
+        with self.final_weights(), self.phases[0].sync.unsharded():
             figure = self.processes.ask_first(lambda: self.watcher.evaluate(p, last))
         if figure is None:
             return False

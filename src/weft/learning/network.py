@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Objective
+from weft.core.contracts import Objective, Structure
 from weft.core.loss import Loss
 from weft.learning.sharding import is_sharded, spread
 
@@ -18,7 +18,7 @@ from weft.learning.sharding import is_sharded, spread
 class Step(nn.Module):
     """Model and objective as one module: what data parallelism and torch.compile wrap. One per phase."""
 
-    def __init__(self, model: nn.Module, objective: Objective):
+    def __init__(self, model: Structure, objective: Objective):
         super().__init__()
         self.model, self.objective = model, objective
 
@@ -29,7 +29,7 @@ class Step(nn.Module):
 class Network:
     """A structure with its objectives (by name; one alone has the name ``""``)."""
 
-    def __init__(self, model: nn.Module, objectives: Mapping[str, Objective]):
+    def __init__(self, model: Structure, objectives: Mapping[str, Objective]):
         self.model, self.objectives = model, dict(objectives)
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:

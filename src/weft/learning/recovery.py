@@ -41,7 +41,7 @@ def trouble_of(
     loop: Loop, phase: Active, micros: list[Micro], repeat: int, again: int, clock: Clock, total: float, norm: float
 ) -> NonFinite:
     """What is to be said of an update: the rows of all processes, and the first bad module of the first that found one."""
-    with phase.sync.whole():
+    with phase.sync.unsharded():
         own = find(loop, phase, micros, repeat, again, clock)
     rows = [row for micro in micros if micro.real for row in micro.batch.rows]
     heard = loop.processes.gather([own, rows])

@@ -39,7 +39,7 @@ class CharCNN(Embedder):
         dropout: Share of the letters' vectors, and of the patterns found, that training zeroes.
 
     Example:
-        >>> x = Seq(torch.tensor([[7, 8]])).mark(letters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
+        >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
         >>> CharCNN(4, Field("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])
     """
@@ -73,10 +73,10 @@ class CharCNN(Embedder):
         self.drop = DropoutLayer(dropout)
 
     def forward(self, x: Seq) -> Seq:
-        if "letters" not in x.marks:
-            raise ValueError("this text comes without the mark 'letters', which spells its words")
+        if "characters" not in x.marks:
+            raise ValueError("this text comes without the mark 'characters', which spells its words")
         vector_BTD = self.word(self._hide(x)).data
-        return x.with_data(vector_BTD + self.out(self.drop(self._patterns(x.marks["letters"]))))
+        return x.with_data(vector_BTD + self.out(self.drop(self._patterns(x.marks["characters"]))))
 
     def table(self) -> Tensor:
         return self.word.table()
@@ -96,5 +96,5 @@ class CharCNN(Embedder):
         """Some words as unknown ones; those without letters are marks, and stay."""
         if not self.training or not self.word_dropout or x.data.is_floating_point():
             return x
-        hidden_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["letters"] > 0).any(-1)
+        hidden_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["characters"] > 0).any(-1)
         return x.with_data(x.data.masked_fill(hidden_BT, self.unk))

@@ -70,7 +70,8 @@ class PriorSamples(Metric):
         info["target"]  # raises where the data has it not
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
-        model, info = context.model, context.codec.info
+        model: Any = context.model  # Latent and Decodes
+        info = context.codec.info
         label_N = torch.arange(self.number) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
         most, limit = max(1, context.batch_tokens // (info["target"].max_length + 1)), most_tokens(self.search, info["target"])
