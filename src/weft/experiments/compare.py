@@ -143,9 +143,9 @@ def _plot_curves(names: list[str], runs: list[RunFiles], out: Path, notes: list[
     if out.suffix.lower() != ".png":
         raise ValueError(f"{out}: the plot of the learning curves must be a .png file")
     try:
-        from weft.inspect.curves import curves
+        from weft.inspect.run_curves import plot_run_curves
 
-        return curves({name: run.log for name, run in zip(names, runs, strict=True)}, out, f"{len(names)} runs")
+        return plot_run_curves({name: run.log for name, run in zip(names, runs, strict=True)}, out, f"{len(names)} runs")
     except ValueError as error:
         notes.append(f"no plot: {error}")
         return None

@@ -76,7 +76,7 @@ class Sync(ABC):
         return nullcontext()
 
 
-class Feed(Protocol):
+class BatchSource(Protocol):
     """Batches of one dataset for one objective: a pure function of the draw index."""
 
     def __len__(self) -> int:

@@ -32,7 +32,7 @@ def model() -> Two:
 X = Seq(torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(1)), torch.arange(5) < torch.tensor([[5], [3], [4]]))
 
 
-def test_maps_are_the_weights_by_the_modules_name(model):
+def test_maps_are_the_attention_weights_by_module_name(model):
     with attention(model) as maps:
         model(X, Causal())
         model(X, Full())
@@ -49,11 +49,11 @@ def test_maps_are_the_weights_by_the_modules_name(model):
     assert not maps["first"][0].requires_grad
 
 
-def test_watching_changes_nothing(model):
+def test_recording_does_not_change_the_output(model):
     plain = model(X, Causal()).data
     with attention(model) as maps:
-        watched = model(X, Causal()).data
-    assert torch.allclose(plain[X.real()], watched[X.real()], atol=1e-6)
+        recorded = model(X, Causal()).data
+    assert torch.allclose(plain[X.real()], recorded[X.real()], atol=1e-6)
     model(X, Causal())
     assert all(len(found) == 1 for found in maps.values())
 

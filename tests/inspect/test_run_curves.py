@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tests.experiments.run_folders import log
 
-from weft.inspect.curves import curves, points_of
+from weft.inspect.run_curves import log_curves, plot_run_curves
 
 
 def test_curves_are_read_from_the_log() -> None:
-    found = points_of(log())
+    found = log_curves(log())
     assert list(found) == ["training loss", "valid loss", "valid bleu"]
     assert list(found["training loss"].rounds) == [1, 2, 3, 4] and list(found["training loss"].minutes) == [1, 2, 3, 4]
     assert list(found["valid bleu"].minutes) == [2, 4] and list(found["valid bleu"].values) == [20.0, 40.0]
@@ -26,11 +26,11 @@ def test_curves_continue_through_stages() -> None:
         {"event": "skip", "stage": 1, "round": 11, "loss": 9.0},
         {"note": "x"},
     ]
-    found = points_of(rows)
+    found = log_curves(rows)
     assert list(found["training loss"].values) == [3.0, 4.0] and list(found["training loss"].rounds) == [10, 20]
     assert list(found["training loss"].minutes) == [1, 3] and list(found["valid f1"].minutes) == [2]
-    assert "valid loss" not in found and points_of([]) == {}
-    without = points_of([{"event": "valid", "round": 5, "valid": {"f1": 0.5}}])["valid f1"]
+    assert "valid loss" not in found and log_curves([]) == {}
+    without = log_curves([{"event": "valid", "round": 5, "valid": {"f1": 0.5}}])["valid f1"]
     assert np.isnan(without.minutes).all()
 
 
@@ -38,6 +38,6 @@ def test_zero_and_wide_ranges_and_many_metrics_can_be_plotted(tmp_path: Path) ->
     zero = [{"event": "valid", "round": r, "valid": {"f1": 0.0}} for r in (1, 2)]
     wide = [{"event": "update", "round": r, "loss": 10.0**-r} for r in range(9)]
     many = [{"event": "valid", "round": 1, "valid": {f"f{i}": 1.0 for i in range(30)}}]
-    assert curves({"$x": zero, "_y": wide, "": many} | {str(i): wide for i in range(12)}, tmp_path / "c.png").is_file()
-    with pytest.raises(ValueError, match="nothing to draw yet"):
-        curves({"a": []}, tmp_path / "d.png")
+    assert plot_run_curves({"$x": zero, "_y": wide, "": many} | {str(i): wide for i in range(12)}, tmp_path / "c.png").is_file()
+    with pytest.raises(ValueError, match="nothing to plot yet"):
+        plot_run_curves({"a": []}, tmp_path / "d.png")
