@@ -38,8 +38,8 @@ ARMS: dict[str, tuple[str, ...]] = {
     "schedule, 0.5 free, by place": (
         _FREE % 0.5,
         "data.max_length=12",
-        "structure.pooler={type: position-concat, places: 13}",
-        "structure.injections=[{type: latent-per-position, places: 13}]",
+        "structure.pooler={type: position-concat, positions: 13}",
+        "structure.injections=[{type: latent-per-position, positions: 13}]",
     ),
 }
 FIGURES = {

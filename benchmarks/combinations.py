@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.blocks import ClassifierHead, Concat, First, LatentEmbedding, LatentMemory, Mean
+from weft.blocks import ClassifierHead, ConcatPooler, FirstPooler, LatentEmbedding, LatentMemory, MeanPooler
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Data, Decoder, Encoder, Objective, Pooler
 from weft.core.example import CHOICE_LABELS
@@ -100,7 +100,9 @@ class Combination:
 def combinations() -> Iterator[Combination]:
     """Every kind of data x every structure with every encoder, decoder and pooler x every objective."""
     encoders, decoders = CATALOG[Encoder], CATALOG[Decoder]
-    poolers = {n: partial(Concat, parts=[First, Mean]) if p is Concat else p for n, p in CATALOG[Pooler].items()}
+    poolers = {
+        n: partial(ConcatPooler, parts=[FirstPooler, MeanPooler]) if p is ConcatPooler else p for n, p in CATALOG[Pooler].items()
+    }
     structures: dict[str, Any] = {}
     for (e, encoder), (d, decoder) in itertools.product(encoders.items(), decoders.items()):
         structures[f"seq2seq {e} + {d}"] = partial(Seq2Seq, dim=DIM, encoder=encoder, decoder=decoder)
@@ -113,7 +115,7 @@ def combinations() -> Iterator[Combination]:
         structures[f"seq2seq-classifier {e} + {d}"] = partial(Seq2SeqClassifier, dim=DIM, encoder=encoder, decoder=decoder)
     for d, decoder in decoders.items():
         structures[f"language-model {d}"] = partial(LanguageModel, dim=DIM, decoder=decoder)
-        structures[f"language-model {d} + mean"] = partial(LanguageModel, dim=DIM, decoder=decoder, pooler=Mean)
+        structures[f"language-model {d} + mean"] = partial(LanguageModel, dim=DIM, decoder=decoder, pooler=MeanPooler)
     for (e, encoder), (p, pooler) in itertools.product(encoders.items(), poolers.items()):
         structures[f"classifier {e} + {p}"] = partial(Classifier, dim=DIM, encoder=encoder, pooler=pooler)
     for e, encoder in encoders.items():

@@ -75,8 +75,8 @@ CHANGED = {
         "data.min_words=4",
         "data.max_words=20",
         "data.max_length=20",
-        "structure.pooler.places=21",
-        "structure.injections.0.places=21",
+        "structure.pooler.positions=21",
+        "structure.injections.0.positions=21",
     ),
 }
 """What a corpus changes in every recipe."""

@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.document import PAGE, show
 from benchmarks.results import spread
-from weft.blocks import CNN, GRU, MLP, GRUDecoder, Last, Max, RMSNorm
+from weft.blocks import CNN, GRU, MLP, GRUDecoder, LastPooler, MaxPooler, RMSNorm
 from weft.core.batch import pad
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.example import Example
@@ -145,13 +145,13 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         noise=8,
         label_dim=label_dim,
         encoder=partial(TextEncoder, dim=32, encoder=GRU, head=None),
-        pooler=Last,
+        pooler=LastPooler,
         norm=RMSNorm,
         decoder=partial(LanguageModel, dim=32, decoder=GRUDecoder),
         sampler=partial(MLP, hidden=[32]),
         classifier=partial(MLP, hidden=[32]),
         discriminator=partial(MLP, hidden=[32]),
-        text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=Max) if listens else None,
+        text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=MaxPooler) if listens else None,
     )
     learning = partial(
         Gradient, steps=steps, batch_tokens=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps

@@ -30,7 +30,7 @@ from benchmarks.collapse import SEEDS, arm
 from benchmarks.document import show
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import YELP
-from weft.blocks import Mean
+from weft.blocks import MeanPooler
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Dataset, Encodes, Latent
 from weft.inference.load import load
@@ -79,7 +79,7 @@ def features(trained: TrainedRun, dataset: Dataset, rows: Sequence[int]) -> dict
         if Latent in provided:
             own = {"latent means": model.posterior(x).mean_BP, "pooled states": encoder.pooler(states)}
         else:
-            own = {"plain encoder": Mean(states.data.shape[-1])(states)}
+            own = {"plain encoder": MeanPooler(states.data.shape[-1])(states)}
         for name, x_BD in own.items():
             found.setdefault(name, []).append(x_BD.float().cpu().numpy())
     back = np.argsort(order)

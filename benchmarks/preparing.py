@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.blocks import ClassifierHead, First, Transformer, TransformerDecoder
+from weft.blocks import ClassifierHead, FirstPooler, Transformer, TransformerDecoder
 from weft.core.batch import Clock
 from weft.core.contracts import MaskingStrategy, Noise, Pairing
 from weft.core.example import Example
@@ -26,7 +26,9 @@ from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedTo
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
 INFO = Info({"text": Field("text", VOCAB, max_length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
 ENCODER = partial(Transformer, layers=4)
-READER = partial(TextEncoder, dim=DIM, encoder=ENCODER, pooler=First, segment_head=ClassifierHead, discriminator=ClassifierHead)
+READER = partial(
+    TextEncoder, dim=DIM, encoder=ENCODER, pooler=FirstPooler, segment_head=ClassifierHead, discriminator=ClassifierHead
+)
 WRITER = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))
 BOTH = partial(Seq2Seq, dim=DIM, encoder=ENCODER, decoder=partial(TransformerDecoder, layers=2))
 PREPARE, TRAIN = 2.0, 6.0

@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from benchmarks.overhead import Nobody
 from weft.blocks import (
-    MultiHead,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PreNorm,
-    Sinusoidal,
-    Sum,
-    Token,
+    SinusoidalPositionEmbedder,
+    SumEmbedder,
+    TokenEmbedder,
     Transformer,
     TransformerDecoder,
     TransformerLayer,
@@ -159,7 +159,7 @@ def network(info: Info) -> Network:
     torch.manual_seed(0)
     layer = partial(
         TransformerLayer,
-        mixer=partial(MultiHead, heads=HEADS),
+        mixer=partial(MultiHeadAttention, heads=HEADS),
         feedforward=partial(PositionwiseFeedForward, hidden=HIDDEN),
         residual=partial(PreNorm, dropout=DROPOUT),
     )
@@ -167,7 +167,7 @@ def network(info: Info) -> Network:
     model = Seq2Seq(
         info,
         dim=DIM,
-        embedder=partial(Sum, parts=[Token, Sinusoidal], dropout=DROPOUT),
+        embedder=partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder], dropout=DROPOUT),
         encoder=partial(Transformer, **stack),
         decoder=partial(TransformerDecoder, **stack),
     )

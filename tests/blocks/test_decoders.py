@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from weft.blocks import (
-    Additive,
-    Alignment,
+    AdditiveScore,
+    AlignmentAttention,
     AttentionGRU,
     AttentionLSTM,
-    General,
+    GeneralScore,
     GRUDecoder,
     LSTMDecoder,
-    MultiHead,
+    MultiHeadAttention,
     PostNorm,
     RMSNorm,
     TransformerDecoder,
@@ -28,7 +28,9 @@ from weft.core.seq import Memory, Seq
 DIM, MEMORY = 8, 6
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 ODD_LAYER = partial(
-    TransformerLayer, mixer=partial(MultiHead, heads=2, score=Additive), context=partial(Alignment, score=General)
+    TransformerLayer,
+    mixer=partial(MultiHeadAttention, heads=2, score=AdditiveScore),
+    context=partial(AlignmentAttention, score=GeneralScore),
 )
 ALONE = {
     "lstm": LSTMDecoder,
@@ -40,7 +42,7 @@ ALONE = {
 LOOKING = {
     **ALONE,
     "attention-lstm": AttentionLSTM,
-    "attention-lstm-2": partial(AttentionLSTM, layers=2, score=General),
+    "attention-lstm-2": partial(AttentionLSTM, layers=2, score=GeneralScore),
     "attention-gru": AttentionGRU,
     "transformer-post": partial(TransformerDecoder, layer=partial(TransformerLayer, residual=PostNorm), norm=None),
 }
@@ -166,7 +168,7 @@ def test_recurrent_decoders_are_torchs_network_from_the_bridged_state(ours, kind
 
 
 def test_attention_decoder_is_luongs_formula():
-    module, given = AttentionLSTM(DIM, MEMORY, score=General), looked_at()
+    module, given = AttentionLSTM(DIM, MEMORY, score=GeneralScore), looked_at()
     data = randn(3, 4, DIM)
     first = torch.tanh(module.bridge(given.vector)).view(3, 2, 1, DIM).permute(1, 2, 0, 3).contiguous()
     h = module.recurrent(data, (first[0], first[1]))[0]

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.blocks import MultiHead
-from weft.blocks.dropout import LEVELS, Drop, dropout
+from weft.blocks import MultiHeadAttention
+from weft.blocks.dropout import LEVELS, DropoutLayer, dropout
 from weft.core.masks import Full
 from weft.core.seq import Seq
 
@@ -65,10 +65,10 @@ def test_the_seed_decides_and_nothing_else():
 
 def test_nothing_happens_in_evaluation_or_at_rate_zero():
     x, before = torch.randn(5, 6), torch.get_rng_state()
-    assert Drop(0.5).eval()(x) is x
-    assert Drop(0.0)(x) is x
+    assert DropoutLayer(0.5).eval()(x) is x
+    assert DropoutLayer(0.0)(x) is x
     assert torch.equal(torch.get_rng_state(), before)
-    assert Drop(0.5)(torch.zeros(0, 3)).shape == (0, 3)
+    assert DropoutLayer(0.5)(torch.zeros(0, 3)).shape == (0, 3)
 
 
 def test_the_input_is_left_alone_and_the_result_may_be_changed():
@@ -101,13 +101,13 @@ def test_other_layouts_keep_their_shape():
 
 
 def test_where_there_are_no_numbers_there_are_shapes():
-    assert Drop(0.1)(torch.empty(3, 4, device="meta")).shape == (3, 4)
+    assert DropoutLayer(0.1)(torch.empty(3, 4, device="meta")).shape == (3, 4)
     with FakeTensorMode():
-        assert Drop(0.1)(torch.empty(3, 4)).shape == (3, 4)
+        assert DropoutLayer(0.1)(torch.empty(3, 4)).shape == (3, 4)
 
 
 def test_it_compiles_into_one_graph():
-    drop = torch.compile(nn.Sequential(Drop(0.5), nn.Identity()), backend="aot_eager", fullgraph=True)
+    drop = torch.compile(nn.Sequential(DropoutLayer(0.5), nn.Identity()), backend="aot_eager", fullgraph=True)
     x = torch.ones(1000, requires_grad=True)
     y = drop(x)
     assert set(y.unique().tolist()) == {0.0, 2.0}
@@ -122,7 +122,7 @@ def test_a_rate_that_would_round_to_one_keeps_a_little():
 
 def test_attention_drops_weights_only_in_training():
     torch.manual_seed(0)
-    attention, x = MultiHead(8, 8, heads=2, dropout=0.5), Seq(torch.randn(1, 5, 8).expand(4000, -1, -1))
+    attention, x = MultiHeadAttention(8, 8, heads=2, dropout=0.5), Seq(torch.randn(1, 5, 8).expand(4000, -1, -1))
     plain = attention.eval()(x, attention.project(x), Full()).data
     dropped = attention.train()(x, attention.project(x), Full()).data
     assert not torch.equal(dropped[0], dropped[1])
@@ -130,7 +130,7 @@ def test_attention_drops_weights_only_in_training():
 
 
 def test_attention_without_keys_gives_zeros_in_training_too():
-    attention = MultiHead(8, 8, heads=2, bias=False, dropout=0.5)
+    attention = MultiHeadAttention(8, 8, heads=2, bias=False, dropout=0.5)
     x = Seq(torch.randn(2, 3, 8), torch.tensor([[True, True, False], [False, False, False]]))
     y = attention(x, attention.project(x), Full()).data
     assert torch.equal(y[1], torch.zeros(3, 8))
@@ -140,7 +140,7 @@ def test_attention_without_keys_gives_zeros_in_training_too():
 def test_functional_and_module_are_one():
     x = torch.randn(9, 9)
     torch.manual_seed(1)
-    one = Drop(0.4)(x)
+    one = DropoutLayer(0.4)(x)
     torch.manual_seed(1)
     assert torch.equal(one, dropout(x, 0.4))
-    assert isinstance(Drop(0.4), nn.Dropout)  # so that whoever looks for dropout finds it
+    assert isinstance(DropoutLayer(0.4), nn.Dropout)  # so that whoever looks for dropout finds it

@@ -51,10 +51,12 @@ def folder(tmp_path: Path) -> Path:
 def ours(folder: Path, mix: Any) -> Any:
     """The same network in our blocks, with a mix of its layers."""
     loaded = load(folder)
-    structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], mix=mix), weights=str(folder))
+    structure = partial(
+        loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=mix), weights=str(folder)
+    )
     model = structure(loaded.info).eval()
     (taken,) = initialize_weights(model, structure).values()
-    assert taken.new == [name for name, _ in model.named_parameters() if ".mix." in name]
+    assert taken.new == [name for name, _ in model.named_parameters() if ".layer_mix." in name]
     return model
 
 
@@ -84,8 +86,8 @@ def test_a_scalar_mix_weighs_all_states_the_embedders_first(folder: Path) -> Non
     near(model.encode(x), torch.stack(states).mean(0))  # as it begins
     score = torch.tensor([0.3, -1.0, 0.5, 2.0, -0.2, 0.1])
     with torch.no_grad():
-        model.encoder.mix.score.copy_(score)
-        model.encoder.mix.scale.fill_(1.7)
+        model.encoder.layer_mix.score.copy_(score)
+        model.encoder.layer_mix.scale.fill_(1.7)
     near(model.encode(x), 1.7 * torch.stack([w * h for w, h in zip(score.softmax(0), states, strict=True)]).sum(0))
 
 
@@ -93,13 +95,13 @@ def test_a_scalar_mix_weighs_all_states_the_embedders_first(folder: Path) -> Non
 @pytest.mark.parametrize("mix", [ScalarMix, SumLast])
 def test_what_is_mixed_is_the_last_of_the_states(encoder: Any, mix: Any) -> None:
     torch.manual_seed(0)
-    model = encoder(8, layers=5, mix=mix)
+    model = encoder(8, layers=5, layer_mix=mix)
     x = Seq(torch.randn(2, 3, 8))
     states = model.states(x)
     assert len(states) == 7  # the input, five layers, the mix
-    assert torch.equal(states[-1].data, model.mix(states[:-1]).data) and torch.equal(model(x).data, states[-1].data)
+    assert torch.equal(states[-1].data, model.layer_mix(states[:-1]).data) and torch.equal(model(x).data, states[-1].data)
     plain = encoder(8, layers=5)
-    plain.load_state_dict({name: t for name, t in model.state_dict().items() if not name.startswith("mix.")})
+    plain.load_state_dict({name: t for name, t in model.state_dict().items() if not name.startswith("layer_mix.")})
     assert all(torch.equal(a.data, b.data) for a, b in zip(plain.states(x), states, strict=False))
 
 
@@ -119,9 +121,9 @@ def test_gradients_are_right() -> None:
 
 
 def test_more_layers_than_there_are_cannot_be_summed() -> None:
-    with pytest.raises(ValueError, match="the last 4 layers cannot be summed where there are 3: set the mix's layers"):
-        Transformer(8, layers=3, mix=SumLast)
-    Transformer(8, layers=4, mix=SumLast)
+    with pytest.raises(ValueError, match="the last 4 layers cannot be summed where there are 3: set layers of layer_mix"):
+        Transformer(8, layers=3, layer_mix=SumLast)
+    Transformer(8, layers=4, layer_mix=SumLast)
 
 
 def recipe(folder: Path, mix: str, train: str) -> str:
@@ -130,7 +132,7 @@ def recipe(folder: Path, mix: str, train: str) -> str:
     )
     return f"""
 data: {{type: labeled-text, train: train.tsv, valid: train.tsv, tokenizer: {{type: pretrained, from: {folder}}}, max_length: 20}}
-structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean, with: {{encoder.mix: {mix}}}}}
+structure: {{type: pretrained, from: {folder}, task: classification, pooler: mean, with: {{encoder.layer_mix: {mix}}}}}
 objective: classification
 learning:
   type: gradient
@@ -148,8 +150,8 @@ evaluate: {{every: 0, metrics: [accuracy]}}
     [
         (
             "scalar-mix",
-            '["encoder.mix.*", "classifier.*"]',
-            {"encoder.mix.score", "encoder.mix.scale", "classifier.out.weight", "classifier.out.bias"},
+            '["encoder.layer_mix.*", "classifier.*"]',
+            {"encoder.layer_mix.score", "encoder.layer_mix.scale", "classifier.out.weight", "classifier.out.bias"},
         ),
         ("{type: sum-last, layers: 4}", '["classifier.*"]', {"classifier.out.weight", "classifier.out.bias"}),
     ],
@@ -161,18 +163,18 @@ def test_a_recipe_trains_the_mix_and_the_head_alone(
     trained = run.train(tmp_path / "run")
     told = capsys.readouterr().err
     assert "tensors loaded; newly initialized: " in told
-    assert ("encoder.mix.score, encoder.mix.scale" in told) == (mix == "scalar-mix")
+    assert ("encoder.layer_mix.score, encoder.layer_mix.scale" in told) == (mix == "scalar-mix")
     before = load(folder).model.state_dict()
     after = trained.model.state_dict()
     frozen = {name for name in after if name in before}
     assert set(after) - frozen == moved
     assert len(frozen) > 50 and all(torch.equal(after[name].cpu(), before[name]) for name in frozen)  # bit for bit
     if mix == "scalar-mix":
-        assert bool(after["encoder.mix.score"].abs().max() > 0) and float(after["encoder.mix.scale"]) != 1.0
+        assert bool(after["encoder.layer_mix.score"].abs().max() > 0) and float(after["encoder.layer_mix.scale"]) != 1.0
 
 
 def test_a_mix_has_no_place_in_the_published_layout(folder: Path, tmp_path: Path) -> None:
     loaded = load(folder)
-    structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], mix=ScalarMix))
+    structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=ScalarMix))
     with pytest.raises(ValueError, match=r"config\.json of a bert cannot express its encoder"):
         save(ours(folder, ScalarMix), structure, tmp_path / "out")

@@ -13,9 +13,9 @@ from torch.autograd import forward_ad
 
 from weft.blocks import Linear
 from weft.blocks import matmul as module
-from weft.blocks.matmul import LEAST, product
+from weft.blocks.matmul import MIN_ROWS, linear
 
-SHAPES = [(LEAST, 20), (4, LEAST, 20), (2, 3, 50, 20), (LEAST - 1, 20), (20,), (0, 20), (200, 0)]
+SHAPES = [(MIN_ROWS, 20), (4, MIN_ROWS, 20), (2, 3, 50, 20), (MIN_ROWS - 1, 20), (20,), (0, 20), (200, 0)]
 
 
 def made(shape: tuple[int, ...], bias: bool = True) -> list[Tensor | None]:
@@ -39,7 +39,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], bias: bool) -> None:
     given = made(shape, bias)
     wanted = [tensor for tensor in given if tensor is not None]
-    ours, theirs = product(*given), F.linear(*given)  # pyright: ignore[reportArgumentType]
+    ours, theirs = linear(*given), F.linear(*given)  # pyright: ignore[reportArgumentType]
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
     one = torch.randn(ours.shape)
     turned = torch.randn(ours.shape[::-1]).permute(*range(ours.ndim)[::-1])
@@ -52,38 +52,38 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], bias: b
 
 @pytest.mark.parametrize("frozen", [0, 1, 2])
 def test_what_is_frozen_has_no_gradient_and_the_rest_has(frozen: int, calls: list[int]) -> None:
-    given: list[Any] = made((LEAST, 20))
+    given: list[Any] = made((MIN_ROWS, 20))
     given[frozen].requires_grad_(False)
-    product(*given).sum().backward()
+    linear(*given).sum().backward()
     assert [tensor.grad is None for tensor in given] == [i == frozen for i in range(3)]
     assert len(calls) == (1 if frozen == 0 else 2)
 
 
 def test_gradients_of_gradients(calls: list[int]) -> None:
-    given: list[Any] = made((LEAST, 20))
+    given: list[Any] = made((MIN_ROWS, 20))
 
     def twice(f: Callable[..., Tensor]) -> tuple[Tensor, ...]:
         (first,) = torch.autograd.grad(f(*given).square().sum(), given[0], create_graph=True)
         return torch.autograd.grad(first.square().sum(), given)
 
-    for ours, theirs in zip(twice(product), twice(F.linear), strict=True):
+    for ours, theirs in zip(twice(linear), twice(F.linear), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-2)
     assert calls
 
 
 def test_a_large_product_is_made_by_onednn_and_a_small_one_is_not(calls: list[int]) -> None:
     linear = Linear(20, 30)
-    linear(torch.ones(LEAST - 1, 20))
+    linear(torch.ones(MIN_ROWS - 1, 20))
     assert not calls
-    linear(torch.ones(2, LEAST, 20)).sum().backward()
+    linear(torch.ones(2, MIN_ROWS, 20)).sum().backward()
     assert len(calls) == 1  # the input needs no gradient
     with torch.inference_mode():
-        linear(torch.ones(LEAST, 20))
+        linear(torch.ones(MIN_ROWS, 20))
     assert len(calls) == 2
 
 
 def test_elsewhere_it_is_torchs_own(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    x, linear = torch.randn(2 * LEAST, 20), Linear(20, 30)
+    x, linear = torch.randn(2 * MIN_ROWS, 20), Linear(20, 30)
     weight, bias = linear.weight.detach(), linear.bias.detach()
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     linear(x)
@@ -92,9 +92,9 @@ def test_elsewhere_it_is_torchs_own(calls: list[int], monkeypatch: pytest.Monkey
         assert linear(x).dtype == torch.bfloat16
     assert Linear(20, 30).double()(x.double()).dtype == torch.float64
     assert linear.to_empty(device="meta")(x.to("meta")).is_meta
-    rows = torch.func.vmap(lambda row: product(row, weight, bias))(x.view(2, LEAST, 20))
+    rows = torch.func.vmap(lambda row: linear(row, weight, bias))(x.view(2, MIN_ROWS, 20))
     torch.testing.assert_close(rows.flatten(0, 1), F.linear(x, weight, bias), rtol=1e-5, atol=1e-5)
     with forward_ad.dual_level():
-        moved = forward_ad.unpack_dual(product(forward_ad.make_dual(x, torch.ones_like(x)), weight, bias)).tangent
+        moved = forward_ad.unpack_dual(linear(forward_ad.make_dual(x, torch.ones_like(x)), weight, bias)).tangent
     torch.testing.assert_close(moved, F.linear(torch.ones_like(x), weight), rtol=1e-5, atol=1e-5)
     assert not calls

@@ -7,10 +7,15 @@ from functools import partial
 import pytest
 import torch
 
-from weft.blocks import Concat, First, Last, Max, Mean, PositionConcat
+from weft.blocks import ConcatPooler, FirstPooler, LastPooler, MaxPooler, MeanPooler, PositionConcatPooler
 from weft.core.seq import Seq
 
-BY_HAND = {First: lambda r: r[0], Last: lambda r: r[-1], Mean: lambda r: r.mean(0), Max: lambda r: r.max(0).values}
+BY_HAND = {
+    FirstPooler: lambda r: r[0],
+    LastPooler: lambda r: r[-1],
+    MeanPooler: lambda r: r.mean(0),
+    MaxPooler: lambda r: r.max(0).values,
+}
 MASK = torch.tensor(
     [[True] * 5, [True, True, False, False, False], [False, False, True, True, True], [False, True, False, True, False]]
 )
@@ -26,7 +31,7 @@ def test_pooler_is_its_formula_over_real_tokens(pooler):
     torch.testing.assert_close(pooler(3)(Seq(data)), plain)
 
 
-@pytest.mark.parametrize("pooler", [*BY_HAND, partial(Concat, parts=[First, Max]), PositionConcat])
+@pytest.mark.parametrize("pooler", [*BY_HAND, partial(ConcatPooler, parts=[FirstPooler, MaxPooler]), PositionConcatPooler])
 def test_a_row_of_padding_gives_finite_numbers_and_gradients(pooler):
     data = torch.randn(2, 3, 4, requires_grad=True)
     mask = torch.tensor([[False] * 3, [True] * 3])
@@ -39,15 +44,15 @@ def test_a_row_of_padding_gives_finite_numbers_and_gradients(pooler):
 
 def test_concat_projects_its_parts():
     x = Seq(torch.randn(2, 3, 4))
-    concat = Concat(4, parts=[Last, Mean, Max])
-    want = concat.out(torch.cat([Last(4)(x), Mean(4)(x), Max(4)(x)], -1))
+    concat = ConcatPooler(4, parts=[LastPooler, MeanPooler, MaxPooler])
+    want = concat.out(torch.cat([LastPooler(4)(x), MeanPooler(4)(x), MaxPooler(4)(x)], -1))
     torch.testing.assert_close(concat(x), want)
     with pytest.raises(ValueError, match="0 poolers"):
-        Concat(4, parts=[])
+        ConcatPooler(4, parts=[])
 
 
 def test_by_place_has_weights_for_each_place_of_the_real_tokens():
-    pooler = PositionConcat(3, places=5)
+    pooler = PositionConcatPooler(3, positions=5)
     data = torch.randn(4, 5, 3)
     weight_LDD = pooler.out.weight.unflatten(1, (5, 3)).transpose(0, 1)
     want = torch.stack(
@@ -59,12 +64,12 @@ def test_by_place_has_weights_for_each_place_of_the_real_tokens():
     torch.testing.assert_close(pooler(Seq(data.masked_fill(~MASK[..., None], torch.nan), MASK)), want)
     wide = Seq(torch.cat([torch.randn(4, 3, 3), data], 1), torch.cat([torch.zeros(4, 3, dtype=torch.bool), MASK], 1))
     torch.testing.assert_close(pooler(wide), want)  # eight columns, but no row has more than five real tokens
-    with pytest.raises(ValueError, match="a text of 6 tokens, but position-concat has 5 places"):
+    with pytest.raises(ValueError, match="the text has 6 tokens, but position-concat has 5 positions; raise positions"):
         pooler(Seq(torch.randn(1, 6, 3)))
 
 
 def test_by_place_adds_up_the_tokens_of_a_word():
-    pooler = PositionConcat(3, places=4)
+    pooler = PositionConcatPooler(3, positions=4)
     data, word = torch.randn(2, 7, 3), torch.tensor([[0, 1, 1, 2, 3, 3, 0], [0, 1, 2, 2, 0, 0, 0]])
     mask = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
     placed = torch.zeros(2, 4, 3)
@@ -73,5 +78,5 @@ def test_by_place_adds_up_the_tokens_of_a_word():
             placed[row, word[row, t]] += data[row, t]
     x = Seq(data.masked_fill(~mask[..., None], torch.nan), mask).mark(word=word)
     torch.testing.assert_close(pooler(x), pooler.out(placed.flatten(1)))  # seven tokens, but only three words
-    with pytest.raises(ValueError, match="a text of 4 words, but position-concat has 4 places"):
+    with pytest.raises(ValueError, match="the text has 4 words, but position-concat has 4 positions"):
         pooler(x.mark(word=word + (word == 3)))

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft.blocks import ClassifierHead, SharedToken
+from weft.blocks import ClassifierHead, SharedTokenEmbedder
 from weft.core import contracts as slots
 from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
@@ -453,7 +453,7 @@ class Case:
             module: Any = Bound(self.factory(DIM, TEXT, embedder), embedder)
         else:
             module = self.factory(*self.wiring)
-        if base_of(self.factory) is SharedToken:
+        if base_of(self.factory) is SharedTokenEmbedder:
             module = Lent(module)
         if stirred:
             stir(module)

@@ -28,7 +28,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from weft import recipe
-from weft.blocks.attention.attend import recording
+from weft.blocks.attention.attend import record_attention
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import (
     Activation,
@@ -622,7 +622,7 @@ def check_attention_maps(factory: Any) -> None:
         kv = module.project(keys)
         plain = module(query, kv, Full()).data
         found: list[Tensor] = []
-        with recording(lambda owner, weight_BHTS, found=found: found.append(weight_BHTS)):
+        with record_attention(lambda owner, weight_BHTS, found=found: found.append(weight_BHTS)):
             recorded = module(query, kv, Full()).data
         same(recorded, plain, f"{case.label}: recording changes the output")
         assert found, f"{case.label}: nothing was recorded: a softmax over keys does not go through attend"

@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.blocks.attention.attend import allowed as allowed_by
 from weft.blocks.attention.attend import attend
-from weft.blocks.embedding.patch import Patch
+from weft.blocks.attention.attend import attention_mask as allowed_by
+from weft.blocks.embedding.patch import PatchEmbedder
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Activation, FeedForward, LayerOutput, Norm, Structure
 from weft.core.example import Example, Targets
@@ -708,7 +708,7 @@ def _registered() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------------------ table
 
 
-class HalfBlind(Patch):
+class HalfBlind(PatchEmbedder):
     """Sees only the upper half of an image."""
 
     def forward(self, x: Seq) -> Seq:
@@ -758,7 +758,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_soft_ids, Tokens, Hard),
     (checks.check_soft_ids, Tokens, Truncates),
     (checks.check_embedder_padding, Tokens, SlotPositions),
-    (checks.check_embedder_images, Patch, HalfBlind),
+    (checks.check_embedder_images, PatchEmbedder, HalfBlind),
     (checks.check_embedder_local, Tokens, Bigrams),
     (checks.check_embedder_steps, Tokens, IgnoresMarks),
     (checks.check_padding, Backward, RunsOverPadding),

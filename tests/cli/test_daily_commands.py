@@ -10,7 +10,6 @@ from tests.commands import weft
 
 import weft as package
 from weft.data import cache_rows
-from weft.experiments.scaffold import guess, recipe_for
 
 RECIPE = """
 seed: 1
@@ -231,44 +230,17 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
     assert again.code == 2 and "recipe.yaml already exists" in again.err
 
 
-def test_new_finds_the_splits_by_their_names(tmp_path):
-    for name in ("train.tsv", "dev.tsv", "test.tsv"):
-        (tmp_path / name).write_text(table(*range(40)))
-    made = guess([str(tmp_path / name) for name in ("test.tsv", "dev.tsv", "train.tsv")])
-    assert {split: [Path(f).name for f in files] for split, files in made.splits.items()} == {
-        "train": ["train.tsv"],
-        "valid": ["dev.tsv"],
-        "test": ["test.tsv"],
-    }
-    assert "train: train.tsv" in recipe_for(made, tmp_path)
-    assert "validation_fraction" not in recipe_for(made, tmp_path)
-
-
-def test_new_looks_into_folders_and_under_weft_data(tmp_path, monkeypatch):
-    named, texts = tmp_path / "named", tmp_path / "texts"
-    for folder, names in ((named, ("train.tsv", "dev.tsv")), (texts, ("one.txt", "two.txt"))):
-        folder.mkdir()
-        for name in names:
-            (folder / name).write_text(table(*range(40)) if name.endswith("tsv") else f"text of {name}\n" * 9)
-    assert guess([str(named)]).source == "labeled-text" and set(guess([str(named)]).splits) == {"train", "valid"}
-    assert guess([str(texts)]).source == "plain-text"
-    monkeypatch.setenv("WEFT_DATA", str(tmp_path))
-    assert guess(["named"]).source == "labeled-text"
-    with pytest.raises(ValueError, match=r"there is no file .*nothing, nor .*nothing"):
-        guess(["nothing"])
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         ({"a.txt": ""}, "a.txt: the file is empty"),
-        ({"a.bin": "\udcff\udcfe\n" * 9}, "a.bin: is no text: byte 0xff is not valid UTF-8"),
-        ({"test.txt": "x y z\n"}, "none of test.txt seems to be for training"),
-        ({"a.de": "x\n", "a.en": "x\ny\n"}, "look like parallel texts, but have 1 and 2 lines"),
-        ({"a.tsv": "id\tage\n" + "".join(f"{i}\t{i}\n" for i in range(30))}, "none of them holds texts"),
+        ({"a.bin": "\udcff\udcfe\n" * 9}, "a.bin: not a text file: byte 0xff is not valid UTF-8"),
+        ({"test.txt": "x y z\n"}, "no training file among test.txt"),
+        ({"a.de": "x\n", "a.en": "x\ny\n"}, "have 1 and 2 lines; parallel texts need the same number of lines"),
+        ({"a.tsv": "id\tage\n" + "".join(f"{i}\t{i}\n" for i in range(30))}, "no column holds texts"),
     ],
 )
-def test_new_says_why_it_cannot(files, message, tmp_path, monkeypatch):
+def test_new_reports_why_it_cannot_detect_the_task(files, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))

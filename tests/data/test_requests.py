@@ -9,7 +9,7 @@ import pytest
 from weft.core.fields import Field, Info
 from weft.data.requests import encoder_field, request_cells
 from weft.inference.trained_run import TrainedRun
-from weft.inspect.trace import inspect_run, look_at
+from weft.inspect.inspection import inspect_run, inspect_texts
 from weft.models import LanguageModel, Seq2Seq
 from weft.training.recipes import read_run_text
 
@@ -110,9 +110,9 @@ def test_one_text_alone_is_not_taken_letter_by_letter(pairs):
 
 
 def test_taggers_and_pairs_can_be_looked_into(tagger, pairs, tmp_path):
-    (example,) = look_at(tagger, ["John lives in Oslo ."])
+    (example,) = inspect_texts(tagger, ["John lives in Oslo ."])
     assert len(example.output.split()) == 5
-    (example,) = look_at(pairs, ["a 1 b\ta 2 b"])
+    (example,) = inspect_texts(pairs, ["a 1 b\ta 2 b"])
     assert list(example.source).count("a") == 2  # both texts are read, as in training
     assert example.output in ("0", "1")
     assert inspect_run(pairs, ["a 1 b\ta 2 b"], tmp_path / "page.html").is_file()
@@ -125,7 +125,7 @@ def test_a_number_is_answered_as_a_number(home):
     )
     (answer,) = run.predictions([("a 1 b", "a 2 b")])
     assert isinstance(answer.value(), float)
-    (example,) = look_at(run, ["a 1 b\ta 2 b"])
+    (example,) = inspect_texts(run, ["a 1 b\ta 2 b"])
     assert float(example.output) == pytest.approx(answer.value())
 
 

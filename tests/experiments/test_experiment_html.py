@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.displays import HOSTILE, cells, parsed, strong, words
 
 from weft.experiments.compare import Comparison
-from weft.experiments.sweep import Arm, SweepResult, SweepRow
+from weft.experiments.sweep_grid import Trial
+from weft.experiments.sweep_result import SweepResult, SweepRow
 
 
 def comparison(name: str = "b") -> Comparison:
@@ -34,30 +35,30 @@ def test_a_comparison_shows_options_metrics_and_significance() -> None:
 
 def test_a_comparison_of_equal_options_has_no_table_of_them() -> None:
     same = comparison()
-    same.choices = {}
+    same.options = {}
     assert "Different options" not in words(parsed(same))
 
 
 def test_the_names_of_runs_are_escaped() -> None:
     hostile = comparison(HOSTILE)
-    hostile.choices[HOSTILE], hostile.notes = [HOSTILE, 1], [HOSTILE]
+    hostile.options[HOSTILE], hostile.notes = [HOSTILE, 1], [HOSTILE]
     assert "alert(1)" in words(parsed(hostile))
 
 
-def sweep(problem: str = "") -> SweepResult:
-    finished = Arm("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}, {"test loss": False})
-    arms = [finished, Arm("dim=9", {"dim": 9}, [], Path("y"), problem=problem)]
+def sweep(error: str = "") -> SweepResult:
+    finished = Trial("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}, {"test loss": False})
+    trials = [finished, Trial("dim=9", {"dim": 9}, [], Path("y"), error=error)]
     rows = [
         SweepRow("dim=8", {"dim": 8}, ["dim=8"], 2, {"test loss": 0.5}, {"test loss": 0.01}),
         SweepRow("dim=*", {"dim": 9}, ["dim=9"], 2, {"test loss": 0.6}, {"test loss": None}),
     ]
-    return SweepResult(Path("runs/s"), ["dim"], arms, rows)
+    return SweepResult(Path("runs/s"), ["dim"], trials, rows)
 
 
-def test_a_sweep_shows_mean_and_deviation_and_the_best() -> None:
+def test_a_sweep_shows_mean_and_standard_deviation_and_the_best() -> None:
     tree = parsed(sweep())
     assert cells(tree) == [
-        ["choices", "n", "test loss"],
+        ["options", "n", "test loss"],
         ["dim=8", "2", "0.5000 ± 0.0100"],
         ["dim=*", "2", "0.6000"],
     ]
@@ -65,5 +66,5 @@ def test_a_sweep_shows_mean_and_deviation_and_the_best() -> None:
     assert "best mean in bold" in words(tree) and "dim=9" in words(tree)
 
 
-def test_what_failed_is_named_and_escaped() -> None:
+def test_the_error_of_a_failed_trial_is_shown_and_escaped() -> None:
     assert "alert(1)" in words(parsed(sweep(HOSTILE)))

@@ -1,4 +1,4 @@
-"""A published model and a file: the task is guessed, the recipe is whole, and the run goes on with the published weights."""
+"""``weft.tune``: the task is detected from a file, and training continues from the pretrained weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import weft
 from weft.cli.app import main
 from weft.core.fields import Field, Info
-from weft.experiments.scaffold import guess, tuned_recipe
+from weft.experiments.scaffold import detect_data, fine_tuning_recipe
 from weft.models import bert, gpt2, t5
 from weft.pretrained import load, save
 from weft.training.dry_run import check
@@ -31,8 +31,8 @@ MODELS: dict[str, tuple[Any, Info]] = {
 QUESTION = {"question": "what was good", "answer": "film", "answer_start": 4}
 CHOICE = {"choices": ["good film", "bad play"], "label": 0}
 FILES: dict[str, str] = {
-    "labelled.tsv": "text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20,
-    "several.tsv": "text\tlabel\n" + "a very good film\tgood|film\na very bad play\tplay\nnot a bad film\tfilm\n" * 20,
+    "labeled.tsv": "text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20,
+    "multi-label.tsv": "text\tlabel\n" + "a very good film\tgood|film\na very bad play\tplay\nnot a bad film\tfilm\n" * 20,
     "numbers.tsv": "text\tscore\n" + "a very good film\t4.5\na very bad play\t1.5\nnot so bad\t3.1\n" * 20,
     "pairs.tsv": "first\tsecond\tlabel\n"
     + "a good film it was\tit was a good film\tyes\nit was a bad play\tthe good film\tno\n" * 20,
@@ -44,21 +44,21 @@ FILES: dict[str, str] = {
     "rows.tsv": "source\ttarget\n" + "a very good film\tnot a bad film\na very bad play\tnot a good play\n" * 20,
     "plain.txt": "a very good film\na very bad play\nit was not a good film\n" * 20,
 }
-ASKED: dict[str, Any] = {
-    "labelled.tsv": "good film",
-    "several.tsv": "good film",
+REQUESTS: dict[str, Any] = {
+    "labeled.tsv": "good film",
+    "multi-label.tsv": "good film",
     "numbers.tsv": "good film",
     "pairs.tsv": {"first": "good film", "second": "bad play"},
     "tagged.txt": "good film",
     "questions.jsonl": {"question": "what", "context": "the good film"},
     "choices.jsonl": {"question": "what", "choices": ["good film", "bad play"]},
 }
-USES = [("bert", file) for file in FILES if file != "rows.tsv"] + [("gpt2", "plain.txt"), ("t5", "rows.tsv")]
+CASES = [("bert", file) for file in FILES if file != "rows.tsv"] + [("gpt2", "plain.txt"), ("t5", "rows.tsv")]
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files and the models."""
+    """A working folder with the data files and the pretrained models."""
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         Path(name).write_text(text)
@@ -69,20 +69,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("model", "file"), USES)
-def test_two_lines_for_each_use(model: str, file: str, here: Path) -> None:
+@pytest.mark.parametrize(("model", "file"), CASES)
+def test_fine_tuning_starts_from_the_pretrained_weights(model: str, file: str, here: Path) -> None:
     run = weft.tune(model, file, steps=1, folder="run", quiet=True)
     before, after = load(here / model).model.state_dict(), run.model.state_dict()
-    body = [name for name in before if name.startswith(("embedder.", "encoder.", "decoder."))]
-    assert len(body) > 20
-    assert all(float((after[name].cpu() - before[name]).abs().max()) < 1e-3 for name in body)  # one small step from there
+    pretrained = [name for name in before if name.startswith(("embedder.", "encoder.", "decoder."))]
+    assert len(pretrained) > 20
+    assert all(float((after[name].cpu() - before[name]).abs().max()) < 1e-3 for name in pretrained)  # after one small step
     if file in ("rows.tsv", "plain.txt"):
         return
-    (answer,) = weft.load("run").predict([ASKED[file]])
-    assert [answer] == run.predict([ASKED[file]])
+    (answer,) = weft.load("run").predict([REQUESTS[file]])
+    assert [answer] == run.predict([REQUESTS[file]])
     if file == "numbers.tsv":
         float(answer)
-    elif file in ("labelled.tsv", "pairs.tsv"):
+    elif file in ("labeled.tsv", "pairs.tsv"):
         assert answer in ("yes", "no")
     elif file == "tagged.txt":
         assert len(answer.split()) == 2 and set(answer.split()) <= {"O", "B-WORK"}
@@ -90,39 +90,38 @@ def test_two_lines_for_each_use(model: str, file: str, here: Path) -> None:
         assert answer in "the good film"
 
 
-@pytest.mark.parametrize(("model", "file"), USES)
-def test_the_command_writes_the_same_recipe(model: str, file: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+@pytest.mark.parametrize(("model", "file"), CASES)
+def test_weft_new_writes_the_recipe_of_tune(model: str, file: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
         main(["new", file, "--from", model, "--out", "r.yaml"])
-    assert not left.value.code and "wrote r.yaml" in capsys.readouterr().out
-    assert Path("r.yaml").read_text() == tuned_recipe(guess([file]), here, model)
+    assert not exited.value.code and "wrote r.yaml" in capsys.readouterr().out
+    assert Path("r.yaml").read_text() == fine_tuning_recipe(detect_data([file]), here, model)
     run = read_run("r.yaml")
     check(run)
     assert run.dump()["learning"]["steps"] == 100 and run.dump()["learning"]["schedule"]["warmup"] == 10
-    fewer = read_run_text(tuned_recipe(guess([file]), here, model, 7), "r.yaml", here)
+    fewer = read_run_text(fine_tuning_recipe(detect_data([file]), here, model, 7), "r.yaml", here)
     assert fewer.dump()["learning"]["steps"] == 7
 
 
 @pytest.mark.parametrize(
-    ("model", "file", "complaint"),
+    ("model", "file", "message"),
     [
-        ("t5", "plain.txt", r"the files are plain-text .*, but .* writes texts from texts"),
-        ("gpt2", "rows.tsv", r"the files are parallel-text .*, but .* writes no texts from texts"),
+        ("t5", "plain.txt", r"the files are plain-text .*, but .* is a sequence-to-sequence model"),
+        ("gpt2", "rows.tsv", r"the files are parallel-text .*, but .* is not a sequence-to-sequence model"),
         ("bert", "rows.tsv", r"the files are parallel-text .*, but "),
-        ("t5", "labelled.tsv", r"the files are labeled-text .*, but "),
+        ("t5", "labeled.tsv", r"the files are labeled-text .*, but "),
         ("gpt2", "questions.jsonl", r"the files are question-answering .*, but "),
-        ("nothing-there", "labelled.tsv", "there is no file or folder"),
+        ("nothing-there", "labeled.tsv", "there is no file or folder"),
         ("bert", "missing.tsv", r"there is no file .*missing\.tsv"),
     ],
 )
-def test_what_does_not_fit_is_refused(model: str, file: str, complaint: str, here: Path) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_a_model_without_a_head_for_the_task_is_an_error(model: str, file: str, message: str, here: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         weft.tune(model, file, quiet=True)
     assert not Path("runs").exists()
 
 
-def test_texts_fit_into_the_model(here: Path) -> None:
-    """Texts are cut so that two of them, with what is around them, are not longer than the model's positions."""
+def test_text_pairs_are_truncated_to_the_positions_of_the_model(here: Path) -> None:
     row = "a good film " * 30 + "\t" + "a bad play " * 30 + "\tyes\n"
     Path("long.tsv").write_text("first\tsecond\tlabel\n" + (row + "a film it was\tbad it was\tno\n") * 20)
     run = weft.tune("bert", "long.tsv", steps=2, quiet=True)
@@ -130,9 +129,9 @@ def test_texts_fit_into_the_model(here: Path) -> None:
     assert len(run.predict([{"first": "film " * 50, "second": "play " * 50}])) == 1
 
 
-def test_longer_files_take_more_updates(here: Path) -> None:
+def test_steps_grow_with_the_size_of_the_data(here: Path) -> None:
     Path("large.tsv").write_text("text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20_000)
-    run = read_run_text(tuned_recipe(guess(["large.tsv"]), here, "bert"), "r.yaml", here)
+    run = read_run_text(fine_tuning_recipe(detect_data(["large.tsv"]), here, "bert"), "r.yaml", here)
     tokens = 40_000 * 4
     learning = run.dump()["learning"]
     assert 2 * tokens <= learning["steps"] * learning["batch_tokens"] <= 5 * tokens

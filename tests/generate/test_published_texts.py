@@ -21,9 +21,7 @@ from weft.evaluate import Evaluation
 from weft.generate import BeamSearch, GreedySearch, Sampling
 from weft.inference.convert import to_run
 from weft.inference.prompting import log_probabilities
-from weft.inspect.trace import BEGIN as SHOWN_BEGIN
-from weft.inspect.trace import END as SHOWN_END
-from weft.inspect.trace import look_at
+from weft.inspect.inspection import BOS, EOS, inspect_texts
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 END, BEGIN, PAD = 256, 257, 258
@@ -196,8 +194,8 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
             different.add((*found.ids, -1))
             if found.end is not None:
                 run.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=30))
-                (example,) = look_at(run, [text])
-                assert example.target[-1] == SHOWN_END
+                (example,) = inspect_texts(run, [text])
+                assert example.target[-1] == EOS
                 assert example.steps[-1].probability == pytest.approx(math.exp(found.steps[-1]), rel=1e-4)
             beams = {"num_beams": 3, "length_penalty": 0.0, "early_stopping": "never"}
             wanted = theirs(model, tmp_path / "gpt", text, **options, **beams)
@@ -209,36 +207,36 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("frame", ["$A", "<s> $A"])
-def test_what_is_looked_into_is_what_the_model_is_given(frame: str, tmp_path: Path) -> None:
+def test_inspected_tokens_and_probabilities_equal_those_of_transformers(frame: str, tmp_path: Path) -> None:
     model = gpt(tmp_path / "gpt", frame=frame)
     run, again = weft.load(tmp_path / "gpt", "cpu"), weft.load(to_run(tmp_path / "gpt", tmp_path / "run"), "cpu")
     tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "gpt" / "tokenizer.json"))
     run.evaluate = again.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=5))
     for text in TEXTS:
         for opened in (run, again):
-            (example,) = look_at(opened, [text])
+            (example,) = inspect_texts(opened, [text])
             given: list[int] = tokenizer(text)["input_ids"]  # pyright: ignore[reportAssignmentType]
             ids = given + next(opened.hypotheses([text]))[0].ids
-            read = ids[:-1] if SHOWN_END not in example.target else ids
-            seen = {tuple(m.columns) for m in example.named_maps().values()}
+            read = ids[:-1] if EOS not in example.target else ids
+            seen = {tuple(m.keys) for m in example.named_maps().values()}
             assert seen == {tuple(opened.codec.tokenizers["text"].tokens(read))}
             with torch.no_grad():
                 share = model(torch.tensor([read])).logits[0].softmax(-1)
             said = [*ids, END][1 : len(read) + 1]
             assert len(example.steps) == len(said)
             for t, (step, token) in enumerate(zip(example.steps, said, strict=True)):
-                assert step.given == (t < len(given) - 1)
+                assert step.forced == (t < len(given) - 1)
                 assert step.probability == pytest.approx(float(share[t, token]), abs=1e-5)
-    (empty,) = look_at(run, [""])
-    assert {m.columns[0] for m in empty.named_maps().values()} == {SHOWN_BEGIN if frame == "$A" else "<s>"}
+    (empty,) = inspect_texts(run, [""])
+    assert {m.keys[0] for m in empty.named_maps().values()} == {BOS if frame == "$A" else "<s>"}
 
 
-def test_what_a_decoder_must_write_first_is_looked_into(tmp_path: Path) -> None:
+def test_forced_decoder_tokens_are_marked_as_forced(tmp_path: Path) -> None:
     bart(tmp_path, decoder_start_token_id=70)
     change(tmp_path, "generation_config.json", forced_bos_token_id=71)
     run = weft.load(tmp_path, "cpu")
     run.evaluate = partial(Evaluation, search=partial(GreedySearch, max_length=4))
-    (example,) = look_at(run, ["Hello"])
+    (example,) = inspect_texts(run, ["Hello"])
     names = run.codec.tokenizers["text"].tokens([71, *next(run.hypotheses(["Hello"]))[0].ids])
     assert list(example.target)[: len(names)] == names
-    assert [step.given for step in example.steps] == [True, *[False] * (len(example.steps) - 1)]
+    assert [step.forced for step in example.steps] == [True, *[False] * (len(example.steps) - 1)]

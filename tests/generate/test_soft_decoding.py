@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from weft.blocks import GRUDecoder, LatentEmbedding, Learned, Sum, Token, TransformerDecoder
+from weft.blocks import GRUDecoder, LatentEmbedding, LearnedPositionEmbedder, SumEmbedder, TokenEmbedder, TransformerDecoder
 from weft.core.fields import Field, Info
 from weft.core.seq import Memory
 from weft.generate import GreedySearch
@@ -21,7 +21,7 @@ DECODERS = {"gru": GRUDecoder, "transformer": TransformerDecoder}
 ROWS = 12
 
 
-def latent_decoder(decoder=GRUDecoder, embedder=Sum) -> LatentDecoder:
+def latent_decoder(decoder=GRUDecoder, embedder=SumEmbedder) -> LatentDecoder:
     torch.manual_seed(1)
     model = partial(LanguageModel, dim=8, embedder=embedder, decoder=decoder)
     made = LatentDecoder(INFO, 4, model, [LatentEmbedding])
@@ -110,7 +110,9 @@ def test_the_colder_the_nearer_to_single_symbols():
 
 
 def test_what_is_refused():
-    model = latent_decoder(TransformerDecoder, partial(Sum, parts=[Token, partial(Learned, length=4)]))
+    model = latent_decoder(
+        TransformerDecoder, partial(SumEmbedder, parts=[TokenEmbedder, partial(LearnedPositionEmbedder, length=4)])
+    )
     memory = model.memory_from(places())
     assert soft_decode(model, memory, max_length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5; it must be at least 1 and at most 4, the model's positions"):

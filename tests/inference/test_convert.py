@@ -136,7 +136,7 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
         texts = [*TEXTS, "a good film " * 20]
         old, new = open_embedder(hidden), open_embedder(place)
         if name == "classes":  # a run that classifies has its own pooler, a published one is averaged: so is this
-            assert isinstance(new.pooler, weft.blocks.Mean)
+            assert isinstance(new.pooler, weft.blocks.MeanPooler)
         assert np.array_equal(old(texts), new(texts)) and (old.cut, old.length) == (new.cut, new.length) == (1, 30)
 
 

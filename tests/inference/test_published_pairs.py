@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli.app import app
 from weft.inference.convert import to_published, to_run
-from weft.inspect.trace import look_at
+from weft.inspect.inspection import inspect_texts
 from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
@@ -95,7 +95,7 @@ def test_more_than_two_texts_are_refused(folder: Path) -> None:
 
 
 def test_a_pair_can_be_looked_into(folder: Path) -> None:
-    pair, text = look_at(weft.load(folder, "cpu"), ["good film\tbad", "good film"])
+    pair, text = inspect_texts(weft.load(folder, "cpu"), ["good film\tbad", "good film"])
     assert list(pair.source)[1:3] == list(text.source)[1:3] == ["good", "film"]
     assert (len(pair.source), len(text.source)) == (6, 4) and pair.source[4] == "bad"
     assert dict(pair.classes) != dict(text.classes)

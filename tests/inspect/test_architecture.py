@@ -179,9 +179,9 @@ def test_the_lengths_of_source_and_target_are_told_apart_even_where_texts_are_sh
 
 
 def _one_head() -> Any:
-    from weft.blocks import MultiHead
+    from weft.blocks import MultiHeadAttention
 
-    return partial(TransformerLayer, mixer=partial(MultiHead, heads=1))
+    return partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=1))
 
 
 def test_a_residual_connection_encloses_the_norm_and_the_sublayer_in_the_order_of_the_data() -> None:
@@ -211,9 +211,9 @@ def test_identical_layers_are_drawn_once_with_their_number(layers: int) -> None:
 
 
 def test_layers_that_alternate_are_drawn_as_one_group() -> None:
-    from weft.blocks import Gated
+    from weft.blocks import GatedFeedForward
 
-    kinds = [TransformerLayer, partial(TransformerLayer, feedforward=Gated)]
+    kinds = [TransformerLayer, partial(TransformerLayer, feedforward=GatedFeedForward)]
     figure = drawn(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=9, layer=kinds)), NextToken, PAIR)
     group = next(b for b in by_path(figure.panels[0])["model.encoder"].children if b.title == "Layers")
     assert (group.repeat, [child.repeat for child in group.children]) == (4, [1, 1])
@@ -232,9 +232,9 @@ def test_a_tied_head_names_the_embedder_whose_weights_it_uses() -> None:
     figure = drawn(seq2seq(), NextToken, PAIR)
     assert by_path(figure.panels[0])["model.head"].tied == ("model.embedder",)
     assert "tied to embedder" in texts(figure)
-    from weft.blocks import Untied
+    from weft.blocks import UntiedHead
 
-    assert "tied to embedder" not in texts(drawn(seq2seq(head=Untied), NextToken, PAIR))
+    assert "tied to embedder" not in texts(drawn(seq2seq(head=UntiedHead), NextToken, PAIR))
 
 
 def test_what_an_objective_does_not_use_is_faded() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from weft.inspect import Example, attention_page
-from weft.inspect.attention_page import CROSS, Map, Step
+from weft.inspect import AttentionExample, attention_page
+from weft.inspect.attention_page import CROSS, AttentionMap, DecodingStep
 
 page_module = importlib.import_module("weft.inspect.attention_page")  # the package has a function of the same name
 
@@ -37,13 +37,13 @@ HOSTILE = [
 ]
 
 
-def hostile() -> Example:
+def hostile() -> AttentionExample:
     maps: dict = {text: np.full((2, len(HOSTILE)), 1 / len(HOSTILE)) for text in HOSTILE}
-    maps["own"] = Map(np.full((1, 2, 2), 0.5), HOSTILE[:2], HOSTILE[2:4], HOSTILE[0], HOSTILE[1])
+    maps["own"] = AttentionMap(np.full((1, 2, 2), 0.5), HOSTILE[:2], HOSTILE[2:4], HOSTILE[0], HOSTILE[1])
     pairs = [(text, -1.0) for text in HOSTILE]
-    shares = [(text, 1 / len(HOSTILE)) for text in HOSTILE]
-    steps = [Step(text, 0.1, 1 + n, shares) for n, text in enumerate(HOSTILE)]
-    return Example(HOSTILE, HOSTILE[:2], maps, HOSTILE[1], False, pairs, HOSTILE[0], HOSTILE[1], steps, shares, HOSTILE)
+    classes = [(text, 1 / len(HOSTILE)) for text in HOSTILE]
+    steps = [DecodingStep(text, 0.1, 1 + n, classes) for n, text in enumerate(HOSTILE)]
+    return AttentionExample(HOSTILE, HOSTILE[:2], maps, HOSTILE[1], False, pairs, HOSTILE[0], HOSTILE[1], steps, classes, HOSTILE)
 
 
 class Parts(HTMLParser):
@@ -70,7 +70,7 @@ class Parts(HTMLParser):
             self.texts[self.inside][-1] += data
 
 
-def written(tmp_path, examples, title="A title"):
+def page_text(tmp_path, examples, title="A title"):
     return attention_page(examples, tmp_path / "deep" / "page.html", title).read_text(encoding="utf-8")
 
 
@@ -79,19 +79,21 @@ def data(page: str) -> dict:
 
 
 def weights(layer: dict, rows: int, columns: int) -> np.ndarray:
-    """Two letters of base 64 are twelve bits: the same as three bytes for two weights."""
+    """Two characters of base 64 are twelve bits: the same as three bytes for two weights."""
     text = layer["weights"] + "A" * (-len(layer["weights"]) % 4)
     bits = np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8))[: 12 * layer["heads"] * rows * columns]
     return (bits.reshape(-1, 12) @ (1 << np.arange(11, -1, -1))).reshape(layer["heads"], rows, columns) / 4095
 
 
-def test_everything_given_is_in_the_page(tmp_path):
+def test_page_contains_all_of_the_example(tmp_path):
     weight = torch.tensor([[[0.25, 0.75], [1.0, 0.0]], [[0.5, 0.5], [0.125, 0.875]]], requires_grad=True)
     maps = {"decoder.a": weight[0], "decoder.b": weight.tolist(), "decoder.c": weight.detach().numpy()}
-    maps["encoder"] = Map([[0.2, 0.8], [0.4, 0.6]], ["x", "y"], ["x", "y"], "Reads", "Reading")
-    step = Step("z", 0.123456, 7, [("w", 0.5)], given=True)
-    example = Example(["x", "y"], ["z", "<eos>"], maps, "z", True, [("z", -0.5)], "x y", "z", [step], [("c", 0.25)], ["n"])
-    found = data(written(tmp_path, [example, Example(["x"], ["y"], {"m": [[1]]})]))
+    maps["encoder"] = AttentionMap([[0.2, 0.8], [0.4, 0.6]], ["x", "y"], ["x", "y"], "Encoder", "Encoding")
+    step = DecodingStep("z", 0.123456, 7, [("w", 0.5)], forced=True)
+    example = AttentionExample(
+        ["x", "y"], ["z", "<eos>"], maps, "z", True, [("z", -0.5)], "x y", "z", [step], [("c", 0.25)], ["n"]
+    )
+    found = data(page_text(tmp_path, [example, AttentionExample(["x"], ["y"], {"m": [[1]]})]))
     kinds = found["examples"][0].pop("kinds")
     assert found["title"] == "A title"
     assert found["examples"][0] == {
@@ -99,7 +101,7 @@ def test_everything_given_is_in_the_page(tmp_path):
         "source": 0,
         "target": 1,
         "reference": "z",
-        "right": True,
+        "correct": True,
         "candidates": [["z", -0.5]],
         "input": "x y",
         "output": "z",
@@ -107,22 +109,22 @@ def test_everything_given_is_in_the_page(tmp_path):
         "classes": [["c", 0.25]],
         "notes": ["n"],
     }
-    assert [(k["name"], k["verb"], k["rows"], k["columns"]) for k in kinds] == [
-        (CROSS, "Writing", 1, 0),
-        ("Reads", "Reading", 0, 0),
+    assert [(k["name"], k["action"], k["rows"], k["columns"]) for k in kinds] == [
+        (CROSS, "Generating", 1, 0),
+        ("Encoder", "Encoding", 0, 0),
     ]
     assert [layer["name"] for layer in kinds[0]["layers"]] == ["decoder.a", "decoder.b", "decoder.c"]
     expected = [weight[:1], weight, weight]
     for layer, one in zip(kinds[0]["layers"], expected, strict=True):
         assert weights(layer, 2, 2) == pytest.approx(one.detach().numpy(), abs=1 / 8190 + 1e-6)
     assert weights(kinds[1]["layers"][0], 2, 2)[0] == pytest.approx(np.array([[0.2, 0.8], [0.4, 0.6]]), abs=2e-4)
-    assert found["examples"][1]["right"] is None and found["examples"][1]["reference"] is None
+    assert found["examples"][1]["correct"] is None and found["examples"][1]["reference"] is None
 
 
-def test_hostile_text_stays_data(tmp_path):
-    harmless = Parts(written(tmp_path, [Example(["x"], ["y"], {"m": [[1.0]]})]))
+def test_texts_with_markup_stay_data(tmp_path):
+    harmless = Parts(page_text(tmp_path, [AttentionExample(["x"], ["y"], {"m": [[1.0]]})]))
     title = HOSTILE[1] + HOSTILE[9]
-    page = written(tmp_path, [hostile()], title=title)
+    page = page_text(tmp_path, [hostile()], title=title)
     parts = Parts(page)
     assert [tag for tag, _ in parts.tags] == [tag for tag, _ in harmless.tags]
     assert parts.texts["script"][1] == harmless.texts["script"][1]
@@ -132,8 +134,8 @@ def test_hostile_text_stays_data(tmp_path):
     assert not set("<>&\u2028\u2029\u202e") & set(embedded)
 
 
-def test_only_the_pages_own_script_may_run_and_nothing_is_fetched(tmp_path):
-    page = written(tmp_path, [hostile()])
+def test_policy_allows_only_the_script_of_the_page_and_no_requests(tmp_path):
+    page = page_text(tmp_path, [hostile()])
     parts = Parts(page)
     policy = next(a["content"] for tag, a in parts.tags if tag == "meta" and "http-equiv" in a)
     script, [style] = parts.texts["script"][1], parts.texts["style"]
@@ -149,24 +151,24 @@ def test_only_the_pages_own_script_may_run_and_nothing_is_fetched(tmp_path):
 def test_the_page_of_a_large_model_stays_small(tmp_path, monkeypatch):
     tokens = [f"t{n}" for n in range(60)]
     maps = {f"layers.{n}": np.full((12, 60, 60), 1 / 60) for n in range(12)}
-    page = written(tmp_path, [Example(tokens, tokens, maps)])
+    page = page_text(tmp_path, [AttentionExample(tokens, tokens, maps)])
     assert len(page) < 1_200_000
-    monkeypatch.setattr(page_module, "MOST_WEIGHTS", 144 * 3600 - 1)
+    monkeypatch.setattr(page_module, "MAX_WEIGHTS", 144 * 3600 - 1)
     heads = np.linspace(0, 1, 12)[:, None, None].repeat(60, 1).repeat(60, 2)
-    [example] = data(written(tmp_path, [Example(tokens, tokens, dict.fromkeys(maps, heads))]))["examples"]
-    assert "too many weights" in example["notes"][0]
+    [example] = data(page_text(tmp_path, [AttentionExample(tokens, tokens, dict.fromkeys(maps, heads))]))["examples"]
+    assert "mean of its heads" in example["notes"][0]
     assert all(layer["heads"] == 1 for layer in example["kinds"][0]["layers"])
     assert weights(example["kinds"][0]["layers"][3], 60, 60) == pytest.approx(0.5, abs=2e-4)
 
 
-def test_errors(tmp_path):
-    with pytest.raises(ValueError, match="no examples"):
+def test_invalid_examples_are_rejected(tmp_path):
+    with pytest.raises(ValueError, match="got no examples"):
         attention_page([], tmp_path / "p.html", "t")
-    with pytest.raises(ValueError, match=r"map 'm' of example 1 is 1 x 3 x 2, but 2 tokens look at 3: give 2 x 3"):
-        attention_page([hostile(), Example(list("abc"), list("de"), {"m": np.ones((3, 2))})], tmp_path / "p.html", "t")
-    with pytest.raises(ValueError, match="weights that are not numbers"):
-        attention_page([Example(["a"], ["b"], {"m": [[float("nan")]]})], tmp_path / "p.html", "t")
-    with pytest.raises(ValueError, match=r"weights from -2 to -2: attention lies in 0 to 1"):
-        attention_page([Example(["a"], ["b"], {"m": [[-2.0]]})], tmp_path / "p.html", "t")
+    with pytest.raises(ValueError, match=r"map 'm' of example 1 has shape 1 x 3 x 2 for 2 queries and 3 keys; expected 2 x 3"):
+        attention_page([hostile(), AttentionExample(list("abc"), list("de"), {"m": np.ones((3, 2))})], tmp_path / "p.html", "t")
+    with pytest.raises(ValueError, match="weights that are not finite"):
+        attention_page([AttentionExample(["a"], ["b"], {"m": [[float("nan")]]})], tmp_path / "p.html", "t")
+    with pytest.raises(ValueError, match=r"weights from -2 to -2; attention weights are between 0 and 1"):
+        attention_page([AttentionExample(["a"], ["b"], {"m": [[-2.0]]})], tmp_path / "p.html", "t")
     with pytest.raises(ValueError, match=r"weights from 1.5 to 1.5"):
-        attention_page([Example(["a"], ["b"], {"m": [[1.5]]})], tmp_path / "p.html", "t")
+        attention_page([AttentionExample(["a"], ["b"], {"m": [[1.5]]})], tmp_path / "p.html", "t")

@@ -1,4 +1,4 @@
-"""The page in a real browser: Chromium without a window.
+"""The attention page in headless Chromium.
 
 Without Chromium or playwright these tests are skipped; with WEFT_REQUIRE_BROWSER=1 they fail instead.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tests.inspect.test_attention_page import HOSTILE, hostile
 
-from weft.inspect.attention_page import Example, Map, Step, attention_page
+from weft.inspect.attention_page import AttentionExample, AttentionMap, DecodingStep, attention_page
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -25,8 +25,8 @@ FLAGS = (
 )
 
 
-def needed() -> str:
-    """The path of Chromium; without it, or without playwright, the test is over."""
+def find_chromium() -> str:
+    """Return the path of Chromium; skip or fail the test if it or playwright is missing."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if importlib.util.find_spec("playwright") is None:
         reason = "playwright is not installed: pip install playwright"
@@ -41,7 +41,7 @@ def needed() -> str:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[Any]:
-    chromium = needed()
+    chromium = find_chromium()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -56,23 +56,23 @@ def browser(tmp_path_factory) -> Iterator[Any]:
 
 @dataclass
 class Opened:
-    """A page in the browser, and what went wrong on it."""
+    """A page in the browser, with its errors and network requests."""
 
     page: Any
     address: str
-    troubles: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def __call__(self, selector: str) -> Any:
         return self.page.locator(selector)
 
     def weights(self, strip: str = "#to") -> list[float]:
-        """What a strip of tokens says, in percent."""
-        said = self(f"{strip} .token").evaluate_all("nodes => nodes.map(node => node.dataset.weight)")
-        return [float(text.removesuffix(" %")) for text in said]
+        """The weights that a row of tokens shows, in percent."""
+        texts = self(f"{strip} .token").evaluate_all("nodes => nodes.map(node => node.dataset.weight)")
+        return [float(text.removesuffix(" %")) for text in texts]
 
     def shades(self) -> list[float]:
-        """How strongly each token that is looked at is coloured, 0 to 1."""
+        """Opacity of the color of each key token, 0 to 1."""
         styles = self("#to .token").evaluate_all("nodes => nodes.map(node => getComputedStyle(node).backgroundImage)")
         found = [re.search(r"rgba?\(([^)]*)\)", style) for style in styles]
         assert all(found), styles
@@ -85,16 +85,16 @@ class Opened:
 
 @pytest.fixture
 def opened(browser, tmp_path) -> Iterator[Any]:
-    """Opens a page; at the end it must have had no trouble and have asked for nothing but itself."""
+    """Open a page; at the end it must have had no error and no request for anything but itself."""
     found: list[Opened] = []
 
-    def open_page(examples: list[Example], title: str = "A title", hash: str = "", **media: Any) -> Opened:
+    def open_page(examples: list[AttentionExample], title: str = "A title", hash: str = "", **media: Any) -> Opened:
         file = attention_page(examples, tmp_path / "page.html", title)
         page = browser.new_page()
         one = Opened(page, file.as_uri())
-        page.on("console", lambda message: one.troubles.append(message.text))
-        page.on("pageerror", lambda error: one.troubles.append(str(error)))
-        page.on("dialog", lambda dialog: (one.troubles.append("dialog"), dialog.dismiss()))
+        page.on("console", lambda message: one.errors.append(message.text))
+        page.on("pageerror", lambda error: one.errors.append(str(error)))
+        page.on("dialog", lambda dialog: (one.errors.append("dialog"), dialog.dismiss()))
         page.on("request", lambda request: one.requests.append(request.url))
         page.set_viewport_size({"width": media.pop("width", 1200), "height": 900})
         page.emulate_media(**media)
@@ -104,12 +104,12 @@ def opened(browser, tmp_path) -> Iterator[Any]:
 
     yield open_page
     for one in found:
-        asked = [address for address in one.requests if address.partition("#")[0] != one.address and address != "data:,"]
+        requested = [address for address in one.requests if address.partition("#")[0] != one.address and address != "data:,"]
         one.page.close()
-        assert not one.troubles and not asked, (one.troubles, asked)
+        assert not one.errors and not requested, (one.errors, requested)
 
 
-SOURCE, TARGET, READ = ["le", "chat", "dort", "⟨end⟩"], ["the", "cat", "sleeps", "⟨end⟩"], ["⟨begin⟩", "the", "cat", "sleeps"]
+SOURCE, TARGET, FED = ["le", "chat", "dort", "⟨eos⟩"], ["the", "cat", "sleeps", "⟨eos⟩"], ["⟨bos⟩", "the", "cat", "sleeps"]
 
 
 def random_maps(heads: int, rows: int, columns: int, seed: int, causal: bool = False) -> np.ndarray:
@@ -120,23 +120,23 @@ def random_maps(heads: int, rows: int, columns: int, seed: int, causal: bool = F
 
 CROSSED = [random_maps(3, 4, 4, n) for n in range(2)]
 MAPS = {
-    **{f"decoder.{n}.context": Map(w, TARGET, SOURCE) for n, w in enumerate(CROSSED)},
-    "encoder.0.mixer": Map(random_maps(3, 4, 4, 5), SOURCE, SOURCE, "Encoder", "Reading"),
-    "decoder.0.mixer": Map(random_maps(3, 4, 4, 6, causal=True), TARGET, READ, "Decoder"),
+    **{f"decoder.{n}.context": AttentionMap(w, TARGET, SOURCE) for n, w in enumerate(CROSSED)},
+    "encoder.0.mixer": AttentionMap(random_maps(3, 4, 4, 5), SOURCE, SOURCE, "Encoder", "Encoding"),
+    "decoder.0.mixer": AttentionMap(random_maps(3, 4, 4, 6, causal=True), TARGET, FED, "Decoder"),
 }
 STEPS = [
-    Step("the", 0.61, 1, [("the", 0.61), ("a", 0.2)]),
-    Step("cat", 0.25, 2, [("dog", 0.5), ("cat", 0.25)]),
-    Step("sleeps", 0.011, 9, [("is", 0.4), ("<b>", 0.3)]),
-    Step("⟨end⟩", 0.9, 1, [("⟨end⟩", 0.9), (".", 0.05)]),
+    DecodingStep("the", 0.61, 1, [("the", 0.61), ("a", 0.2)]),
+    DecodingStep("cat", 0.25, 2, [("dog", 0.5), ("cat", 0.25)]),
+    DecodingStep("sleeps", 0.011, 9, [("is", 0.4), ("<b>", 0.3)]),
+    DecodingStep("⟨eos⟩", 0.9, 1, [("⟨eos⟩", 0.9), (".", 0.05)]),
 ]
-PLAIN = Example(SOURCE, TARGET, MAPS, input="le chat dort", output="the cat sleeps", steps=STEPS)
+PLAIN = AttentionExample(SOURCE, TARGET, MAPS, input="le chat dort", output="the cat sleeps", steps=STEPS)
 
 
-def test_hovering_a_token_shows_where_it_looked(opened):
+def test_hovering_a_token_shows_its_attention_weights(opened):
     page = opened([PLAIN])
     assert page("#from .token").all_inner_texts() == TARGET and page("#to .token").all_inner_texts() == SOURCE
-    assert "Move over" in page("#told").inner_text() and not any(page.shades())
+    assert "Move over" in page("#readout").inner_text() and not any(page.shades())
     before = page.picture()
     page("#from .token").nth(1).hover()
     expected = np.mean(CROSSED, (0, 1))[1]
@@ -144,17 +144,17 @@ def test_hovering_a_token_shows_where_it_looked(opened):
     assert page.shades() == pytest.approx(expected / expected.max(), abs=0.01)
     chosen = page("#from .token").evaluate_all("nodes => nodes.map(node => node.ariaSelected)")
     assert chosen == ["false", "true", "false", "false"]
-    told = page("#told").inner_text()
-    assert "Writing cat (2), the model looked at" in told
-    first = re.search(r"looked at (\S+) ([\d.]+) %, ", told)
+    readout = page("#readout").inner_text()
+    assert "Generating cat (2), the model attends to" in readout
+    first = re.search(r"attends to (\S+) ([\d.]+) %, ", readout)
     assert first and first[1] == SOURCE[expected.argmax()] and float(first[2]) == pytest.approx(100 * expected.max(), abs=0.07)
     assert page.picture() != before
-    assert "on" in page("#steps > li").nth(1).get_attribute("class")
+    assert "active" in page("#steps > li").nth(1).get_attribute("class")
     page("#to .token").nth(2).hover()
     assert page.weights("#from") == pytest.approx(100 * np.mean(CROSSED, (0, 1))[:, 2], abs=0.07)
-    assert "dort (3) was looked at from" in page("#told").inner_text()
+    assert "dort (3) receives attention from" in page("#readout").inner_text()
     page("h1").hover()
-    assert "Move over" in page("#told").inner_text() and page.picture() == before
+    assert "Move over" in page("#readout").inner_text() and page.picture() == before
 
 
 def test_choosing_layer_and_head_changes_the_map(opened):
@@ -180,31 +180,32 @@ def test_choosing_layer_and_head_changes_the_map(opened):
     page("#kinds button").nth(1).click()
     assert page("#from .token").all_inner_texts() == SOURCE and page("#layer-pick").is_hidden()
     page("#kinds button").nth(2).click()
-    assert page("#to .token").all_inner_texts() == READ
+    assert page("#to .token").all_inner_texts() == FED
     page("#from .token").nth(1).hover()
     assert page.weights() == pytest.approx(100 * MAPS["decoder.0.mixer"].weights.mean(0)[1], abs=0.07)
     assert page.weights()[2:] == [0, 0]
 
 
-def test_a_square_of_the_map_can_be_read(opened):
+def test_hovering_a_cell_of_the_map_shows_its_weight(opened):
     page = opened([PLAIN])
     box, size = page("#map").bounding_box(), page.page.evaluate("geometry")
     at = [size["left"] + 2.5 * size["cell"], size["top"] + 1.5 * size["cell"]]
     page.page.mouse.move(box["x"] + at[0], box["y"] + at[1])
-    told = re.fullmatch(
-        r"Writing cat \(2\), the model looked at dort \(3\) with ([\d.]+) % of its attention\.", page("#told").inner_text()
+    readout = re.fullmatch(
+        r"Generating cat \(2\), the model attends to dort \(3\) with ([\d.]+) % of its attention weight\.",
+        page("#readout").inner_text(),
     )
-    assert told and float(told[1]) == pytest.approx(100 * np.mean(CROSSED, (0, 1))[1, 2], abs=0.07)
+    assert readout and float(readout[1]) == pytest.approx(100 * np.mean(CROSSED, (0, 1))[1, 2], abs=0.07)
 
 
-def test_candidates_are_shown_with_the_chosen_one_marked(opened):
+def test_token_probabilities_mark_the_token_of_the_output(opened):
     page = opened([PLAIN])
-    said = [re.sub(r"\s+", " ", text) for text in page("#steps > li").all_inner_texts()]
-    assert said == [
+    texts = [re.sub(r"\s+", " ", text) for text in page("#steps > li").all_inner_texts()]
+    assert texts == [
         "1 the 61.0 % ✓ a 20.0 %",
         "2 dog 50.0 % cat 25.0 % ✓",
         "3 chosen: rank 9 is 40.0 % <b> 30.0 % sleeps 1.1 % ✓",
-        "4 ⟨end⟩ 90.0 % ✓ . 5.0 %",
+        "4 ⟨eos⟩ 90.0 % ✓ . 5.0 %",
     ]
     assert page("#steps .chosen .token").all_inner_texts() == TARGET
     width = page("#steps .row").nth(0).evaluate("node => getComputedStyle(node, '::before').width")
@@ -213,17 +214,17 @@ def test_candidates_are_shown_with_the_chosen_one_marked(opened):
     )
 
 
-def test_classes_and_a_structure_without_attention(opened):
-    page = opened([Example(["so", "⟨end⟩"], [], classes=[("good", 0.875), ("bad", 0.125)], input="so", output="good")])
+def test_classifier_without_attention(opened):
+    page = opened([AttentionExample(["so", "⟨eos⟩"], [], classes=[("good", 0.875), ("bad", 0.125)], input="so", output="good")])
     assert [re.sub(r"\s+", " ", text) for text in page("#classes li").all_inner_texts()] == ["good 87.5 %", "bad 12.5 %"]
     assert page("#attention").is_hidden() and page("#step-card").is_hidden() and page("#chooser").is_hidden()
-    assert page("#tokens .token").all_inner_texts() == ["so", "⟨end⟩"]
-    assert "no attention to show" in page("#notes").inner_text()
+    assert page("#tokens .token").all_inner_texts() == ["so", "⟨eos⟩"]
+    assert "has no attention" in page("#notes").inner_text()
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("ArrowRight")
 
 
-def test_hostile_text_is_shown_and_not_run(opened):
+def test_texts_with_markup_are_shown_and_not_executed(opened):
     page = opened([PLAIN, hostile()], title="Dates <b> \ud800 </title><script>window.hacked = 1</script>", hash="#2")
     assert page("#count").inner_text() == "2 of 2"
     shown = page("#to .token").all_text_contents()
@@ -242,26 +243,26 @@ def test_hostile_text_is_shown_and_not_run(opened):
     assert page.page.evaluate("typeof window.hacked") == "undefined"
     assert page.page.evaluate("document.querySelectorAll('main script, main img, main b script').length") == 0
     assert page("script").count() == 2 and page("h1").text_content() == page.page.title().replace("?", "\ufffd")
-    # Even a script that got into the page would not run.
+    # the policy blocks even a script that is added to the page
     inside = "const s = document.createElement('script'); s.textContent = 'window.hacked = 1'; document.body.append(s)"
     page.page.evaluate(inside)
     assert page.page.evaluate("typeof window.hacked") == "undefined"
-    assert "Content Security Policy" in page.troubles.pop()
+    assert "Content Security Policy" in page.errors.pop()
     assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_with_the_keyboard(opened):
+def test_keyboard_navigation(opened):
     page = opened([PLAIN, hostile()])
     press = page.page.keyboard.press
     page("#from .token").first.focus()
     press("ArrowRight")
     press("ArrowRight")
-    assert "Writing sleeps (3)" in page("#told").inner_text()
+    assert "Generating sleeps (3)" in page("#readout").inner_text()
     assert page("#from .token").nth(2).evaluate("node => node === document.activeElement")
     press("End")
-    assert "Writing ⟨end⟩ (4)" in page("#told").inner_text()
+    assert "Generating ⟨eos⟩ (4)" in page("#readout").inner_text()
     press("Tab")
-    assert "le (1) was looked at from" in page("#told").inner_text()
+    assert "le (1) receives attention from" in page("#readout").inner_text()
     press("Tab")
     assert page.page.evaluate("document.activeElement.getAttribute('aria-label')") == "Layer 1, head 1"
     press("ArrowDown")
@@ -270,10 +271,10 @@ def test_with_the_keyboard(opened):
     assert "layer 2, head 2" in page("#map-title").inner_text()
     page("#map").focus()
     press("Escape")
-    assert "Move over" in page("#told").inner_text()
+    assert "Move over" in page("#readout").inner_text()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         press(key)
-    assert "Writing cat (2), the model looked at chat (2)" in page("#told").inner_text()
+    assert "Generating cat (2), the model attends to chat (2)" in page("#readout").inner_text()
     page("#map").evaluate("node => node.blur()")
     press("ArrowRight")
     assert page("#count").inner_text() == "2 of 2"
@@ -287,8 +288,10 @@ LARGE = [f"▁word{n}" for n in range(60)]
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 360])
 def test_a_large_model_on_wide_and_narrow_screens(opened, scheme, width):
-    maps = {f"layers.{n}": Map(random_maps(12, 60, 60, n), LARGE, LARGE, "Self-attention", "Reading") for n in range(12)}
-    page = opened([Example(LARGE, LARGE, maps)], color_scheme=scheme, width=width)
+    maps = {
+        f"layers.{n}": AttentionMap(random_maps(12, 60, 60, n), LARGE, LARGE, "Self-attention", "Encoding") for n in range(12)
+    }
+    page = opened([AttentionExample(LARGE, LARGE, maps)], color_scheme=scheme, width=width)
     assert page("#overview button").count() == 144
     page("#overview button").nth(143).click()
     page("#from .token").nth(59).hover()
@@ -305,15 +308,15 @@ def test_a_large_model_on_wide_and_narrow_screens(opened, scheme, width):
     assert (side < 130) == (scheme == "dark")
 
 
-def test_a_missing_browser_is_a_reason_to_skip_or_to_fail(monkeypatch):
+def test_a_missing_browser_skips_or_fails(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.delenv("WEFT_REQUIRE_BROWSER", raising=False)
     with pytest.raises(pytest.skip.Exception, match="there is no chromium"):
-        needed()
+        find_chromium()
     monkeypatch.setenv("WEFT_REQUIRE_BROWSER", "1")
     with pytest.raises(pytest.fail.Exception, match="there is no chromium"):
-        needed()
+        find_chromium()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(pytest.fail.Exception, match="playwright is not installed"):
-        needed()
+        find_chromium()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.blocks import Mean, Sinusoidal, Sum, Token, Transformer, TransformerDecoder
+from weft.blocks import MeanPooler, SinusoidalPositionEmbedder, SumEmbedder, TokenEmbedder, Transformer, TransformerDecoder
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Info
 from weft.learning import Step
@@ -16,13 +16,13 @@ from weft.learning import active_phase as active_module
 from weft.models import Classifier, LanguageModel, Seq2Seq
 from weft.objectives import Classification, NextToken
 
-WORDS = partial(Sum, parts=[Token, Sinusoidal])
+WORDS = partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder])
 PAIR = Info({"source": Field("source", 17), "target": Field("target", 17)}, target="target")
 TEXT = Info({"text": Field("text", 17), "label": Field("label", 3, kind="label")})
 CASES = {
     "seq2seq": (PAIR, partial(Seq2Seq, dim=8, embedder=WORDS, encoder=Transformer, decoder=TransformerDecoder), NextToken),
     "language model": (TEXT, partial(LanguageModel, dim=8, embedder=WORDS), NextToken),
-    "classifier": (TEXT, partial(Classifier, dim=8, encoder=Transformer, pooler=Mean), Classification),
+    "classifier": (TEXT, partial(Classifier, dim=8, encoder=Transformer, pooler=MeanPooler), Classification),
 }
 
 

@@ -25,7 +25,7 @@ from weft.core.registry import block, unregister
 from weft.data import Dates
 from weft.evaluate import Evaluation
 from weft.inference.load import load
-from weft.learning import SGD, ClipWeights, Constant, Gradient, Linear, Loop, Network, NonFinite, Phase, digest
+from weft.learning import SGD, ClipWeights, ConstantSchedule, Gradient, LinearSchedule, Loop, Network, NonFinite, Phase, digest
 from weft.learning.progress import Interrupted
 from weft.models import Seq2Seq
 from weft.objectives import CyclicalAnnealing, NextToken
@@ -148,7 +148,7 @@ def test_clipping_bounds_the_step():
 
 def test_the_schedule_sets_the_rate_of_every_update():
     watcher = Quiet()
-    schedule = partial(Linear, warmup=2)
+    schedule = partial(LinearSchedule, warmup=2)
     loop_over(rows([4]), watcher=watcher, steps=6, log_every=1, schedule=schedule).run(resume=False)
     assert [r["lr"] for r in watcher.rows] == pytest.approx([0.5 * schedule().factor(i, 6) for i in range(6)])
 
@@ -453,7 +453,7 @@ def test_skip_leaves_the_update_out_and_is_bounded():
     assert all(torch.isfinite(t).all() for t in loop.network.tensors().values())
     assert [r["event"] for r in watcher.rows if "event" in r] == ["skip"]
     with pytest.raises(NonFinite):
-        loop_over(rows([5, 2, 3]), Explodes, steps=9, on_nonfinite="skip", most_skips=2).run(resume=False)
+        loop_over(rows([5, 2, 3]), Explodes, steps=9, on_nonfinite="skip", max_skips=2).run(resume=False)
 
 
 def test_rollback_goes_on_from_the_checkpoint_as_if_those_rows_had_never_been_there():
@@ -589,9 +589,9 @@ def test_a_stop_that_was_asked_for_saves_and_can_be_resumed(tmp_path, monkeypatc
 
 
 def test_more_steps_may_be_asked_for_on_resume(tmp_path):
-    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "whole", quiet=True)
-    small_run(learning={"steps": 5, "schedule": Constant}).train(tmp_path / "more", quiet=True)
-    small_run(learning={"steps": 8, "schedule": Constant}).train(tmp_path / "more", resume=True, quiet=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "whole", quiet=True)
+    small_run(learning={"steps": 5, "schedule": ConstantSchedule}).train(tmp_path / "more", quiet=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "more", resume=True, quiet=True)
     assert final_digest(tmp_path / "more") == final_digest(tmp_path / "whole")
 
 
@@ -669,8 +669,8 @@ def test_a_stage_takes_weights_by_globs(tmp_path):
 
 def test_every_file_of_a_run_is_there_and_says_its_format(tmp_path):
     small_run(evaluate=partial(Evaluation, every=3)).train(tmp_path / "run", quiet=True)
-    for name in ("metrics.json", "ledger.json", "environment.json", "fields.json"):
-        assert json.loads((tmp_path / "run" / name).read_text())["format"] == 1, name
+    for name, version in {"metrics.json": 1, "ledger.json": 1, "environment.json": 1, "fields.json": 2}.items():
+        assert json.loads((tmp_path / "run" / name).read_text())["format"] == version, name
     assert json.loads((tmp_path / "run" / "log.jsonl").open().readline())["format"] == 1
     assert "format: 1" in (tmp_path / "run" / "recipe.yaml").read_text()
     assert json.loads((next((tmp_path / "run" / "checkpoints").iterdir()) / "manifest.json").read_text())["format"] == 1

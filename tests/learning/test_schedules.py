@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from weft.core.contracts import Schedule
 from weft.core.registry import CATALOG
-from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
+from weft.learning.schedules import ConstantSchedule, CosineSchedule, LinearSchedule, NoamSchedule, SlantedTriangularSchedule
 
-SCHEDULES = (Constant, Linear, Cosine, Noam, SlantedTriangular)
+SCHEDULES = (ConstantSchedule, LinearSchedule, CosineSchedule, NoamSchedule, SlantedTriangularSchedule)
 
 
 def factors(schedule, updates):
@@ -23,11 +23,11 @@ def factors(schedule, updates):
 
 def test_names():
     assert {name: CATALOG[Schedule][name] for name in ("constant", "linear", "cosine", "noam", "slanted-triangular")} == {
-        "constant": Constant,
-        "linear": Linear,
-        "cosine": Cosine,
-        "noam": Noam,
-        "slanted-triangular": SlantedTriangular,
+        "constant": ConstantSchedule,
+        "linear": LinearSchedule,
+        "cosine": CosineSchedule,
+        "noam": NoamSchedule,
+        "slanted-triangular": SlantedTriangularSchedule,
     }
 
 
@@ -46,7 +46,7 @@ def test_within_bounds_and_pure(kind, updates, warmup, update):
 def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
     values = factors(kind(warmup=warmup), updates)
     # The slanted triangle begins to count at 0, so that its top comes one update later.
-    top = warmup if kind is SlantedTriangular else warmup - 1
+    top = warmup if kind is SlantedTriangularSchedule else warmup - 1
     assert values[: top + 1] == sorted(values[: top + 1])
     if top < updates:
         assert values[top] == 1
@@ -56,18 +56,18 @@ def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
 
 
 @settings(deadline=None)
-@given(st.sampled_from((Constant, Linear, Cosine)), st.integers(1, 100))
+@given(st.sampled_from((ConstantSchedule, LinearSchedule, CosineSchedule)), st.integers(1, 100))
 def test_no_warmup_begins_at_the_peak(kind, updates):
     assert kind().factor(0, updates) == 1
 
 
-@pytest.mark.parametrize("kind", (Constant, Linear, Cosine, Noam))
+@pytest.mark.parametrize("kind", (ConstantSchedule, LinearSchedule, CosineSchedule, NoamSchedule))
 def test_warmup_is_linear(kind):
     assert factors(kind(warmup=8), 40)[:8] == pytest.approx([t / 8 for t in range(1, 9)])
 
 
 @settings(deadline=None)
-@given(st.sampled_from((Linear, Cosine)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
+@given(st.sampled_from((LinearSchedule, CosineSchedule)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
 def test_falls_to_the_floor(kind, updates, warmup, floor):
     schedule = kind(warmup=warmup, min_factor=floor)
     assert schedule.factor(max(updates, warmup), updates) == pytest.approx(floor)
@@ -77,7 +77,7 @@ def test_falls_to_the_floor(kind, updates, warmup, floor):
 
 
 def test_linear_last_value_and_equal_steps():
-    values = factors(Linear(warmup=5, min_factor=0.1), 44)
+    values = factors(LinearSchedule(warmup=5, min_factor=0.1), 44)
     steps = [a - b for a, b in itertools.pairwise(values[4:])]
     assert steps == pytest.approx([0.9 / 40] * 39)
     assert values[-1] == pytest.approx(0.1 + 0.9 / 40)
@@ -89,7 +89,7 @@ def test_cosine_equals_torch(floor):
     optimizer = torch.optim.SGD([weight], lr=1.0)
     reference = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=30, eta_min=floor)
     for t in range(30):
-        assert Cosine(min_factor=floor).factor(t, 30) == pytest.approx(reference.get_last_lr()[0], abs=1e-9)
+        assert CosineSchedule(min_factor=floor).factor(t, 30) == pytest.approx(reference.get_last_lr()[0], abs=1e-9)
         optimizer.step()
         reference.step()
 
@@ -99,7 +99,7 @@ def test_cosine_equals_torch(floor):
 def test_noam_is_the_papers(warmup, dim, update):
     step = update + 1
     paper = dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
-    assert (dim * warmup) ** -0.5 * Noam(warmup=warmup).factor(update, 1) == pytest.approx(paper, rel=1e-9)
+    assert (dim * warmup) ** -0.5 * NoamSchedule(warmup=warmup).factor(update, 1) == pytest.approx(paper, rel=1e-9)
 
 
 @settings(deadline=None)
@@ -111,7 +111,7 @@ def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
     for t in range(updates):
         p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / fraction - 1))
         paper = (1 + p * (ratio - 1)) / ratio
-        assert SlantedTriangular(cut_fraction=fraction, ratio=ratio).factor(t, updates) == pytest.approx(
+        assert SlantedTriangularSchedule(cut_fraction=fraction, ratio=ratio).factor(t, updates) == pytest.approx(
             paper, rel=1e-9, abs=1e-12
         )
 
@@ -119,25 +119,25 @@ def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
 @settings(deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.floats(1, 100))
 def test_slanted_triangle_never_leaves_its_range(updates, cut, ratio):
-    values = factors(SlantedTriangular(cut_fraction=cut, ratio=ratio), updates + 5)
+    values = factors(SlantedTriangularSchedule(cut_fraction=cut, ratio=ratio), updates + 5)
     assert all(1 / ratio - 1e-9 <= value <= 1 for value in values)
-    assert SlantedTriangular(cut_fraction=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
+    assert SlantedTriangularSchedule(cut_fraction=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
 
 
 def test_defaults_of_the_slanted_triangle():
-    values = factors(SlantedTriangular(), 100)
+    values = factors(SlantedTriangularSchedule(), 100)
     assert values[0] == pytest.approx(1 / 32) and values.index(1) == 10
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Noam(warmup=0), "at least 1 update, not 0"),
-        (lambda: Constant(warmup=-1), "warmup must be 0 updates or more, not -1"),
-        (lambda: Linear(min_factor=1.5), "min_factor must be from 0 to 1, not 1.5"),
-        (lambda: Cosine(min_factor=-0.5), "min_factor must be from 0 to 1, not -0.5"),
-        (lambda: SlantedTriangular(cut_fraction=2.0), "cut_fraction must be from 0 to 1, not 2.0"),
-        (lambda: SlantedTriangular(ratio=0.5), "at least 1, not 0.5"),
+        (lambda: NoamSchedule(warmup=0), "at least 1 update, not 0"),
+        (lambda: ConstantSchedule(warmup=-1), "warmup must be 0 updates or more, not -1"),
+        (lambda: LinearSchedule(min_factor=1.5), "min_factor must be from 0 to 1, not 1.5"),
+        (lambda: CosineSchedule(min_factor=-0.5), "min_factor must be from 0 to 1, not -0.5"),
+        (lambda: SlantedTriangularSchedule(cut_fraction=2.0), "cut_fraction must be from 0 to 1, not 2.0"),
+        (lambda: SlantedTriangularSchedule(ratio=0.5), "at least 1, not 0.5"),
     ],
 )
 def test_wrong_options_are_refused(make, message):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from weft.blocks import GRU, BagOfWords, ClassifierHead, First, Last, Max, Mean, Transformer
+from weft.blocks import GRU, BagOfWords, ClassifierHead, FirstPooler, LastPooler, MaxPooler, MeanPooler, Transformer
 from weft.core.contracts import Classifies, Embeds, Encodes
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal
@@ -19,7 +19,7 @@ IDS = torch.tensor([[7, 8, 9, 10], [0, 0, 11, 12], [7, 9, 0, 0]])
 
 
 @pytest.mark.parametrize("encoder", [BagOfWords, partial(GRU, layers=2), Transformer])
-@pytest.mark.parametrize("pooler", [First, Last, Mean, Max])
+@pytest.mark.parametrize("pooler", [FirstPooler, LastPooler, MeanPooler, MaxPooler])
 def test_each_row_is_classified_as_if_alone(encoder, pooler):
     model = Classifier(INFO, dim=8, encoder=encoder, pooler=pooler, head=partial(ClassifierHead, hidden=6))
     got = model.classifier(model.features(Seq(IDS, IDS > 0)))

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from weft.blocks import AttentionLSTM, GRUDecoder, Last, LSTMDecoder, TransformerDecoder
+from weft.blocks import AttentionLSTM, GRUDecoder, LastPooler, LSTMDecoder, TransformerDecoder
 from weft.core.contracts import Classifies, Decodes, ModelsLanguage
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
@@ -22,7 +22,7 @@ MASK = IDS > 0
 
 @pytest.mark.parametrize("decoder", [LSTMDecoder, GRUDecoder, TransformerDecoder])
 def test_padding_changes_nothing_and_all_learns(decoder):
-    model = LanguageModel(BOTH, dim=8, decoder=decoder, pooler=Last)
+    model = LanguageModel(BOTH, dim=8, decoder=decoder, pooler=LastPooler)
     hidden, features = model.decode(Seq(IDS, MASK), None).hidden.data, model.features(Seq(IDS, MASK))
     torch.testing.assert_close(hidden[1:, :3], model.decode(Seq(IDS[1:, :3]), None).hidden.data, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(features, hidden[[0, 1], [3, 2]])
@@ -32,7 +32,7 @@ def test_padding_changes_nothing_and_all_learns(decoder):
 
 
 def test_classifies_only_with_a_pooler():
-    plain, both = LanguageModel(BOTH, dim=8), LanguageModel(BOTH, dim=8, pooler=Last)
+    plain, both = LanguageModel(BOTH, dim=8), LanguageModel(BOTH, dim=8, pooler=LastPooler)
     assert plain.provides() == (Decodes, ModelsLanguage)
     assert both.provides() == (Decodes, ModelsLanguage, Classifies)
     assert both.classifier(both.features(Seq(IDS, MASK))).shape == (2, 3)
@@ -40,7 +40,7 @@ def test_classifies_only_with_a_pooler():
     with pytest.raises(ValueError, match="does not classify; set the option pooler"):
         plain.features(Seq(IDS))
     with pytest.raises(ValueError, match="needs a field 'label'"):
-        LanguageModel(Info({"text": TEXT}), dim=8, pooler=Last)
+        LanguageModel(Info({"text": TEXT}), dim=8, pooler=LastPooler)
 
 
 def test_takes_the_text_or_what_is_to_be_generated():

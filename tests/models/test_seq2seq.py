@@ -13,15 +13,15 @@ from weft.blocks import (
     GRU,
     AttentionGRU,
     BagOfWords,
-    Concat,
-    Learned,
+    ConcatPooler,
+    LearnedPositionEmbedder,
     LSTMDecoder,
-    Sinusoidal,
-    Sum,
-    Token,
+    SinusoidalPositionEmbedder,
+    SumEmbedder,
+    TokenEmbedder,
     Transformer,
     TransformerDecoder,
-    Untied,
+    UntiedHead,
 )
 from weft.core.batch import Batch
 from weft.core.contracts import Decodes, Encodes, Reconstructs
@@ -32,12 +32,12 @@ from weft.models import Seq2Seq, transformer_base, transformer_big
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 PAIR = Info({"source": Field("source", 13, max_length=9), "target": Field("target", 13, max_length=20)}, target="target")
 APART = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
-POSITIONS = partial(Sum, parts=[Token, Sinusoidal, Learned])
+POSITIONS = partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder, LearnedPositionEmbedder])
 SMALL = [
     Seq2Seq,
-    partial(Seq2Seq, encoder=GRU, decoder=partial(AttentionGRU, layers=2), pooler=Concat),
-    partial(Seq2Seq, encoder=Transformer, decoder=TransformerDecoder, pooler=Concat),
-    partial(Seq2Seq, embedder=POSITIONS, encoder=BagOfWords, decoder=LSTMDecoder, head=Untied),
+    partial(Seq2Seq, encoder=GRU, decoder=partial(AttentionGRU, layers=2), pooler=ConcatPooler),
+    partial(Seq2Seq, encoder=Transformer, decoder=TransformerDecoder, pooler=ConcatPooler),
+    partial(Seq2Seq, embedder=POSITIONS, encoder=BagOfWords, decoder=LSTMDecoder, head=UntiedHead),
     transformer_base(dim=8, layers=2, heads=2, hidden=16, dropout=0.0),
 ]
 SOURCE = torch.tensor([[7, 8, 9, 10], [11, 12, 0, 0]])

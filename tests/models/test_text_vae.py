@@ -9,7 +9,17 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from weft.blocks import GRU, GRUDecoder, LatentEmbedding, LatentMemory, LatentPerPosition, Learned, Sum, Token, TransformerDecoder
+from weft.blocks import (
+    GRU,
+    GRUDecoder,
+    LatentEmbedding,
+    LatentMemory,
+    LatentPerPosition,
+    LearnedPositionEmbedder,
+    SumEmbedder,
+    TokenEmbedder,
+    TransformerDecoder,
+)
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Posterior
 from weft.core.fields import Field, Info
@@ -50,8 +60,8 @@ INJECTIONS = {
     "both": [LatentMemory, LatentEmbedding],
     "slot": [LatentMemory],
     "embedding": [LatentEmbedding],
-    "by place": [partial(LatentPerPosition, places=7)],
-    "all": [partial(LatentPerPosition, places=2), LatentMemory, LatentEmbedding, partial(LatentPerPosition, places=3)],
+    "by place": [partial(LatentPerPosition, positions=7)],
+    "all": [partial(LatentPerPosition, positions=2), LatentMemory, LatentEmbedding, partial(LatentPerPosition, positions=3)],
 }
 
 
@@ -81,7 +91,7 @@ def test_every_position_sees_z_and_no_later_token(injections):
 
 
 def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none():
-    model = vae(injections=[partial(LatentPerPosition, places=2)])
+    model = vae(injections=[partial(LatentPerPosition, positions=2)])
     (injection,) = model.decoder.injections
     z_BP, plain = torch.randn(2, 4), model.decoder.model.embed(Seq(IDS)).data
     given = model.decoder.embed_with(Seq(IDS), model.decoder.added(model.memory_from(z_BP))).data - plain
@@ -98,14 +108,14 @@ def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none(
 
 
 def test_what_several_injections_add_is_summed_place_by_place():
-    model = vae(injections=[partial(LatentPerPosition, places=3), LatentEmbedding, partial(LatentPerPosition, places=2)])
+    model = vae(injections=[partial(LatentPerPosition, positions=3), LatentEmbedding, partial(LatentPerPosition, positions=2)])
     z_BP = torch.randn(2, 4)
     three, everywhere, two = (injection.embedding_offsets(z_BP) for injection in model.decoder.injections)
     wanted = everywhere + three
     wanted[:, :2] += two
     torch.testing.assert_close(model.decoder.added(model.memory_from(z_BP)), wanted, **CLOSE)
-    with pytest.raises(ValueError, match="1 place: what is added to all tokens alike is latent-embedding"):
-        vae(injections=[partial(LatentPerPosition, places=1)])
+    with pytest.raises(ValueError, match=r"positions is 1, but must be at least 2.*use latent-embedding"):
+        vae(injections=[partial(LatentPerPosition, positions=1)])
 
 
 def test_without_injections_z_is_not_seen():
@@ -116,7 +126,9 @@ def test_without_injections_z_is_not_seen():
 
 WRITERS = {
     "rotary": WRITER,
-    "learned positions": partial(WRITER, embedder=partial(Sum, parts=[Token, partial(Learned, length=9)])),
+    "learned positions": partial(
+        WRITER, embedder=partial(SumEmbedder, parts=[TokenEmbedder, partial(LearnedPositionEmbedder, length=9)])
+    ),
     "gpt2": gpt2(dim=8, layers=2, heads=2, length=9, dropout=0.0),
 }
 

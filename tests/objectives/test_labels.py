@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from weft.blocks import BagOfWords, ClassifierHead, Ordered
+from weft.blocks import BagOfWords, ClassifierHead, OrdinalHead
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
@@ -66,7 +66,7 @@ def test_multi_label_predicts_sets():
 
 def test_ordinal_is_coral_with_the_ordered_head():
     """Written out: one score, thresholds, and a binary cross-entropy for each of them."""
-    model = Classifier(ONE, dim=8, encoder=BagOfWords, head=Ordered).eval()
+    model = Classifier(ONE, dim=8, encoder=BagOfWords, head=OrdinalHead).eval()
     with torch.no_grad():
         model.classifier.gaps.add_(torch.randn(2))
     objective = Ordinal(ONE, 8)
@@ -110,7 +110,7 @@ def test_a_classifier_learns_it(objective):
     info = {MultiLabel: SET, Ordinal: ONE, Regression: NUMBER}[objective]
     label = {MultiLabel: lambda i: np.eye(4, dtype=np.float32)[i], Ordinal: int, Regression: lambda i: i / 4}[objective]
     torch.manual_seed(0)
-    head = Ordered if objective is Ordinal else ClassifierHead
+    head = OrdinalHead if objective is Ordinal else ClassifierHead
     model, goal = Classifier(info, dim=8, encoder=BagOfWords, head=head), objective(info, 8)
     batch = collate([goal.prepare({"text": np.array([7 + i]), "label": label(i)}, None, None) for i in range(4)], range(4))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)

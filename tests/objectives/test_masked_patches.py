@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from weft.blocks import (
     GELU,
     LayerNorm,
-    MultiHead,
-    Patch,
+    MultiHeadAttention,
+    PatchEmbedder,
     PositionwiseFeedForward,
     PreNorm,
     Transformer,
@@ -44,7 +44,7 @@ def made(objective: MaskedPatches, rows: int = 3, info: Info = INFO) -> Batch:
 
 def pair(first: bool = True, **options: Any) -> tuple[ImageEncoder, MaskedPatches]:
     torch.manual_seed(0)
-    model = ImageEncoder(INFO, dim=16, embedder=partial(Patch, size=4, first=first))
+    model = ImageEncoder(INFO, dim=16, embedder=partial(PatchEmbedder, size=4, cls_token=first))
     return model, MaskedPatches(INFO, 16, **{"patch_size": 4, **options})
 
 
@@ -208,7 +208,7 @@ def take_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> N
         {
             "weight": file["vit.embeddings.patch_embeddings.projection.weight"],
             "bias": file["vit.embeddings.patch_embeddings.projection.bias"],
-            "first": file["vit.embeddings.cls_token"][0, 0],
+            "cls_token": file["vit.embeddings.cls_token"][0, 0],
             "position.weight": file["vit.embeddings.position_embeddings"][0],
         }
     )
@@ -251,13 +251,13 @@ def test_the_loss_is_that_of_transformers(normalize: bool, tmp_path: Path) -> No
     def stack(layers: int, hidden: int) -> Any:
         layer = partial(
             TransformerLayer,
-            mixer=partial(MultiHead, heads=2),
+            mixer=partial(MultiHeadAttention, heads=2),
             feedforward=partial(PositionwiseFeedForward, hidden=hidden, activation=GELU),
             residual=partial(PreNorm, norm=norm),
         )
         return partial(Transformer, layers=layers, layer=layer, position=None, norm=norm)
 
-    model = ImageEncoder(INFO, dim=16, embedder=partial(Patch, size=4), encoder=stack(2, 20))
+    model = ImageEncoder(INFO, dim=16, embedder=partial(PatchEmbedder, size=4), encoder=stack(2, 20))
     objective = MaskedPatches(INFO, 16, patch_size=4, decoder=stack(1, 12), decoder_dim=8, normalize_pixels=normalize)
     theirs.save_pretrained(tmp_path)
     take_weights(load_file(tmp_path / "model.safetensors"), model, objective)

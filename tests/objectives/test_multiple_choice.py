@@ -95,9 +95,9 @@ def test_a_row_costs_what_it_takes(asks: bool) -> None:
 
 def test_a_language_model_chooses_by_its_last_token() -> None:
     torch.manual_seed(0)
-    from weft.blocks import Last
+    from weft.blocks import LastPooler
 
-    model = LanguageModel(INFO, dim=8, pooler=Last)
+    model = LanguageModel(INFO, dim=8, pooler=LastPooler)
     assert [p.__name__ for p in model.provides()] == ["Decodes", "ModelsLanguage", "ScoresChoices"] and not hasattr(
         model, "classifier"
     )

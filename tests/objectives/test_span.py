@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.blocks import Ordered
+from weft.blocks import OrdinalHead
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Encodes, ExtractsSpans
 from weft.core.fields import Field, Frame, Info
@@ -166,5 +166,5 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="needs texts of one id space"):
         SpanExtractor(apart, dim=8)
     with pytest.raises(ValueError, match="the field 'answer' is a span: its begin and its end are not classes with an order"):
-        SpanExtractor(INFO, dim=8, head=Ordered)
+        SpanExtractor(INFO, dim=8, head=OrdinalHead)
     assert SpanExtractor(INFO, dim=8).provides() == (Encodes, ExtractsSpans)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from weft.blocks import CNN, CRF, LSTM, BagOfWords, CharCNN, Sum, Transformer
+from weft.blocks import CNN, CRF, LSTM, BagOfWords, CharCNN, SumEmbedder, Transformer
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Embeds, Encodes, Tags
 from weft.core.example import MarkedIds, Targets
@@ -92,7 +92,7 @@ def test_protocols_and_refusals():
 @pytest.mark.parametrize("info", [INFO, SPELLED], ids=["plain", "spelled"])
 def test_what_is_to_be_predicted_is_not_seen(encoder, info):
     """Zero Jacobian of the loss at each target to the vectors of that token and of all later ones."""
-    embedder = CharCNN if info is SPELLED else Sum
+    embedder = CharCNN if info is SPELLED else SumEmbedder
     model = Tagger(info, dim=8, embedder=embedder, encoder=encoder).double().eval()
     objective = EncoderLM(info, 8).double()
     row = info.synthetic_example(np.random.default_rng(0), 6)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import weft
-from weft.blocks import Interpolated
+from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.models import ImageEncoder, vit
@@ -220,9 +220,9 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
 
 
 def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None:
-    text = Interpolated(4, Field("text", 9, max_length=5))
+    text = InterpolatedPositionEmbedder(4, Field("text", 9, max_length=5))
     assert text.fitted(torch.ones(7, 4)).shape == (7, 4)
-    grid = Interpolated(4, Field("image", 4, kind="vector", max_length=9))
+    grid = InterpolatedPositionEmbedder(4, Field("image", 4, kind="vector", max_length=9))
     assert grid.fitted(torch.ones(17, 4)).shape == (17, 4)  # one has a vector before the grid, the other has none
     hf.BertModel(hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a text model: side applies to image models only"):

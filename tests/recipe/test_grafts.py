@@ -95,7 +95,7 @@ def test_nothing_to_graft(read) -> None:
         ),
         (
             "encoder.layer.mixer: {haeds: 3}",
-            "7: structure.with.encoder.layer.mixer.haeds: MultiHead has no option 'haeds'; did you mean 'heads'? "
+            "7: structure.with.encoder.layer.mixer.haeds: MultiHeadAttention has no option 'haeds'; did you mean 'heads'? "
             "(options: heads, head_dim, score, bias, dropout)",
         ),
         ("'*.dropout': 2", "7: structure.with.*.dropout: must be a number from 0 to below 1, not 2"),

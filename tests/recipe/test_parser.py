@@ -11,7 +11,7 @@ import pytest
 import torch
 from annotated_types import Ge, Gt, Le, Lt
 
-from weft.blocks import LSTM, MultiHead, Transformer
+from weft.blocks import LSTM, MultiHeadAttention, Transformer
 from weft.core.contracts import Encoder, Norm
 from weft.core.fields import Field, Info
 from weft.core.options import Count, Dim, File, Fraction, Layers
@@ -532,4 +532,4 @@ def test_a_reader_without_a_recipe() -> None:
         "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? "
         "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)"
     ]
-    assert MultiHead(8, 8, heads=2).heads == 2
+    assert MultiHeadAttention(8, 8, heads=2).heads == 2

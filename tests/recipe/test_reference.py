@@ -40,7 +40,7 @@ def test_a_copy_is_read_in_its_new_place(mistakes, small: str) -> None:
     (line,) = mistakes(text)
     message, known = line.removesuffix(")").split(" (known: ")
     assert message == "r.yaml:8: structure.head.type: no Head named 'attention-lstm': that is a Decoder"
-    assert sorted(known.split(", ")) == ["classifier", "ordered", "tied", "untied"] and line.endswith(")")
+    assert sorted(known.split(", ")) == ["classifier", "ordinal", "tied", "untied"] and line.endswith(")")
 
 
 def test_a_mistake_in_what_is_copied_is_said_once_where_it_stands(mistakes, small: str) -> None:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.recipe.compositions import runs
 
 import weft
-from weft.blocks import LSTM, MultiHead, Token, Transformer, TransformerLayer
+from weft.blocks import LSTM, MultiHeadAttention, TokenEmbedder, Transformer, TransformerLayer
 from weft.core.contracts import Encoder
 from weft.core.fields import Field, Info
 from weft.core.registry import CATALOG, choices, is_composition, slot_of
 from weft.data import Dates, PlainText
 from weft.evaluate import Evaluation, ExactMatch
-from weft.learning import Adam, Constant, Gradient
+from weft.learning import Adam, ConstantSchedule, Gradient
 from weft.models import Seq2Seq, transformer_base
 from weft.objectives import NextToken
 from weft.recipe import dump, parse, to_yaml
@@ -206,7 +206,9 @@ def test_the_same_from_python_and_yaml() -> None:
             Seq2Seq,
             dim=16,
             encoder=partial(
-                Transformer, layers=2, layer=[TransformerLayer, partial(TransformerLayer, mixer=partial(MultiHead, heads=2))]
+                Transformer,
+                layers=2,
+                layer=[TransformerLayer, partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=2))],
             ),
         ),
         objective={"a": NextToken, "b": partial(NextToken, label_smoothing=0.1)},
@@ -284,7 +286,7 @@ def test_what_no_recipe_can_say(part: Any, message: str) -> None:
     ("parts", "path", "kind"),
     [
         ({"structure": partial(Seq2Seq, encoder=LSTM(8))}, "structure.encoder", "LSTM"),
-        ({"learning": partial(Gradient, steps=1, schedule=Constant())}, "learning.schedule", "Constant"),
+        ({"learning": partial(Gradient, steps=1, schedule=ConstantSchedule())}, "learning.schedule", "ConstantSchedule"),
         ({"evaluate": partial(Evaluation, metrics=[ExactMatch, ExactMatch()])}, "evaluate.metrics.1", "ExactMatch"),
         ({"evaluate": Evaluation()}, "evaluate", "Evaluation"),
         ({"objective": {"a": NextToken(Info({"text": Field("text", vocab=9)}), 8)}}, "objective.a", "NextToken"),
@@ -309,5 +311,5 @@ def test_a_default_that_must_be_given() -> None:
 
 def test_slots_of_the_wrong_kind_from_python() -> None:
     with pytest.raises(ValueError, match=r"structure.encoder.type: no Encoder named 'token': that is an Embedder"):
-        run_with(structure=partial(Seq2Seq, encoder=Token)).checked()
+        run_with(structure=partial(Seq2Seq, encoder=TokenEmbedder)).checked()
     assert slot_of(Encoder) is Encoder

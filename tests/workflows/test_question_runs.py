@@ -13,7 +13,6 @@ import torch
 import weft
 from weft.cli.app import main
 from weft.core.fields import Field, Info
-from weft.experiments.scaffold import guess, recipe_for
 from weft.inference.convert import to_published
 from weft.models import bert
 from weft.pretrained import load, save
@@ -157,22 +156,6 @@ def test_the_head_begins_at_random_and_the_body_does_not(published: Path) -> Non
     loaded = load(published, task="question-answering")
     assert loaded.report.new == ["span_head.out.weight", "span_head.out.bias"]
     assert loaded.model.span_head.out.weight.shape == (2, 32)
-
-
-def test_new_guesses_questions(files: Path, tmp_path: Path) -> None:
-    made = guess([str(files / "train.json"), str(files / "valid.json")])
-    assert made.source == "question-answering" and set(made.splits) == {"train", "valid"}
-    run = read_run_text(recipe_for(made, files), "r.yaml", files)
-    assert list(run.data().declare().fields) == ["question", "context", "answer"]
-    table = tmp_path / "train.tsv"
-    table.write_text("question\tcontext\tanswer\tstart\n" + "Who is there now?\tAnn is there now.\tAnn\t0\n" * 5)
-    assert guess([str(table)]).source == "question-answering"
-    (tmp_path / "train.json").write_text('{"rows": []}')
-    with pytest.raises(ValueError, match=r"read as SQuAD's questions, but: the file must be an object with a list 'data'"):
-        guess([str(tmp_path / "train.json")])
-    (tmp_path / "train.json").write_text('{"data": []}')
-    with pytest.raises(ValueError, match=r"read as SQuAD's questions, but: it has none"):
-        guess([str(tmp_path / "train.json")])
 
 
 def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path) -> None:

@@ -16,7 +16,8 @@ def test_a_built_wheel_in_another_folder_trains_a_shipped_recipe(tmp_path):
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("weft-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"weft/recipes/dates.yaml", "weft/inspect/page.html", "weft/py.typed"} <= set(names)
+    template = "weft/experiments/scaffold/templates/classifier.yaml"
+    assert {"weft/recipes/dates.yaml", template, "weft/inspect/attention_page.html", "weft/py.typed"} <= set(names)
     assert not [n for n in names if n.startswith(("tests/", "benchmarks/"))]
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     sizes = ["data.train=60", "data.valid=8", "data.test=8", "structure.dim=8", "learning.steps=2", "learning.batch_tokens=200"]

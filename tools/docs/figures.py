@@ -164,9 +164,9 @@ def _relative_bias() -> Figure:
     offsets = torch.arange(-160, 161)
     figure = Figure(figsize=(6.2, 2.8), layout="constrained")
     ax = figure.subplots()
-    for both in (True, False):
-        buckets = _part("position", "relative-bias")(64, both=both).bucket(offsets)
-        ax.step(offsets, buckets, where="mid", label=f"both: {str(both).lower()}")
+    for bidirectional in (True, False):
+        buckets = _part("position", "relative-bias")(64, bidirectional=bidirectional).bucket(offsets)
+        ax.step(offsets, buckets, where="mid", label=f"bidirectional: {str(bidirectional).lower()}")
     ax.set(xlabel="key position - query position", ylabel="bucket")
     ax.legend()
     return figure

@@ -1,33 +1,34 @@
 """STRUCTURE: the catalog of building blocks. Importing this package registers them."""
 
 from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
-from weft.blocks.attention.alignment import Alignment
-from weft.blocks.attention.attend import attend, look, recording
-from weft.blocks.attention.multihead import MultiHead
-from weft.blocks.attention.position import Learned, RelativeBias, Rotary, Sinusoidal
-from weft.blocks.attention.score import Additive, Dot, General, ScaledDot
+from weft.blocks.attention.alignment import AlignmentAttention
+from weft.blocks.attention.attend import attend, attend_sequence, record_attention
+from weft.blocks.attention.multihead import MultiHeadAttention
+from weft.blocks.attention.position import RelativePositionBias, RotaryPosition
+from weft.blocks.attention.score import AdditiveScore, DotScore, GeneralScore, ScaledDotScore
 from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
-from weft.blocks.embedding.interpolated_position import Interpolated
-from weft.blocks.embedding.patch import Patch, patches_in, patchify, unpatchify
-from weft.blocks.embedding.sum import Sum
-from weft.blocks.embedding.token import SharedToken, Token
-from weft.blocks.embedding.token_type import TokenType
+from weft.blocks.embedding.interpolated_position import InterpolatedPositionEmbedder
+from weft.blocks.embedding.patch import PatchEmbedder, patch_count, patchify, unpatchify
+from weft.blocks.embedding.position import LearnedPositionEmbedder, SinusoidalPositionEmbedder
+from weft.blocks.embedding.sum import SumEmbedder
+from weft.blocks.embedding.token import SharedTokenEmbedder, TokenEmbedder
+from weft.blocks.embedding.token_type import TokenTypeEmbedder
 from weft.blocks.heads.crf import CRF
 from weft.blocks.heads.discriminator import ConcatDiscriminator, ProjectionDiscriminator
-from weft.blocks.heads.ordinal import Ordered
-from weft.blocks.heads.vocabulary import ClassifierHead, Tied, Untied
+from weft.blocks.heads.ordinal import OrdinalHead
+from weft.blocks.heads.vocabulary import ClassifierHead, TiedHead, UntiedHead
 from weft.blocks.latent_injection import LatentEmbedding, LatentMemory, LatentPerPosition
 from weft.blocks.layer_mix import ScalarMix, SumLast
 from weft.blocks.linear import Linear
 from weft.blocks.mlp import MLP
 from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
-from weft.blocks.pooler import Concat, First, Last, Max, Mean, PositionConcat
+from weft.blocks.pooler import ConcatPooler, FirstPooler, LastPooler, MaxPooler, MeanPooler, PositionConcatPooler
 from weft.blocks.recurrent.decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
 from weft.blocks.recurrent.encoder import GRU, LSTM
-from weft.blocks.transformer.feedforward import Gated, PositionwiseFeedForward
+from weft.blocks.transformer.feedforward import GatedFeedForward, PositionwiseFeedForward
 from weft.blocks.transformer.layer import TransformerLayer
 from weft.blocks.transformer.residual import PostNorm, PreNorm
 from weft.blocks.transformer.stack import SharedTransformer, Transformer, TransformerDecoder
@@ -39,70 +40,70 @@ __all__ = [
     "GRU",
     "LSTM",
     "MLP",
-    "Additive",
-    "Alignment",
+    "AdditiveScore",
+    "AlignmentAttention",
     "AttentionGRU",
     "AttentionLSTM",
     "BagOfWords",
     "BatchNorm",
     "CharCNN",
     "ClassifierHead",
-    "Concat",
     "ConcatDiscriminator",
+    "ConcatPooler",
     "Dense",
-    "Dot",
-    "First",
+    "DotScore",
+    "FirstPooler",
     "GELUTanh",
     "GRUDecoder",
-    "Gated",
-    "General",
+    "GatedFeedForward",
+    "GeneralScore",
     "Identity",
-    "Interpolated",
+    "InterpolatedPositionEmbedder",
     "LSTMDecoder",
-    "Last",
+    "LastPooler",
     "LatentEmbedding",
     "LatentMemory",
     "LatentPerPosition",
     "LayerNorm",
     "LeakyReLU",
-    "Learned",
+    "LearnedPositionEmbedder",
     "Linear",
-    "Max",
-    "Mean",
-    "MultiHead",
-    "Ordered",
-    "Patch",
-    "PositionConcat",
+    "MaxPooler",
+    "MeanPooler",
+    "MultiHeadAttention",
+    "OrdinalHead",
+    "PatchEmbedder",
+    "PositionConcatPooler",
     "PositionwiseFeedForward",
     "PostNorm",
     "PreNorm",
     "ProjectionDiscriminator",
     "RMSNorm",
     "ReLU",
-    "RelativeBias",
-    "Rotary",
+    "RelativePositionBias",
+    "RotaryPosition",
     "ScalarMix",
-    "ScaledDot",
-    "SharedToken",
+    "ScaledDotScore",
+    "SharedTokenEmbedder",
     "SharedTransformer",
     "SiLU",
     "Sigmoid",
-    "Sinusoidal",
-    "Sum",
+    "SinusoidalPositionEmbedder",
+    "SumEmbedder",
     "SumLast",
     "Tanh",
-    "Tied",
-    "Token",
-    "TokenType",
+    "TiedHead",
+    "TokenEmbedder",
+    "TokenTypeEmbedder",
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",
     "UnitNorm",
-    "Untied",
+    "UntiedHead",
     "attend",
-    "look",
-    "patches_in",
+    "attend_sequence",
+    "patch_count",
     "patchify",
-    "recording",
+    "record_attention",
     "unpatchify",
 ]

@@ -11,7 +11,7 @@ LEVELS = 2**16
 """A number is dropped when 16 random bits are below rate * LEVELS, rounded: rates are exact to 1 / 131072."""
 
 
-class Drop(nn.Dropout):
+class DropoutLayer(nn.Dropout):
     """Zeroes a share of the numbers in training, and scales the rest so that the mean stays.
 
     y = x m / (1 - rate),  m = 0 with probability rate, else 1
@@ -25,7 +25,7 @@ class Drop(nn.Dropout):
         rate: Share of the numbers that training zeroes.
 
     Example:
-        >>> drop = Drop(0.5)
+        >>> drop = DropoutLayer(0.5)
         >>> sorted(set(drop(torch.ones(100)).tolist()))
         [0.0, 2.0]
         >>> drop.eval()(torch.ones(2)).tolist()
@@ -40,16 +40,16 @@ class Drop(nn.Dropout):
 
 
 def dropout(x: Tensor, rate: float) -> Tensor:
-    """As ``Drop`` in training, for once."""
+    """As ``DropoutLayer`` in training, for once."""
     if rate == 0.0 or x.numel() == 0:
         return x
-    if not at_hand(x):  # compilers and other devices have good kernels of their own
+    if not is_eager_cpu(x):  # compilers and other devices have good kernels of their own
         return F.dropout(x, rate)
     # In single precision at least, so that a low one does not round the scale.
     return (x * _kept(x.shape, rate, torch.promote_types(x.dtype, torch.float32))).to(x.dtype)
 
 
-def at_hand(x: Tensor) -> bool:
+def is_eager_cpu(x: Tensor) -> bool:
     """Whether the numbers can be looked at for nothing: not while compiling, not on another device, not where there are none."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling() and type(x) in (Tensor, nn.Parameter)
 

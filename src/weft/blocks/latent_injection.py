@@ -75,22 +75,22 @@ class LatentPerPosition(Injection):
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
 
     Args:
-        places: How many places have a map; nothing is added after them.
+        positions: How many places have a map; nothing is added after them.
 
     Example:
         >>> import torch
         >>> from weft.blocks import GRUDecoder
-        >>> LatentPerPosition(8, 4, GRUDecoder(8, None), places=16).embedding_offsets(torch.ones(2, 4)).shape
+        >>> LatentPerPosition(8, 4, GRUDecoder(8, None), positions=16).embedding_offsets(torch.ones(2, 4)).shape
         torch.Size([2, 16, 8])
     """
 
-    def __init__(self, dim: int, latent: int, decoder: Decoder, *, places: Count = 32):
+    def __init__(self, dim: int, latent: int, decoder: Decoder, *, positions: Count = 32):
         super().__init__(dim, latent, decoder)
-        if places < 2:
-            raise ValueError("1 place: what is added to all tokens alike is latent-embedding")
-        self.places = places
-        self.map = Linear(latent, places * dim, bias=False)
+        if positions < 2:
+            raise ValueError("positions is 1, but must be at least 2; to add one vector to all tokens, use latent-embedding")
+        self.positions = positions
+        self.map = Linear(latent, positions * dim, bias=False)
         nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is heard as loudly as a token
 
     def embedding_offsets(self, z_BP: Tensor) -> Tensor:
-        return self.map(z_BP).unflatten(-1, (self.places, -1))
+        return self.map(z_BP).unflatten(-1, (self.positions, -1))

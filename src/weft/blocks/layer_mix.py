@@ -34,7 +34,7 @@ class SumLast(LayerMix):
     def __init__(self, dim: int, states: int, *, layers: Layers = 4):
         super().__init__(dim, states)
         if layers > states - 1:
-            raise ValueError(f"the last {layers} layers cannot be summed where there are {states - 1}: set the mix's layers")
+            raise ValueError(f"the last {layers} layers cannot be summed where there are {states - 1}: set layers of layer_mix")
         self.layers = layers
 
     def forward(self, states: Sequence[Seq]) -> Seq:

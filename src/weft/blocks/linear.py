@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from weft.blocks.matmul import product
+from weft.blocks.matmul import linear
 
 
 class Linear(nn.Linear):
@@ -20,4 +20,4 @@ class Linear(nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return product(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias)

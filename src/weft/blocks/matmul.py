@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from weft.blocks.dropout import at_hand
+from weft.blocks.dropout import is_eager_cpu
 
-LEAST = 128
+MIN_ROWS = 128
 """Rows from which oneDNN is the faster one; of fewer, its preparations take longer than it saves."""
 
 
-def product(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
+def linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
     """y = x W^T + b, any leading shape.
 
     On a CPU torch takes MKL for single precision. oneDNN, which it takes for lower precisions and for convolutions, makes better
@@ -34,10 +34,10 @@ def _suits(x_ND: Tensor, weight_ED: Tensor) -> bool:
     return (
         _ONEDNN is not None
         and x_ND.ndim > 1
-        and x_ND.numel() >= LEAST * x_ND.shape[-1] > 0
+        and x_ND.numel() >= MIN_ROWS * x_ND.shape[-1] > 0
         and x_ND.dtype == weight_ED.dtype == torch.float32
-        and at_hand(x_ND)
-        and at_hand(weight_ED)
+        and is_eager_cpu(x_ND)
+        and is_eager_cpu(weight_ED)
         and torch.backends.mkldnn.enabled
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.blocks.activation import ReLU
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.linear import Linear
 from weft.core.contracts import Activation, BatchNormalization, Transform
 from weft.core.options import Dim, Dropout
@@ -46,7 +46,7 @@ class MLP(Transform):
         widths = [dim, *hidden]
         self.maps = nn.ModuleList([Linear(a, b) for a, b in zip(widths, hidden, strict=False)])
         self.standardizers = nn.ModuleList([batch_norm(width) for width in hidden] if batch_norm is not None else [])
-        self.activation, self.drop = activation(), Drop(dropout)
+        self.activation, self.drop = activation(), DropoutLayer(dropout)
         self.out = Linear(widths[-1], out)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from weft.core.seq import Seq
 
 
 @block("first")
-class First(Pooler):
+class FirstPooler(Pooler):
     """The vector of the first real token.
 
     y = transform(h_1)
@@ -28,7 +28,7 @@ class First(Pooler):
 
     Example:
         >>> import torch
-        >>> First(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        >>> FirstPooler(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
         1.0
     """
 
@@ -46,7 +46,7 @@ class First(Pooler):
 
 
 @block("last")
-class Last(Pooler):
+class LastPooler(Pooler):
     """The vector of the last real token.
 
     y = h_T
@@ -55,7 +55,7 @@ class Last(Pooler):
 
     Example:
         >>> import torch
-        >>> Last(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        >>> LastPooler(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
         2.0
     """
 
@@ -67,14 +67,14 @@ class Last(Pooler):
 
 
 @block("mean")
-class Mean(Pooler):
+class MeanPooler(Pooler):
     """The average of the real tokens' vectors.
 
     y = 1/T sum_t h_t
 
     Example:
         >>> import torch
-        >>> Mean(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        >>> MeanPooler(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
         1.5
     """
 
@@ -86,7 +86,7 @@ class Mean(Pooler):
 
 
 @block("max")
-class Max(Pooler):
+class MaxPooler(Pooler):
     """The largest of the real tokens' numbers, in each place of the vector.
 
     y_d = max_t h_td
@@ -95,7 +95,7 @@ class Max(Pooler):
 
     Example:
         >>> import torch
-        >>> Max(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
+        >>> MaxPooler(1)(Seq(torch.tensor([[[1.0], [2.0]]]))).item()
         2.0
     """
 
@@ -107,7 +107,7 @@ class Max(Pooler):
 
 
 @block("position-concat")
-class PositionConcat(Pooler):
+class PositionConcatPooler(Pooler):
     """The real tokens' vectors one after another, through one dense map: each place of the text has weights of its own.
 
     y = sum_t W_place(t) h_t + b
@@ -119,31 +119,32 @@ class PositionConcat(Pooler):
     Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
 
     Args:
-        places: Most tokens of a text, begin and end among them; or most words and 1.
+        positions: Most tokens of a text, begin and end among them; or most words and 1.
 
     Example:
         >>> import torch
-        >>> PositionConcat(4, places=16)(Seq(torch.ones(2, 3, 4))).shape
+        >>> PositionConcatPooler(4, positions=16)(Seq(torch.ones(2, 3, 4))).shape
         torch.Size([2, 4])
     """
 
-    def __init__(self, dim: int, *, places: Count = 32):
+    def __init__(self, dim: int, *, positions: Count = 32):
         super().__init__(dim)
-        self.places = places
-        self.out = Linear(places * dim, dim)
+        self.positions = positions
+        self.out = Linear(positions * dim, dim)
 
     def forward(self, x: Seq) -> Tensor:
         by_word = "word" in x.marks
         place_BT = x.marks["word"] if by_word else x.real().cumsum(1) - 1
-        if (x.width > self.places or by_word) and (most := self._places(x, place_BT)) > self.places:
+        if (x.width > self.positions or by_word) and (most := self._places(x, place_BT)) > self.positions:
             what = f"{most - 1} words" if by_word else f"{most} tokens"
             raise ValueError(
-                f"a text of {what}, but position-concat has {self.places} places: raise places, or lower the length of the data"
+                f"the text has {what}, but position-concat has {self.positions} positions; raise positions, or lower the "
+                "max_length of the data"
             )
-        within_BT = (place_BT >= 0) & (place_BT < self.places) & x.real()
-        at_BTD = place_BT.clamp(0, self.places - 1)[..., None].expand_as(x.data)
+        within_BT = (place_BT >= 0) & (place_BT < self.positions) & x.real()
+        at_BTD = place_BT.clamp(0, self.positions - 1)[..., None].expand_as(x.data)
         data_BTD = x.data.masked_fill(~within_BT[..., None], 0.0)
-        placed_BLD = data_BTD.new_zeros(len(data_BTD), self.places, data_BTD.shape[-1]).scatter_add(1, at_BTD, data_BTD)
+        placed_BLD = data_BTD.new_zeros(len(data_BTD), self.positions, data_BTD.shape[-1]).scatter_add(1, at_BTD, data_BTD)
         return self.out(placed_BLD.flatten(1))
 
     def _places(self, x: Seq, place_BT: Tensor) -> int:
@@ -153,11 +154,11 @@ class PositionConcat(Pooler):
         return int(place_BT.masked_fill(~x.real(), -1).max()) + 1
 
 
-MEAN_AND_MAX: list[Build[Pooler]] = [Mean, Max]
+MEAN_AND_MAX: list[Build[Pooler]] = [MeanPooler, MaxPooler]
 
 
 @block("concat")
-class Concat(Pooler):
+class ConcatPooler(Pooler):
     """Several poolers side by side, brought back to the width by a dense map.
 
     y = W [p_1(h); p_2(h); ...] + b
@@ -169,7 +170,7 @@ class Concat(Pooler):
 
     Example:
         >>> import torch
-        >>> Concat(4, parts=[Last, Mean, Max])(Seq(torch.ones(2, 3, 4))).shape
+        >>> ConcatPooler(4, parts=[LastPooler, MeanPooler, MaxPooler])(Seq(torch.ones(2, 3, 4))).shape
         torch.Size([2, 4])
     """
 

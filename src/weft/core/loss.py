@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,3 +40,20 @@ class Loss(dict[str, Term]):
     def mean(self) -> Tensor:
         """sum_k weight_k total_k / count_k: the loss of this batch alone, for your own training loop."""
         return torch.stack([t.weight * t.total / max(t.count, 1) for t in self.values()]).sum()
+
+
+def to_floats(scalars: Sequence[Tensor]) -> list[float]:
+    """Copy scalar tensors to the host in one synchronization; ``.item()`` costs one for each of them.
+
+    Args:
+        scalars: Tensors of one element, of any data types.
+
+    Example:
+        >>> to_floats([torch.tensor(1.5), torch.tensor(2)])
+        [1.5, 2.0]
+    """
+    if not scalars:
+        return []
+    device = scalars[0].device
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
+    return torch.stack([scalar.detach().to(device, dtype) for scalar in scalars]).tolist()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
 from weft.core.fields import Field
-from weft.core.loss import Loss
+from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
@@ -217,7 +219,8 @@ class Evaluation:
 class _Totals:
     """Sums over the batches of an evaluation."""
 
-    sums: dict[str, float] = field(default_factory=dict)
+    totals: dict[str, list[Tensor]] = field(default_factory=dict)
+    """The total of each term in each batch, on the device of the model."""
     counts: dict[str, int] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     directions: dict[str, bool | None] = field(default_factory=lambda: {"loss": False})
@@ -226,9 +229,18 @@ class _Totals:
 
     def add(self, loss: Loss) -> None:
         for name, term in loss.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(term.total)
+            self.totals.setdefault(name, []).append(term.total)
             self.counts[name] = self.counts.get(name, 0) + term.count
             self.weights[name], self.directions[name] = term.weight, term.higher_is_better
+
+    @cached_property
+    def sums(self) -> dict[str, float]:
+        """The total of each term over all batches, copied from the device in one synchronization."""
+        sums = dict.fromkeys(self.totals, 0.0)
+        names = [name for name, totals in self.totals.items() for _ in totals]
+        for name, value in zip(names, to_floats([total for totals in self.totals.values() for total in totals]), strict=True):
+            sums[name] += value
+        return sums
 
     def metric_values(self, objective: Objective) -> tuple[dict[str, float], dict[str, bool | None]]:
         """The loss, the mean of each term and the values that the objective derives from them, with their directions."""

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from weft.core.batch import Clock, Instance, collate
 from weft.core.contracts import ModelsLanguage
 from weft.core.example import Targets, ids_of, surround
+from weft.core.loss import to_floats
 from weft.data import encode_example
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
@@ -79,15 +81,19 @@ def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexit
     field = codec.info[codec.info.target]
     objective = NextToken(codec.info, model.model.dim).eval()
     device = next(model.model.parameters()).device
-    nll, tokens = 0.0, 0
+    totals, tokens = list[Tensor](), 0
     was_training = model.model.training
     model.model.eval()
     with torch.inference_mode():
         for group in _groups(instances):
             batch = collate(group, range(len(group))).to(device)
             term = objective(model.model, batch, Clock())["loss"]
-            nll, tokens = nll + float(term.total), tokens + term.count
+            totals.append(term.total)
+            tokens += term.count
     model.model.train(was_training)
+    nll = 0.0
+    for total in to_floats(totals):
+        nll += total
     unknown = sum(int((instance["picks"].ids == field.special.unk).sum()) for instance in instances)
     return Perplexity(nll, tokens, words, unknown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.experiments.scaffold import guess, tuned_recipe
+from weft.experiments.scaffold import detect_data, fine_tuning_recipe
 from weft.training.recipes import read_run_text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def tune(
         quiet: Whether to hide the progress.
         device: Device to train on.
     """
-    text = tuned_recipe(guess([str(file) for file in files]), Path(), str(name), steps)
+    text = fine_tuning_recipe(detect_data([str(file) for file in files]), Path(), str(name), steps)
     run = read_run_text(text, "tuned.yaml", Path(), [f"device={device}"])
     run.name = "tuned"
     return run.train(folder, quiet=quiet)

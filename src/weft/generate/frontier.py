@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import Learned
+from weft.blocks import LearnedPositionEmbedder
 from weft.core.fields import Field
 from weft.core.seq import Memory, Seq
 
@@ -65,7 +65,9 @@ def forbidden(field: Field, vocab: int) -> list[int]:
 def positions(model: Any) -> int | None:
     """Maximum number of tokens that the model can generate, prompt included; None = unlimited."""
     embedder = getattr(model, "target_embedder", None) or getattr(model, "embedder", None)
-    lengths = [part.length for part in embedder.modules() if isinstance(part, Learned)] if embedder is not None else []
+    lengths = (
+        [part.length for part in embedder.modules() if isinstance(part, LearnedPositionEmbedder)] if embedder is not None else []
+    )
     return min(lengths, default=None)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.blocks import First, Last, Max, Mean
+from weft.blocks import FirstPooler, LastPooler, MaxPooler, MeanPooler
 from weft.core.batch import pad
 from weft.core.contracts import Codec
 from weft.core.io import read_json
@@ -98,13 +98,13 @@ def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
             raise ValueError(f"{name} encodes nothing that a vector could be made of")
         field = run.codec.info.input_texts()[0]
         own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # its pools the decoder
-        pooler = own or Mean(run.model.dim)
+        pooler = own or MeanPooler(run.model.dim)
         length = min(field.max_length + 8, positions(run.model) or field.max_length + 8)
         return TextEmbedder(run.model, run.codec, *_told(RunFolder(name).path, run.model.dim, pooler, length))
     run = open_published(name, task="encode", device=device)
     folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
     length = positions(run.model) or run.codec.info["text"].max_length
-    return TextEmbedder(run.model, run.codec, *_told(folder, run.model.dim, Mean(run.model.dim), length))
+    return TextEmbedder(run.model, run.codec, *_told(folder, run.model.dim, MeanPooler(run.model.dim), length))
 
 
 def _told(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int, bool]:
@@ -165,7 +165,7 @@ def _object(file: Path) -> dict[str, Any]:
 
 def _root_mean(x: Seq) -> Tensor:
     """The sum of the vectors, divided by the root of their number."""
-    return Mean(x.data.shape[-1])(x) * x.lengths().clamp(min=1).sqrt()[:, None].to(x.data.dtype)
+    return MeanPooler(x.data.shape[-1])(x) * x.lengths().clamp(min=1).sqrt()[:, None].to(x.data.dtype)
 
 
 def _rising_mean(x: Seq) -> Tensor:
@@ -175,12 +175,12 @@ def _rising_mean(x: Seq) -> Tensor:
 
 
 MODES: dict[str, Any] = {
-    "cls": First,
-    "max": Max,
-    "mean": Mean,
+    "cls": FirstPooler,
+    "max": MaxPooler,
+    "mean": MeanPooler,
     "mean_sqrt_len_tokens": lambda dim: _root_mean,
     "weightedmean": lambda dim: _rising_mean,
-    "lasttoken": Last,
+    "lasttoken": LastPooler,
 }
 """Names of sentence-transformers: dim -> from the vectors of tokens to one of the text."""
 KEYS = {

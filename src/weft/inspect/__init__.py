@@ -1,25 +1,25 @@
-"""Looking into a trained composition: attention maps, pages, pictures."""
+"""Inspect trained models: attention weights, architecture figures, learning curves, confusion matrices, calibration."""
 
 from __future__ import annotations
 
 from weft.inspect.architecture import Architecture, architecture, check_suffix
 from weft.inspect.attention import attention
-from weft.inspect.attention_page import Example, Map, Step, attention_page
-from weft.inspect.confusion import confusion
-from weft.inspect.curve import curve
-from weft.inspect.reliability import calibration_error, reliability
+from weft.inspect.attention_page import AttentionExample, AttentionMap, DecodingStep, attention_page
+from weft.inspect.confusion_matrix import plot_confusion_matrix
+from weft.inspect.learning_curve import plot_learning_curve
+from weft.inspect.reliability_diagram import expected_calibration_error, plot_reliability_diagram
 
 __all__ = [
     "Architecture",
-    "Example",
-    "Map",
-    "Step",
+    "AttentionExample",
+    "AttentionMap",
+    "DecodingStep",
     "architecture",
     "attention",
     "attention_page",
-    "calibration_error",
     "check_suffix",
-    "confusion",
-    "curve",
-    "reliability",
+    "expected_calibration_error",
+    "plot_confusion_matrix",
+    "plot_learning_curve",
+    "plot_reliability_diagram",
 ]

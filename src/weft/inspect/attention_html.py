@@ -1,4 +1,7 @@
-"""Attention in a notebook: heat maps of the weights, the mean over the heads first. H heads, T queries, S keys."""
+"""Display of attention weights in a notebook, as heat maps.
+
+Shape suffixes: H heads, T queries, S keys.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,25 @@ import numpy as np
 from weft.core import html
 
 if TYPE_CHECKING:
-    from weft.inspect.attention_page import Example, Map
+    from weft.inspect.attention_page import AttentionExample, AttentionMap
 
-MOST_HEADS, MOST_MAPS = 8, 6
-"""Heads of one attention, and attentions of one example, that are shown."""
+MAX_HEADS, MAX_MAPS = 8, 6
+"""Maximum number of heads shown for a map, and of maps shown for an example."""
 
 
-def map_html(found: Map, name: str = "") -> str:
-    """The mean over the heads of one attention, then its heads."""
+def map_html(found: AttentionMap, name: str = "") -> str:
+    """The mean over the heads of an attention map, then each head."""
     weight_HTS = as_heads(found.weights)
     heads = len(weight_HTS)
-    parts = [html.heat_map(weight_HTS.mean(0).tolist(), found.rows, found.columns, caption=_caption(name, heads))]
-    for number, weight_TS in enumerate(weight_HTS[:MOST_HEADS] if heads > 1 else (), 1):
-        parts.append(html.heat_map(weight_TS.tolist(), found.rows, found.columns, caption=f"head {number}"))
-    left = [f"{heads - MOST_HEADS} more heads are not shown"] if heads > MOST_HEADS else []
+    parts = [html.heat_map(weight_HTS.mean(0).tolist(), found.queries, found.keys, caption=_caption(name, heads))]
+    for number, weight_TS in enumerate(weight_HTS[:MAX_HEADS] if heads > 1 else (), 1):
+        parts.append(html.heat_map(weight_TS.tolist(), found.queries, found.keys, caption=f"head {number}"))
+    left = [f"{heads - MAX_HEADS} more heads are not shown"] if heads > MAX_HEADS else []
     return html.page(*parts, html.notes(left))
 
 
-def example_html(example: Example) -> str:
-    """Input and output of a model, the most probable classes, and the mean over the heads of every attention."""
+def example_html(example: AttentionExample) -> str:
+    """Input and output of the model, class probabilities, and the mean over the heads of every attention map."""
     facts = [["input", example.input if example.input is not None else " ".join(example.source)]]
     facts += [["output", example.output if example.output is not None else " ".join(example.target)]]
     facts += [["reference", example.reference]] if example.reference is not None else []
@@ -37,28 +40,28 @@ def example_html(example: Example) -> str:
         rows = [[name, f"{probability:.3f}"] for name, probability in example.classes]
         parts.append(html.table(["class", "probability"], rows))
     maps = example.named_maps()
-    for name, found in list(maps.items())[:MOST_MAPS]:
+    for name, found in list(maps.items())[:MAX_MAPS]:
         caption = _caption(name, len(found.weights))
-        parts.append(html.heat_map(found.weights.mean(0).tolist(), found.rows, found.columns, caption=caption))
-    left = [f"{len(maps) - MOST_MAPS} more attention maps are not shown"] if len(maps) > MOST_MAPS else []
+        parts.append(html.heat_map(found.weights.mean(0).tolist(), found.queries, found.keys, caption=caption))
+    left = [f"{len(maps) - MAX_MAPS} more attention maps are not shown"] if len(maps) > MAX_MAPS else []
     return html.page(*parts, html.notes([*left, *example.notes]))
 
 
 def recorded_html(maps: Mapping[str, Sequence[Any]]) -> str:
-    """The first example of every recorded attention, in its first call: the mean over the heads."""
+    """The mean over the heads of every recorded module, for the first example of its first call."""
     if not maps:
         return html.page(html.notes(["no attention was recorded"]))
     parts = []
-    for name, calls in list(maps.items())[:MOST_MAPS]:
+    for name, calls in list(maps.items())[:MAX_MAPS]:
         weight_HTS = as_heads(calls[0][0])
         rows, columns = ([str(i) for i in range(1, size + 1)] for size in weight_HTS.shape[1:])
         parts.append(html.heat_map(weight_HTS.mean(0).tolist(), rows, columns, caption=_caption(name, len(weight_HTS))))
-    left = [f"{len(maps) - MOST_MAPS} more attention maps are not shown"] if len(maps) > MOST_MAPS else []
+    left = [f"{len(maps) - MAX_MAPS} more attention maps are not shown"] if len(maps) > MAX_MAPS else []
     return html.page(*parts, html.notes(left))
 
 
 def as_heads(weights: Any) -> np.ndarray:
-    """Weights T x S or H x T x S (a tensor, an array or lists) as an array H x T x S."""
+    """Return weights T x S or H x T x S (tensor, array or nested lists) as an array H x T x S."""
     array = np.asarray(weights.detach().float().cpu() if hasattr(weights, "detach") else weights, np.float64)
     return array[None] if array.ndim == 2 else array
 

@@ -1,9 +1,9 @@
 
 "use strict";
-// Texts reach the page as text nodes only: nothing in them can become an element.
-// Half of a surrogate pair is no text that could be shown: it becomes the replacement character.
-const whole = (_, value) => (typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value);
-const { title, examples } = JSON.parse(document.getElementById("data").textContent, whole);
+// Texts are inserted as text nodes only, so no text can become an element.
+// A lone surrogate cannot be shown: it becomes the replacement character.
+const wellFormed = (_, value) => (typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value);
+const { title, examples } = JSON.parse(document.getElementById("data").textContent, wellFormed);
 const $ = id => document.getElementById(id);
 const make = (tag, text, kind) => {
   const node = document.createElement(tag);
@@ -15,16 +15,16 @@ const make = (tag, text, kind) => {
 // ------------------------------------------------------------------------------------------------------------- texts
 const NAMES = { " ": "·", "\n": "⏎", "\t": "⇥", "": "∅" };
 const code = c => "U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-// Controls that turn or hide what follows are named instead of obeyed.
+// Control and formatting characters are shown by their code points and have no effect.
 const CONTROL = /([\u0000-\u0008\u000B-\u001F\u007F-\u009F\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF])/;
-const unseen = text => /^[\p{C}\p{Z}\p{M}]*$/u.test(text);
+const invisible = text => /^[\p{C}\p{Z}\p{M}]*$/u.test(text);
 const special = text => /^(<\w+>|⟨[\w ]+⟩)$/.test(text);
 const prose = text => text.split(CONTROL).filter(part => part).map(part => (CONTROL.test(part) ? make("span", code(part), "mark") : part));
 const isolated = text => { const node = make("bdi"); node.append(...prose(text)); return node; };
 const token = text => {
   const named = Object.hasOwn(NAMES, text);
-  const node = make("span", undefined, "token" + (named ? " soft" : unseen(text) || special(text) ? " special" : ""));
-  node.append(...(named ? [NAMES[text]] : unseen(text) ? [Array.from(text, code).join(" ")] : prose(text)));
+  const node = make("span", undefined, "token" + (named ? " soft" : invisible(text) || special(text) ? " special" : ""));
+  node.append(...(named ? [NAMES[text]] : invisible(text) ? [Array.from(text, code).join(" ")] : prose(text)));
   node.dir = "auto";
   if (text.length > 12) node.title = text.slice(0, 300);
   return node;
@@ -32,7 +32,7 @@ const token = text => {
 // For canvases and options, which cannot isolate a direction by style: by characters instead.
 const cut = (text, most) => { const all = Array.from(text); return all.length > most ? all.slice(0, most - 1).join("") + "…" : text; };
 const flat = (text, most) => "\u2068" + cut(text.split(CONTROL).map((part, n) => (n % 2 ? code(part) : part)).join("").replace(/\s+/g, " "), most) + "\u2069";
-const label = text => (Object.hasOwn(NAMES, text) ? NAMES[text] : unseen(text) ? cut(Array.from(text, code).join(" "), 10) : flat(text, 10));
+const label = text => (Object.hasOwn(NAMES, text) ? NAMES[text] : invisible(text) ? cut(Array.from(text, code).join(" "), 10) : flat(text, 10));
 const joined = tokens => {
   if (tokens.some(t => t.startsWith("▁"))) return tokens.join("").replaceAll("▁", " ").trim();
   return tokens.join(tokens.some(t => Array.from(t).length > 1) ? " " : "");
@@ -42,16 +42,16 @@ const output = e => e.output ?? joined(e.tokens[e.target]);
 const percent = w => (100 * w).toFixed(1) + " %";
 
 // ----------------------------------------------------------------------------------------------------------- weights
-const LETTERS = new Uint8Array(128);
-Array.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/").forEach((c, n) => { LETTERS[c.charCodeAt(0)] = n; });
+const DIGITS = new Uint8Array(128);
+Array.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/").forEach((c, n) => { DIGITS[c.charCodeAt(0)] = n; });
 const decoded = new WeakMap();
-// The maps of a layer, one Float32Array (row after row) per head.
+// The weights of a layer, one Float32Array in row-major order per head.
 const headsOf = layer => {
   if (!decoded.has(layer)) {
     const text = layer.weights, size = text.length / 2 / layer.heads;
     decoded.set(layer, Array.from({ length: layer.heads }, (_, h) => Float32Array.from({ length: size }, (_, i) => {
       const at = 2 * (h * size + i);
-      return (64 * LETTERS[text.charCodeAt(at)] + LETTERS[text.charCodeAt(at + 1)]) / 4095;
+      return (64 * DIGITS[text.charCodeAt(at)] + DIGITS[text.charCodeAt(at + 1)]) / 4095;
     })));
   }
   return decoded.get(layer);
@@ -64,9 +64,9 @@ const mean = maps => {
 };
 
 // ------------------------------------------------------------------------------------------------------------- state
-// Layers and heads are counted from 1; 0 is the mean of all. A row or column of -1 is none.
+// Layers and heads are counted from 1; 0 is the mean over all. A row or column of -1 means none.
 let at = 0, kindAt = 0, layerAt = 0, headAt = 0;
-let row = -1, column = -1, kept = null;
+let row = -1, column = -1, pinned = null;
 let matrix = new Float32Array(), most = 1;
 const example = () => examples[at];
 const kind = () => example().kinds[kindAt];
@@ -78,9 +78,9 @@ const chosenMatrix = () => {
   return mean(layers.map(layer => (headAt && headAt <= layer.heads ? headsOf(layer)[headAt - 1] : mean(headsOf(layer)))));
 };
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colours = () => {
+const colorScale = () => {
   const hex = style("--cell"), back = [1, 3, 5].map(n => parseInt(hex.slice(n, n + 2), 16)), heat = style("--heat").split(" ").map(Number);
-  return share => back.map((b, n) => Math.round(b + (heat[n] - b) * share));
+  return fraction => back.map((b, n) => Math.round(b + (heat[n] - b) * fraction));
 };
 const options = (select, labels, chosen) => {
   select.replaceChildren(...labels.map((text, n) => { const node = make("option", text); node.value = n; return node; }));
@@ -105,60 +105,60 @@ const clear = nodes => nodes.forEach(node => {
   delete node.dataset.weight;
   node.removeAttribute("aria-description");
 });
-// Scrolls a long strip, and only it, to a token.
+// Scroll a long strip, and nothing else, to a token.
 const reveal = (box, node) => {
   if (!node) return;
   if (node.offsetTop < box.scrollTop) box.scrollTop = node.offsetTop - 4;
   else if (node.offsetTop + node.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = node.offsetTop + node.offsetHeight - box.clientHeight + 4;
 };
-const best = (values, many = 5) => Array.from(values, (w, n) => [w, n]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, many).filter(([w]) => w >= .0005);
-const listed = (tokens, values) => best(values).flatMap(([w, n], i) => [i ? ", " : " ", token(tokens[n]), " ", make("b", percent(w))]);
-const pick = (t, s, { keep = false } = {}) => {
+const strongest = (values, count = 5) => Array.from(values, (w, n) => [w, n]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, count).filter(([w]) => w >= .0005);
+const listed = (tokens, values) => strongest(values).flatMap(([w, n], i) => [i ? ", " : " ", token(tokens[n]), " ", make("b", percent(w))]);
+const pick = (t, s, { pin = false } = {}) => {
   if (!example().kinds.length) return;
   [row, column] = [t, s];
-  if (keep) kept = t < 0 && s < 0 ? null : [t, s];
+  if (pin) pinned = t < 0 && s < 0 ? null : [t, s];
   const [from, to] = strips(), across = columns().length;
   clear(from);
   clear(to);
   from.forEach((node, n) => node.setAttribute("aria-selected", n === t));
   to.forEach((node, n) => node.setAttribute("aria-selected", n === s));
-  const told = $("told");
-  told.className = t < 0 && s < 0 ? "idle" : "";
+  const readout = $("readout");
+  readout.className = t < 0 && s < 0 ? "idle" : "";
   if (t >= 0) {
     const values = matrix.subarray(t * across, (t + 1) * across);
     shade(to, values);
-    reveal($("to"), to[s >= 0 ? s : best(values)[0]?.[1]]);
+    reveal($("to"), to[s >= 0 ? s : strongest(values)[0]?.[1]]);
     if (s >= 0) reveal($("from"), from[t]);
-    const start = [kind().verb + " ", token(rows()[t]), ` (${t + 1}), the model looked at`];
-    if (s >= 0) told.replaceChildren(...start, " ", token(columns()[s]), ` (${s + 1}) with `, make("b", percent(values[s])), " of its attention.");
-    else told.replaceChildren(...start, ...(best(values).length ? listed(columns(), values) : [" nothing"]), ".");
+    const start = [kind().action + " ", token(rows()[t]), ` (${t + 1}), the model attends to`];
+    if (s >= 0) readout.replaceChildren(...start, " ", token(columns()[s]), ` (${s + 1}) with `, make("b", percent(values[s])), " of its attention weight.");
+    else readout.replaceChildren(...start, ...(strongest(values).length ? listed(columns(), values) : [" no token"]), ".");
   } else if (s >= 0) {
     const values = Float32Array.from(rows(), (_, n) => weight(n, s));
     shade(from, values);
-    reveal($("from"), from[best(values)[0]?.[1]]);
-    told.replaceChildren(token(columns()[s]), ` (${s + 1}) was looked at from`, ...(best(values).length ? listed(rows(), values) : [" nowhere"]), ".");
-  } else told.textContent = "Move over a token, or over the map, to see where the model looked.";
-  const written = kind().rows === example().target;
-  Array.from($("steps").children).forEach((node, n) => node.classList.toggle("on", written && n === t));
+    reveal($("from"), from[strongest(values)[0]?.[1]]);
+    readout.replaceChildren(token(columns()[s]), ` (${s + 1}) receives attention from`, ...(strongest(values).length ? listed(rows(), values) : [" no token"]), ".");
+  } else readout.textContent = "Move over a token or over the map to see its attention weights.";
+  const isOutput = kind().rows === example().target;
+  Array.from($("steps").children).forEach((node, n) => node.classList.toggle("active", isOutput && n === t));
   drawMap();
 };
-const restore = () => pick(...(kept ?? [-1, -1]));
+const restore = () => pick(...(pinned ?? [-1, -1]));
 
 // ---------------------------------------------------------------------------------------------------------- the map
-let geometry = null, drawn = { key: "" };
-// The squares alone, kept until they change: moving over a large map must not paint all of them again.
-const squares = (T, S, cell, gap, scale) => {
+let geometry = null, drawing = { key: "" };
+// The cells alone, cached until they change: moving over a large map must not paint all of them again.
+const cells = (T, S, cell, gap, scale) => {
   const key = [at, kindAt, layerAt, headAt, cell, scale, dark.matches].join();
-  if (drawn.key === key) return drawn.canvas;
-  const canvas = make("canvas"), context = canvas.getContext("2d"), colour = colours();
+  if (drawing.key === key) return drawing.canvas;
+  const canvas = make("canvas"), context = canvas.getContext("2d"), color = colorScale();
   [canvas.width, canvas.height] = [Math.max(1, Math.round(S * cell * scale)), Math.max(1, Math.round(T * cell * scale))];
   context.scale(canvas.width / (S * cell || 1), canvas.height / (T * cell || 1));
-  const fills = Array.from({ length: 101 }, (_, n) => `rgb(${colour(n / 100).join(" ")})`);
+  const fills = Array.from({ length: 101 }, (_, n) => `rgb(${color(n / 100).join(" ")})`);
   for (let t = 0; t < T; t++) for (let s = 0; s < S; s++) {
     context.fillStyle = fills[Math.round(100 * weight(t, s) / most)];
     context.fillRect(s * cell, t * cell, cell - gap, cell - gap);
   }
-  drawn = { key, canvas };
+  drawing = { key, canvas };
   return canvas;
 };
 const drawMap = () => {
@@ -179,7 +179,7 @@ const drawMap = () => {
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
   const gap = cell > 12 ? 2 : cell > 7 ? 1 : 0;
-  context.drawImage(squares(T, S, cell, gap, scale), left, top, S * cell, T * cell);
+  context.drawImage(cells(T, S, cell, gap, scale), left, top, S * cell, T * cell);
   const ink = style("--text"), soft = style("--soft"), accent = style("--accent");
   context.font = font(Math.min(12, cell + 1));
   context.textBaseline = "middle";
@@ -219,27 +219,27 @@ const under = event => {
 
 // ---------------------------------------------------------------------------------------------------------- overview
 const THUMB = 64;
-const thumb = (map, T, S, colour) => {
+const thumb = (map, T, S, color) => {
   const canvas = make("canvas"), wide = Math.max(1, Math.min(S, THUMB)), high = Math.max(1, Math.min(T, THUMB)), shown = new Float32Array(wide * high);
   [canvas.width, canvas.height] = [wide, high];
-  // The largest weight under a pixel: a thin diagonal must not vanish.
+  // Each pixel shows its largest weight, so that a thin diagonal stays visible.
   for (let t = 0; t < T; t++) for (let s = 0; s < S; s++) {
-    const place = Math.floor(t * high / T) * wide + Math.floor(s * wide / S);
-    shown[place] = Math.max(shown[place], map[t * S + s]);
+    const pixel = Math.floor(t * high / T) * wide + Math.floor(s * wide / S);
+    shown[pixel] = Math.max(shown[pixel], map[t * S + s]);
   }
   const context = canvas.getContext("2d"), image = context.createImageData(wide, high), top = Math.max(1e-9, shown.reduce((a, b) => Math.max(a, b), 0));
-  shown.forEach((w, n) => image.data.set([...colour(w / top), 255], 4 * n));
+  shown.forEach((w, n) => image.data.set([...color(w / top), 255], 4 * n));
   context.putImageData(image, 0, 0);
   return canvas;
 };
 const drawOverview = () => {
-  const layers = kind().layers, across = Math.max(...layers.map(l => l.heads)), many = layers.reduce((n, l) => n + l.heads, 0);
-  $("overview-box").hidden = many < 2;
-  const box = $("overview"), colour = colours(), T = rows().length, S = columns().length;
-  if (many < 2) return box.replaceChildren();
+  const layers = kind().layers, across = Math.max(...layers.map(l => l.heads)), count = layers.reduce((n, l) => n + l.heads, 0);
+  $("overview-box").hidden = count < 2;
+  const box = $("overview"), color = colorScale(), T = rows().length, S = columns().length;
+  if (count < 2) return box.replaceChildren();
   box.style.gridTemplateColumns = `auto repeat(${across}, max-content)`;
   const fits = Math.floor(($("attention").clientWidth - 60) / across) - 5;
-  box.style.setProperty("--size", Math.max(18, Math.min(many > 64 ? 34 : many > 16 ? 48 : 72, fits)) + "px");
+  box.style.setProperty("--size", Math.max(18, Math.min(count > 64 ? 34 : count > 16 ? 48 : 72, fits)) + "px");
   const nodes = [make("span", ""), ...Array.from({ length: across }, (_, h) => make("span", h + 1))];
   layers.forEach((layer, l) => {
     nodes.push(make("span", l + 1));
@@ -247,7 +247,7 @@ const drawOverview = () => {
       if (h >= layer.heads) { nodes.push(make("span", "")); continue; }
       const button = make("button");
       button.type = "button";
-      button.append(thumb(headsOf(layer)[h], T, S, colour));
+      button.append(thumb(headsOf(layer)[h], T, S, color));
       button.setAttribute("aria-label", `Layer ${l + 1}, head ${h + 1}`);
       button.title = `Layer ${l + 1}, head ${h + 1}`;
       button.dataset.layer = l + 1;
@@ -277,8 +277,8 @@ const strip = (node, tokens, choose) => {
     one.tabIndex = n ? -1 : 0;
     one.addEventListener("pointerenter", () => choose(n));
     one.addEventListener("pointerleave", restore);
-    one.addEventListener("click", () => choose(n, { keep: true }));
-    one.addEventListener("focus", () => { if (one.matches(":focus-visible")) choose(n, { keep: true }); });
+    one.addEventListener("click", () => choose(n, { pin: true }));
+    one.addEventListener("focus", () => { if (one.matches(":focus-visible")) choose(n, { pin: true }); });
     return one;
   }));
 };
@@ -293,15 +293,15 @@ const drawAttention = () => {
     button.append(isolated(k.name));
     button.type = "button";
     button.setAttribute("aria-pressed", n === kindAt);
-    button.addEventListener("click", () => { kindAt = n; layerAt = headAt = 0; kept = null; drawAttention(); $("kinds").children[n].focus(); });
+    button.addEventListener("click", () => { kindAt = n; layerAt = headAt = 0; pinned = null; drawAttention(); $("kinds").children[n].focus(); });
     return button;
   }));
   options($("layer"), ["mean of all", ...layers.map((l, n) => `${n + 1} · ${flat(l.name, 60)}`)], layerAt);
   options($("head"), ["mean of all", ...Array.from({ length: across }, (_, n) => n + 1)], headAt);
   $("layer-pick").hidden = layers.length < 2;
   $("head-pick").hidden = across < 2;
-  $("from-title").textContent = `${kind().verb} … (${rows().length} tokens)`;
-  $("to-title").textContent = `… the model looked at (${columns().length} tokens)`;
+  $("from-title").textContent = `${kind().action} … (${rows().length} tokens)`;
+  $("to-title").textContent = `… the model attends to (${columns().length} tokens)`;
   strip($("from"), rows(), (n, how) => pick(n, -1, how));
   strip($("to"), columns(), (n, how) => pick(-1, n, how));
   drawOverview();
@@ -320,18 +320,18 @@ const drawMatrix = () => {
   markOverview();
   restore();
 };
-const bar = (node, name, share) => {
-  node.style.setProperty("--w", share);
-  node.append(name, make("span", percent(share), "number"));
+const bar = (node, name, probability) => {
+  node.style.setProperty("--w", probability);
+  node.append(name, make("span", percent(probability), "number"));
   return node;
 };
 const drawSteps = () => {
   $("step-card").hidden = !example().steps.length;
-  $("steps").replaceChildren(...example().steps.map(([text, share, rank, candidates, given], t) => {
-    const li = make("li", undefined, given ? "given" : ""), top = make("div", undefined, "top");
-    top.append(make("span", t + 1), make("span", given ? "given" : rank > candidates.length ? `chosen: rank ${rank}` : ""));
+  $("steps").replaceChildren(...example().steps.map(([text, probability, rank, candidates, forced], t) => {
+    const li = make("li", undefined, forced ? "forced" : ""), top = make("div", undefined, "top");
+    top.append(make("span", t + 1), make("span", forced ? "prompt" : rank > candidates.length ? `chosen: rank ${rank}` : ""));
     li.append(top);
-    const all = rank > candidates.length ? [...candidates, [text, share]] : candidates, own = Math.min(rank, all.length) - 1;
+    const all = rank > candidates.length ? [...candidates, [text, probability]] : candidates, own = Math.min(rank, all.length) - 1;
     all.forEach(([name, p], n) => {
       const line = bar(make("div", undefined, n === own ? "row chosen" : "row"), token(name), p);
       if (n === own) line.lastChild.textContent += " ✓";
@@ -344,25 +344,25 @@ const drawSteps = () => {
 };
 const show = number => {
   at = Math.min(Math.max(number, 0), examples.length - 1);
-  const e = example(), said = output(e);
+  const e = example(), result = output(e);
   kindAt = Math.max(0, Math.min(kindAt, e.kinds.length - 1));
-  kept = null;
+  pinned = null;
   $("example").value = at;
   $("count").textContent = `${at + 1} of ${examples.length}`;
-  $("back").disabled = at === 0;
-  $("on").disabled = at === examples.length - 1;
+  $("previous").disabled = at === 0;
+  $("next").disabled = at === examples.length - 1;
   $("input").replaceChildren(...(input(e) ? prose(input(e)) : [make("span", "∅ (no text)", "mark")]));
-  $("output").replaceChildren(...(said ? prose(said) : [make("span", "∅ (no text)", "mark")]));
+  $("output").replaceChildren(...(result ? prose(result) : [make("span", "∅ (no text)", "mark")]));
   $("output-name").textContent = e.classes.length && !e.steps.length ? "Class" : "Output";
-  $("output-name").hidden = $("output-line").hidden = !said && !e.steps.length && !e.tokens[e.target].length;
-  $("badge").hidden = e.right === null;
-  $("badge").className = e.right ? "badge right" : "badge wrong";
-  $("badge").textContent = e.right ? "✓ right" : "✗ wrong";
-  $("wanted").hidden = $("reference-line").hidden = e.reference === null;
+  $("output-name").hidden = $("output-line").hidden = !result && !e.steps.length && !e.tokens[e.target].length;
+  $("badge").hidden = e.correct === null;
+  $("badge").className = e.correct ? "badge correct" : "badge incorrect";
+  $("badge").textContent = e.correct ? "✓ correct" : "✗ incorrect";
+  $("reference-name").hidden = $("reference-line").hidden = e.reference === null;
   $("reference").replaceChildren(...prose(e.reference ?? ""));
   $("tokens-name").hidden = $("tokens-line").hidden = e.kinds.length > 0;
   $("tokens").replaceChildren(...e.tokens[e.source].map(token));
-  $("notes").replaceChildren(...[...e.notes, ...(e.kinds.length ? [] : ["This structure has no attention to show."])].map(text => {
+  $("notes").replaceChildren(...[...e.notes, ...(e.kinds.length ? [] : ["This model has no attention."])].map(text => {
     const node = make("p", undefined, "note");
     node.append(...prose(text));
     return node;
@@ -382,11 +382,11 @@ const show = number => {
 
 // ------------------------------------------------------------------------------------------------------------ events
 $("title").textContent = title;
-const verdict = e => (e.right === null ? "" : e.right ? " ✓" : " ✗");
+const verdict = e => (e.correct === null ? "" : e.correct ? " ✓" : " ✗");
 options($("example"), examples.map((e, n) => `${n + 1}.  ${flat(input(e), 80)}  →  ${flat(output(e), 80)}${verdict(e)}`), 0);
 $("hint").hidden = $("chooser").hidden = examples.length < 2;
-$("back").addEventListener("click", () => show(at - 1));
-$("on").addEventListener("click", () => show(at + 1));
+$("previous").addEventListener("click", () => show(at - 1));
+$("next").addEventListener("click", () => show(at + 1));
 $("example").addEventListener("change", event => show(Number(event.target.value)));
 $("layer").addEventListener("change", event => { layerAt = Number(event.target.value); drawMatrix(); });
 $("head").addEventListener("change", event => { headAt = Number(event.target.value); drawMatrix(); });
@@ -394,7 +394,7 @@ $("overview").addEventListener("click", event => {
   const button = event.target.closest("button");
   if (!button) return;
   const own = [Number(button.dataset.layer), Number(button.dataset.head)];
-  // A second click goes back to the mean.
+  // A second click shows the mean again.
   const again = button.getAttribute("aria-pressed") === "true";
   layerAt = again || kind().layers.length < 2 ? 0 : own[0];
   headAt = again || Math.max(...kind().layers.map(l => l.heads)) < 2 ? 0 : own[1];
@@ -402,32 +402,32 @@ $("overview").addEventListener("click", event => {
 });
 $("map").addEventListener("pointermove", event => { const [t, s] = under(event); if (t !== row || s !== column) pick(t, s); });
 $("map").addEventListener("pointerleave", restore);
-$("map").addEventListener("click", event => pick(...under(event), { keep: true }));
+$("map").addEventListener("click", event => pick(...under(event), { pin: true }));
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const within = (n, size) => Math.min(Math.max(n, 0), size - 1);
 document.addEventListener("keydown", event => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const move = MOVES[event.key], place = event.target;
-  if (event.key === "Escape") { kept = null; if (example().kinds.length) restore(); return; }
-  if (place.closest("select")) return;
-  const list = place.closest('[role="listbox"]');
+  const move = MOVES[event.key], focused = event.target;
+  if (event.key === "Escape") { pinned = null; if (example().kinds.length) restore(); return; }
+  if (focused.closest("select")) return;
+  const list = focused.closest('[role="listbox"]');
   if (list) {
-    const nodes = Array.from(list.children), now = nodes.indexOf(place.closest('[role="option"]'));
+    const nodes = Array.from(list.children), now = nodes.indexOf(focused.closest('[role="option"]'));
     const to = event.key === "Home" ? 0 : event.key === "End" ? nodes.length - 1 : move ? within(now + move[0] + move[1], nodes.length) : -1;
     if (to < 0) return;
     event.preventDefault();
     nodes[now].tabIndex = -1;
     nodes[to].tabIndex = 0;
     nodes[to].focus({ focusVisible: true });
-    (list.id === "from" ? pick(to, -1, { keep: true }) : pick(-1, to, { keep: true }));
-  } else if (place.id === "map" && move) {
+    (list.id === "from" ? pick(to, -1, { pin: true }) : pick(-1, to, { pin: true }));
+  } else if (focused.id === "map" && move) {
     event.preventDefault();
-    pick(within(Math.max(row, 0) + (row < 0 ? 0 : move[0]), rows().length), within(Math.max(column, 0) + (column < 0 ? 0 : move[1]), columns().length), { keep: true });
-  } else if (place.closest("#overview") && move) {
+    pick(within(Math.max(row, 0) + (row < 0 ? 0 : move[0]), rows().length), within(Math.max(column, 0) + (column < 0 ? 0 : move[1]), columns().length), { pin: true });
+  } else if (focused.closest("#overview") && move) {
     event.preventDefault();
-    const own = place.closest("button"), to = [Number(own.dataset.layer) + move[0], Number(own.dataset.head) + move[1]];
+    const own = focused.closest("button"), to = [Number(own.dataset.layer) + move[0], Number(own.dataset.head) + move[1]];
     $("overview").querySelector(`button[data-layer="${to[0]}"][data-head="${to[1]}"]`)?.focus();
-  } else if (!place.closest(".scroll, .steps, .segments")) {
+  } else if (!focused.closest(".scroll, .steps, .segments")) {
     if (event.key === "ArrowLeft") show(at - 1);
     if (event.key === "ArrowRight") show(at + 1);
   }
@@ -440,6 +440,6 @@ const redraw = () => {
 window.addEventListener("resize", redraw);
 dark.addEventListener("change", redraw);
 // page.html#3 opens the third example.
-const asked = () => show((parseInt(location.hash.slice(1), 10) || 1) - 1);
-window.addEventListener("hashchange", asked);
-asked();
+const showFromHash = () => show((parseInt(location.hash.slice(1), 10) || 1) - 1);
+window.addEventListener("hashchange", showFromHash);
+showFromHash();

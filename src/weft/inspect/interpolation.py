@@ -1,4 +1,4 @@
-"""A page with the texts on the way from one to another."""
+"""Write a page of a latent interpolation: the texts decoded between two latent codes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from weft.inspect.attention_page import fill
+from weft.inspect.web_page import write_page
 
 
-def way_page(
+def interpolation_page(
     steps: Sequence[tuple[float, str]], path: str | Path, *, first: str, last: str, how: str = "linear", title: str = ""
 ) -> Path:
-    """Write one HTML file that needs no network, no script and no other file: a row for each step.
+    """Write the texts of a latent interpolation as one HTML file without scripts; return its path.
 
     Args:
-        steps: How far each is, 0 to 1, with its text.
+        steps: Each tau between 0 and 1 with its decoded text.
         path: The file to write.
-        first: The text at which the way begins, as it was given.
-        last: The text at which it ends.
-        how: What the way is called.
-        title: Stands above the table; also the page's title.
+        first: The text whose code is at tau = 0.
+        last: The text whose code is at tau = 1.
+        how: Name of the interpolation, such as ``linear``.
+        title: Title of the page; "" = made from both texts.
     """
     if not steps:
-        raise ValueError("there are no steps to show: give at least one")
+        raise ValueError("got no interpolation steps; pass at least one")
     before, rows = None, []
     for tau, text in steps:
         bar = f'<progress max="1" value="{tau:g}" aria-hidden="true"></progress>'
         same = ' class="same"' if text == before else ""
-        rows.append(f"<tr{same}><td>{tau:.2f}{bar}</td><td><bdi>{marked(text, before)}</bdi></td></tr>")
+        rows.append(f"<tr{same}><td>{tau:.2f}{bar}</td><td><bdi>{mark_changes(text, before)}</bdi></td></tr>")
         before = text
     values = {"title": title or f"From {first!r} to {last!r}", "first": first, "last": last, "how": how}
-    return fill(
+    return write_page(
         "interpolation",
         path,
         {name: html.escape(value) for name, value in values.items()} | {"rows": "\n".join(rows)},
@@ -40,18 +40,18 @@ def way_page(
     )
 
 
-def marked(text: str, before: str | None) -> str:
-    """A text for a page, with the words marked that the one before it has not.
+def mark_changes(text: str, before: str | None) -> str:
+    """Return a text as HTML, with the words in ``<mark>`` that differ from the text before it.
 
-    >>> marked("the food was bad", "the food was good")
+    >>> mark_changes("the food was bad", "the food was good")
     'the food was <mark>bad</mark>'
     """
     words = text.split()
     if before is None:
         return html.escape(" ".join(words))
     found: list[str] = []
-    for what, _, _, start, stop in SequenceMatcher(None, before.split(), words, autojunk=False).get_opcodes():
+    for operation, _, _, start, stop in SequenceMatcher(None, before.split(), words, autojunk=False).get_opcodes():
         part = html.escape(" ".join(words[start:stop]))
         if part:
-            found.append(part if what == "equal" else f"<mark>{part}</mark>")
+            found.append(part if operation == "equal" else f"<mark>{part}</mark>")
     return " ".join(found)

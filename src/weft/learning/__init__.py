@@ -16,7 +16,7 @@ from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
 from weft.learning.phase import Phase
 from weft.learning.processes import Processes, joined
 from weft.learning.progress import Interrupted, Progress, Watcher
-from weft.learning.schedules import Constant, Cosine, Linear, Noam, SlantedTriangular
+from weft.learning.schedules import ConstantSchedule, CosineSchedule, LinearSchedule, NoamSchedule, SlantedTriangularSchedule
 
 __all__ = [
     "DDP",
@@ -30,21 +30,21 @@ __all__ = [
     "CheckpointError",
     "Checkpoints",
     "ClipWeights",
-    "Constant",
-    "Cosine",
+    "ConstantSchedule",
+    "CosineSchedule",
     "Gradient",
     "Interrupted",
-    "Linear",
+    "LinearSchedule",
     "Loop",
     "Network",
     "NeverRuns",
-    "Noam",
+    "NoamSchedule",
     "NonFinite",
     "Phase",
     "Processes",
     "Progress",
     "RMSprop",
-    "SlantedTriangular",
+    "SlantedTriangularSchedule",
     "Step",
     "Watcher",
     "average",

@@ -10,7 +10,7 @@ from weft.core.registry import Build, block
 from weft.learning.averaging import EMA
 from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
-from weft.learning.schedules import Constant
+from weft.learning.schedules import ConstantSchedule
 
 
 @block("gradient")
@@ -57,7 +57,7 @@ class Gradient(Learning):
         batch_tokens: Count = 2000,
         accumulate: Count = 1,
         optimizer: Build[Optimizer] = Adam,
-        schedule: Build[Schedule] = Constant,
+        schedule: Build[Schedule] = ConstantSchedule,
         lr_factors: dict[str, NonNegative] | None = None,
         clip: NonNegative = 1.0,
         phases: list[Build[Phase]] | None = None,

@@ -31,6 +31,7 @@ from weft.learning.progress import Interrupted, Progress, Watcher
 from weft.learning.recovery import recover, trouble_of
 from weft.learning.sharding import gathered, gathered_all
 from weft.learning.snapshot import pack, unpack
+from weft.learning.term_totals import TermTotals
 
 _NAME = re.compile(r"[\w-]+")
 
@@ -198,7 +199,7 @@ class Loop:
                 own[term] = own.get(term, 0) + n * micro.real
         counts = self.processes.sum(own)
         phase.optimizer.zero_grad(set_to_none=True)
-        total, sums = 0.0, dict.fromkeys(own, 0.0)
+        totals = TermTotals(own, counts)
         for i, micro in enumerate(micros):
             self.reseed(phase, repeat, again, i)
             with contextlib.nullcontext() if i == len(micros) - 1 else phase.sync.hold():
@@ -209,16 +210,18 @@ class Loop:
                     raise ValueError(f"phase {phase.name}: its loss does not depend on what it trains ({phase.phase.train})")
                 with spent.on("backward"):
                     (value * float(micro.real)).backward()
-            total += value.item() if micro.real else 0.0
-            for k, t in terms.items() if micro.real else ():
-                sums[k] = sums.get(k, 0.0) + t.total.item() / max(counts[k], 1)
+            if micro.real:
+                totals.add(value, terms)
         with spent.on("backward"):
             phase.sync.finish()
+        with spent.on("optimizer"):
+            clipped = gathered(nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf")))
+        with spent.on("backward"):  # the host waits for the device here
+            total, sums, norm = totals.read(clipped)
             means = self.processes.sum({"": total, **sums})
             total = means.pop("")
-        with spent.on("optimizer"):
-            clipped = nn.utils.clip_grad_norm_(phase.parameters.values(), phase.clip or float("inf"))
-            norm = gathered(clipped).item() if finite(total) else total
+        if not finite(total):
+            norm = total
         if not finite(norm):
             trouble = trouble_of(self, phase, micros, repeat, again, clock, total, norm)
             self.put_back(buffers, set(buffers))

@@ -21,7 +21,7 @@ Ratio = Annotated[float, Ge(1), Le(1e12)]
 
 
 @block("constant")
-class Constant(Schedule):
+class ConstantSchedule(Schedule):
     """The same learning rate throughout, after a warm-up.
 
     factor(t) = min(1, (t + 1) / warmup)
@@ -30,7 +30,7 @@ class Constant(Schedule):
         warmup: Over how many updates the factor rises to 1; 0 = none.
 
     Example:
-        >>> [Constant(warmup=4).factor(t, 6) for t in range(6)]
+        >>> [ConstantSchedule(warmup=4).factor(t, 6) for t in range(6)]
         [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     """
 
@@ -42,7 +42,7 @@ class Constant(Schedule):
 
 
 @block("linear")
-class Linear(Schedule):
+class LinearSchedule(Schedule):
     """A straight line down to ``min_factor``, after a warm-up.
 
     factor(t) = 1 - (1 - min_factor) (t - p) / (updates - p), where p = max(warmup - 1, 0) is the update with factor 1
@@ -52,7 +52,7 @@ class Linear(Schedule):
         min_factor: Factor at the last update.
 
     Example:
-        >>> [Linear(warmup=2).factor(t, 5) for t in range(5)]
+        >>> [LinearSchedule(warmup=2).factor(t, 5) for t in range(5)]
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
 
@@ -66,7 +66,7 @@ class Linear(Schedule):
 
 
 @block("cosine")
-class Cosine(Schedule):
+class CosineSchedule(Schedule):
     """Half a cosine wave down to ``min_factor``, after a warm-up.
 
     factor(t) = min_factor + (1 - min_factor) (1 + cos(pi (t - p) / (updates - p))) / 2,
@@ -79,7 +79,7 @@ class Cosine(Schedule):
         min_factor: Factor at the last update.
 
     Example:
-        >>> [round(Cosine().factor(t, 4), 3) for t in range(4)]
+        >>> [round(CosineSchedule().factor(t, 4), 3) for t in range(4)]
         [1.0, 0.854, 0.5, 0.146]
     """
 
@@ -93,7 +93,7 @@ class Cosine(Schedule):
 
 
 @block("noam")
-class Noam(Schedule):
+class NoamSchedule(Schedule):
     """The Transformer's schedule: a linear rise, then the inverse square root of the number of updates.
 
     factor(t) = min(s / warmup, sqrt(warmup / s)) with s = t + 1
@@ -108,7 +108,7 @@ class Noam(Schedule):
         warmup: Over how many updates the factor rises to 1; at least 1. The default is the paper's.
 
     Example:
-        >>> [Noam(warmup=4).factor(t, 16) for t in (0, 3, 15)]
+        >>> [NoamSchedule(warmup=4).factor(t, 16) for t in (0, 3, 15)]
         [0.25, 1.0, 0.5]
     """
 
@@ -125,7 +125,7 @@ class Noam(Schedule):
 
 
 @block("slanted-triangular")
-class SlantedTriangular(Schedule):
+class SlantedTriangularSchedule(Schedule):
     """A short steep rise and a long slow fall, both straight, for fine-tuning.
 
     factor(t) = (1 + p (ratio - 1)) / ratio,  p = t / c for t < c, else 1 - (t - c) / (updates - c),
@@ -142,7 +142,7 @@ class SlantedTriangular(Schedule):
         ratio: How many times smaller the lowest rate is than the highest.
 
     Example:
-        >>> [round(SlantedTriangular(cut_fraction=0.2, ratio=4).factor(t, 10), 3) for t in (0, 1, 2, 6, 9)]
+        >>> [round(SlantedTriangularSchedule(cut_fraction=0.2, ratio=4).factor(t, 10), 3) for t in (0, 1, 2, 6, 9)]
         [0.25, 0.625, 1.0, 0.625, 0.344]
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.blocks import LSTM, ClassifierHead, Mean, Sum
+from weft.blocks import LSTM, ClassifierHead, MeanPooler, SumEmbedder
 from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Head, Pooler
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -43,9 +43,9 @@ class Classifier(EncoderModel, Embeds, Classifies):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
-        pooler: Build[Pooler] = Mean,
+        pooler: Build[Pooler] = MeanPooler,
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.blocks import Patch, Transformer
+from weft.blocks import PatchEmbedder, Transformer
 from weft.core.contracts import Embedder, Encoder, EncodesImages, Pooler
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -41,7 +41,7 @@ class ImageEncoder(EncoderModel, EncodesImages):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Patch,
+        embedder: Build[Embedder] = PatchEmbedder,
         encoder: Build[Encoder] = partial(Transformer, position=None),
         pooler: Build[Pooler] | None = None,
         weights: FileOrFolder | None = None,

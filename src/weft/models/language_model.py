@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.blocks import ClassifierHead, Sum, Tied, TransformerDecoder
+from weft.blocks import ClassifierHead, SumEmbedder, TiedHead, TransformerDecoder
 from weft.core.contracts import (
     CHOICE,
     Classifies,
@@ -55,9 +55,9 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         decoder: Build[Decoder] = TransformerDecoder,
-        head: Build[Head] = Tied,
+        head: Build[Head] = TiedHead,
         pooler: Build[Pooler] | None = None,
         classifier: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.blocks import LSTM, ClassifierHead, Max, Sum
+from weft.blocks import LSTM, ClassifierHead, MaxPooler, SumEmbedder
 from weft.core.contracts import CHOICE, Embedder, Encoder, Head, Pooler, ScoresChoices
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -42,9 +42,9 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
-        pooler: Build[Pooler] = Max,
+        pooler: Build[Pooler] = MaxPooler,
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):

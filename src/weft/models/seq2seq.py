@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from weft.blocks import LSTM, AttentionLSTM, Mean, Sum, Tied
+from weft.blocks import LSTM, AttentionLSTM, MeanPooler, SumEmbedder, TiedHead
 from weft.core.batch import Batch
 from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Reconstructs, Structure
 from weft.core.fields import Info
@@ -51,12 +51,12 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         decoder: Build[Decoder] = AttentionLSTM,
-        pooler: Build[Pooler] = Mean,
-        head: Build[Head] = Tied,
+        pooler: Build[Pooler] = MeanPooler,
+        head: Build[Head] = TiedHead,
         weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)

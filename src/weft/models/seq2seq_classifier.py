@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from weft.blocks import ClassifierHead, Last, Mean, Sum, Transformer, TransformerDecoder
+from weft.blocks import ClassifierHead, LastPooler, MeanPooler, SumEmbedder, Transformer, TransformerDecoder
 from weft.core.contracts import Classifies, Decoder, Embedder, Encoder, Encodes, Head, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.masks import Full, Mask
@@ -50,12 +50,12 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         target_embedder: Build[Embedder] | None = None,
         encoder: Build[Encoder] = Transformer,
         decoder: Build[Decoder] = TransformerDecoder,
-        summary: Build[Pooler] = Mean,
-        pooler: Build[Pooler] = Last,
+        summary: Build[Pooler] = MeanPooler,
+        pooler: Build[Pooler] = LastPooler,
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.blocks import LSTM, ClassifierHead, Sum
+from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Encoder, ExtractsSpans, Head
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -42,7 +42,7 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,

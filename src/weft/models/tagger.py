@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.blocks import LSTM, ClassifierHead, Sum
+from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Embeds, Encoder, Head, LinearChain, Tags
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -44,7 +44,7 @@ class Tagger(EncoderModel, Tags, Embeds):
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         encoder: Build[Encoder] = partial(LSTM, bidirectional=True),
         head: Build[Head] = ClassifierHead,
         chain: Build[LinearChain] | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.blocks import Sum, Tied, Transformer
+from weft.blocks import SumEmbedder, TiedHead, Transformer
 from weft.core.contracts import (
     REPLACED,
     ClassifiesPairs,
@@ -58,9 +58,9 @@ class TextEncoder(EncoderModel, Embeds, PredictsMasked, ClassifiesPairs, Detects
         info: Info,
         *,
         dim: Dim = 128,
-        embedder: Build[Embedder] = Sum,
+        embedder: Build[Embedder] = SumEmbedder,
         encoder: Build[Encoder] = Transformer,
-        head: Build[Head] | None = Tied,
+        head: Build[Head] | None = TiedHead,
         pooler: Build[Pooler] | None = None,
         segment_head: Build[Head] | None = None,
         discriminator: Build[Head] | None = None,

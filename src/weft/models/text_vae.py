@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import LatentEmbedding, LatentMemory, Linear, Mean
+from weft.blocks import LatentEmbedding, LatentMemory, Linear, MeanPooler
 from weft.core.batch import Batch
 from weft.core.contracts import (
     Classifies,
@@ -83,7 +83,7 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         *,
         latent: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
-        pooler: Build[Pooler] = Mean,
+        pooler: Build[Pooler] = MeanPooler,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] | None = MEMORY_AND_EMBEDDING,
         label_dim: Natural = 0,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.blocks import Untied
+from weft.blocks import UntiedHead
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Encodes, Head, Objective
 from weft.core.example import Example, Targets, ids_of, surround
@@ -46,7 +46,7 @@ class EncoderLM(Objective):
     needs = (Encodes,)
     higher_is_better = {"perplexity": False}
 
-    def __init__(self, info: Info, dim: int, *, head: Build[Head] = Untied, vocab_size: Vocab | None = None):
+    def __init__(self, info: Info, dim: int, *, head: Build[Head] = UntiedHead, vocab_size: Vocab | None = None):
         super().__init__(info, dim)
         self.text = info["text"]
         self.vocab_size = min(vocab_size or self.text.vocab, self.text.vocab)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.blocks import Learned, Linear, Transformer, patches_in, patchify, unpatchify
+from weft.blocks import LearnedPositionEmbedder, Linear, Transformer, patch_count, patchify, unpatchify
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Embedder, Encoder, EncodesImages, Objective
 from weft.core.example import Example
@@ -63,7 +63,7 @@ class MaskedPatches(Objective):
         patch_size: Count = 16,
         decoder: Build[Encoder] = partial(Transformer, position=None),
         decoder_dim: Dim | None = None,
-        position: Build[Embedder] = Learned,
+        position: Build[Embedder] = LearnedPositionEmbedder,
         normalize_pixels: bool = True,
     ):
         super().__init__(info, dim)
@@ -73,7 +73,7 @@ class MaskedPatches(Objective):
             )
         self.field = info.images()[0]
         self.patch_size, self.normalize_pixels = patch_size, normalize_pixels
-        self.patches = patches_in(self.field, patch_size)
+        self.patches = patch_count(self.field, patch_size)
         self.budget = round(mask_ratio * self.patches)
         if not 0 < self.budget < self.patches:
             raise ValueError(

@@ -26,7 +26,7 @@ class Ordinal(Objective):
     number of examples.
 
     An error of two classes costs more than an error of one. p(y > k) is a sum of class probabilities, so it decreases in k with
-    any head; with the head ``ordered`` this is CORAL. Classes are ordered by index: list them from lowest to highest in
+    any head; with the head ``ordinal`` this is CORAL. Classes are ordered by index: list them from lowest to highest in
     ``labels`` of the data. The prediction is the number of thresholds exceeded, which is the median of p.
 
     Cao et al. 2020 (CORAL), https://arxiv.org/abs/1901.07884

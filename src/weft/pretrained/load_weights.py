@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from weft.blocks import Interpolated
+from weft.blocks import InterpolatedPositionEmbedder
 from weft.models.zoo.tensor_names import Rule, shorten, their_name
 
 
@@ -95,7 +95,7 @@ def _own_tensors(model: nn.Module) -> dict[str, Tensor]:
 def _fit_positions(source: Mapping[str, Tensor], model: nn.Module) -> Mapping[str, Tensor]:
     """The source with position embeddings interpolated to the model's, where the model does so."""
     for path, module in model.named_modules():
-        if isinstance(module, Interpolated) and (name := f"{path}.weight") in source:
+        if isinstance(module, InterpolatedPositionEmbedder) and (name := f"{path}.weight") in source:
             source = {**source, name: module.fitted(source[name])}
     return source
 
@@ -139,7 +139,9 @@ def _missing(new: Sequence[str], ours: Iterable[str], rules: Sequence[Rule]) -> 
 
 
 def _required(name: str) -> bool:
-    return name.startswith(BODY) and not name.startswith("encoder.mix.")  # no published model has a scalar mix of its layers
+    return name.startswith(BODY) and not name.startswith(
+        "encoder.layer_mix."
+    )  # no published model has a scalar mix of its layers
 
 
 def _left_over(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from weft.blocks import Interpolated
+from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.contracts import Structure, Tokenizer
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
@@ -89,7 +89,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
     if side is not None:
         if published.family.with_positions is None:
             raise ValueError(f"{published.path} is a text model: side applies to image models only; remove it")
-        structure = published.family.with_positions(structure, Interpolated)
+        structure = published.family.with_positions(structure, InterpolatedPositionEmbedder)
         resized = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
         info = replace(info, fields=resized)
     found = published.our_tensors(structure)

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from weft.blocks import Interpolated, Learned
+from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder
 from weft.core.contracts import Structure
 from weft.core.io import check_free, whole_folder, write_json
 from weft.core.registry import Build, identity, name_of, options
@@ -127,8 +127,8 @@ def _without_weights(structure: Build[Structure]) -> Build[Structure]:
 
 def _as_published(structure: Build[Structure], with_positions: Any) -> Build[Structure]:
     """The structure with learned positions instead of interpolated ones: config.json does not tell them apart."""
-    interpolated = name_of(option_at(structure, "embedder.parts.0.position")) == name_of(Interpolated)
-    return with_positions(structure, Learned) if interpolated else structure
+    interpolated = name_of(option_at(structure, "embedder.parts.0.position")) == name_of(InterpolatedPositionEmbedder)
+    return with_positions(structure, LearnedPositionEmbedder) if interpolated else structure
 
 
 def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:

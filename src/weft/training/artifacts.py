@@ -10,7 +10,7 @@ from weft.core.io import finite, write_json
 from weft.data import Feed
 from weft.evaluate import EvaluationResult
 from weft.inference.trained_run import TrainedRun
-from weft.inspect.classification import draw_classes, has_classes
+from weft.inspect.classification_plots import plot_classification, predicts_classes
 from weft.learning import Progress
 from weft.training.display import Display
 from weft.training.run_folder import FORMAT, RunFolder
@@ -48,20 +48,20 @@ def write_ledger(folder: RunFolder, counts: Mapping[str, Any], feeds: Sequence[F
 
 def draw_curve(folder: RunFolder, display: Display) -> None:
     """Draw curve.png: training loss and validation metrics over all stages."""
-    from weft.inspect.curve import curve
+    from weft.inspect.learning_curve import plot_learning_curve
 
     try:
-        curve(_points(folder.read_log()), folder.curve, title=folder.path.name)
+        plot_learning_curve(_points(folder.read_log()), folder.curve, title=folder.path.name)
     except ValueError as missing:
         display.say(f"no curve.png: {missing}")
 
 
 def draw_classifier_plots(trained: TrainedRun, folder: RunFolder, display: Display) -> None:
     """Draw confusion.png and reliability.png, where classes were predicted."""
-    if not has_classes(trained, trained.result):
+    if not predicts_classes(trained, trained.result):
         return
     with display.waiting("computing class probabilities"):
-        problem = draw_classes(trained, trained.result, folder.path)
+        problem = plot_classification(trained, trained.result, folder.path)
     if problem:
         display.say(problem)
 

@@ -6,13 +6,22 @@ import pytest
 import torch
 from torch import nn
 
-from weft.blocks import Additive, Alignment, Dot, General, MultiHead, Rotary, ScaledDot, recording
+from weft.blocks import (
+    AdditiveScore,
+    AlignmentAttention,
+    DotScore,
+    GeneralScore,
+    MultiHeadAttention,
+    RotaryPosition,
+    ScaledDotScore,
+    record_attention,
+)
 from weft.blocks.attention.attend import attend
 from weft.core.contracts import Position
 from weft.core.masks import Causal, Full, Prefix, Window
 from weft.core.seq import KV, Seq
 
-SCORES = [Dot, ScaledDot, General, Additive]
+SCORES = [DotScore, ScaledDotScore, GeneralScore, AdditiveScore]
 OWNER = nn.Identity()
 
 
@@ -46,13 +55,13 @@ def test_attend_is_the_formula(kind):
 def test_scores_are_their_formulas():
     query, key = vectors(1, 1, 2, 4), vectors(1, 1, 3, 4)
     dot = torch.einsum("bhtk,bhsk->bhts", query, key)
-    torch.testing.assert_close(Dot(4, 4)(query, key), dot)
-    torch.testing.assert_close(ScaledDot(4, 4)(query, key), dot / 2)
-    general = General(4, 6)
+    torch.testing.assert_close(DotScore(4, 4)(query, key), dot)
+    torch.testing.assert_close(ScaledDotScore(4, 4)(query, key), dot / 2)
+    general = GeneralScore(4, 6)
     wide = vectors(1, 1, 3, 6)
     want = torch.einsum("bhtk,kj,bhsj->bhts", query, general.map.weight, wide)
     torch.testing.assert_close(general(query, general.prepare(wide)), want)
-    additive = Additive(4, 6, hidden=5)
+    additive = AdditiveScore(4, 6, hidden=5)
     pair = torch.tanh((query @ additive.query.weight.T)[:, :, :, None] + (wide @ additive.key.weight.T)[:, :, None])
     torch.testing.assert_close(additive(query, additive.prepare(wide)), (pair @ additive.vector.weight.T)[..., 0])
 
@@ -62,12 +71,12 @@ def test_scale_says_what_the_score_computes(kind):
     score = kind(4, 4)
     query, key = vectors(1, 2, 3, 4), score.prepare(vectors(1, 2, 5, 4))
     if score.scale is None:
-        assert kind is Additive
+        assert kind is AdditiveScore
     else:
         torch.testing.assert_close(score(query, key), score.scale * query @ key.transpose(-1, -2))
 
 
-@pytest.mark.parametrize("kind", [Dot, ScaledDot])
+@pytest.mark.parametrize("kind", [DotScore, ScaledDotScore])
 def test_inner_products_need_one_width(kind):
     with pytest.raises(ValueError, match=r"one width, not 4 and 6; use general or additive"):
         kind(4, 6)
@@ -83,7 +92,7 @@ def test_recording_changes_nothing_and_sees_the_weights(kind, case):
     options = {"owner": OWNER, "allow": allow, "bias": bias, "causal": "causal" in case}
     off = attend(query, key, value, score, **options)
     seen = []
-    with recording(lambda owner, weights: seen.append((owner, weights))):
+    with record_attention(lambda owner, weights: seen.append((owner, weights))):
         on = attend(query, key, value, score, **options)
     attend(query, key, value, score, **options)
     torch.testing.assert_close(on, off, atol=1e-5, rtol=1e-5)
@@ -97,10 +106,10 @@ def test_recording_changes_nothing_and_sees_the_weights(kind, case):
 
 
 def test_recorders_nest_and_end_with_an_error():
-    score, x = Dot(4, 4), vectors(1, 1, 2, 4)
+    score, x = DotScore(4, 4), vectors(1, 1, 2, 4)
     outer, inner = [], []
-    with recording(lambda *_: outer.append(1)):
-        with pytest.raises(RuntimeError), recording(lambda *_: inner.append(1)):
+    with record_attention(lambda *_: outer.append(1)):
+        with pytest.raises(RuntimeError), record_attention(lambda *_: inner.append(1)):
             attend(x, x, x, score, owner=OWNER)
             raise RuntimeError
         attend(x, x, x, score, owner=OWNER)
@@ -120,7 +129,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros_and_finite_gradients(kind):
 
 
 def test_dropout_only_in_training():
-    score, x = ScaledDot(4, 4), vectors(1, 2, 16, 4)
+    score, x = ScaledDotScore(4, 4), vectors(1, 2, 16, 4)
     clean = attend(x, x, x, score, owner=OWNER, dropout=0.5)
     torch.testing.assert_close(clean, attend(x, x, x, score, owner=OWNER))
     assert not torch.allclose(clean, attend(x, x, x, score, owner=OWNER, dropout=0.5, training=True))
@@ -128,7 +137,7 @@ def test_dropout_only_in_training():
 
 def loaded(heads=2, dim=8, memory=6):
     """MultiHead and torch's own with the same weights."""
-    ours = MultiHead(dim, memory, heads=heads)
+    ours = MultiHeadAttention(dim, memory, heads=heads)
     theirs = nn.MultiheadAttention(dim, heads, kdim=memory, vdim=memory, batch_first=True)
     with torch.no_grad():
         for name in ("q", "k", "v"):
@@ -178,7 +187,7 @@ def test_causal_without_padding_uses_the_kernels_own_triangle(monkeypatch):
         return true(*args, **options)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
-    attention, x = MultiHead(8, 8), Seq(vectors(2, 5, 8))
+    attention, x = MultiHeadAttention(8, 8), Seq(vectors(2, 5, 8))
     attention(x, attention.project(x), Causal())
     attention(x, attention.project(x), Full())
     padded = Seq(x.data, torch.ones(2, 5, dtype=torch.bool))
@@ -189,7 +198,7 @@ def test_causal_without_padding_uses_the_kernels_own_triangle(monkeypatch):
 
 
 def test_causal_follows_marked_positions():
-    attention, data = MultiHead(8, 8), vectors(1, 4, 8)
+    attention, data = MultiHeadAttention(8, 8), vectors(1, 4, 8)
     order = torch.tensor([[2, 0, 3, 1]])
     x = Seq(data).mark(position=order)
     got = attention(x, attention.project(x), Causal()).data
@@ -200,20 +209,22 @@ def test_causal_follows_marked_positions():
 
 
 def test_causal_goes_by_the_keys_positions_where_they_start_anew():
-    attention, data = MultiHead(8, 8), vectors(1, 3, 8)
+    attention, data = MultiHeadAttention(8, 8), vectors(1, 3, 8)
     query, half = Seq(data), attention.project(Seq(data[:, :2]))
     joined = half.join(attention.project(query))
     maps = []
-    with recording(lambda _, weights: maps.append(weights)):
+    with record_attention(lambda _, weights: maps.append(weights)):
         out = attention(query, joined, Causal()).data
     seen = maps[0][0, 0] > 0
     assert torch.equal(seen, torch.tensor([[0, 1, 0, 1, 2]]) <= torch.arange(3)[:, None])
     torch.testing.assert_close(attention(query, joined, Causal()).data, out, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("attention", [MultiHead(8, 8), Alignment(8, 8, score=Dot)], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize(
+    "attention", [MultiHeadAttention(8, 8), AlignmentAttention(8, 8, score=DotScore)], ids=lambda a: type(a).__name__
+)
 def test_under_rotary_only_distances_count(attention):
-    data, rotary = vectors(2, 5, 8), Rotary(8)
+    data, rotary = vectors(2, 5, 8), RotaryPosition(8)
 
     def run(at):
         x = Seq(data).mark(position=at.expand(2, -1))
@@ -230,9 +241,9 @@ def test_multihead_hands_the_bias_of_the_position_to_the_scores():
         def bias(self, query_BT, key_BS):
             return -100.0 * (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
 
-    attention, x = MultiHead(8, 8, heads=2), Seq(vectors(1, 4, 8))
+    attention, x = MultiHeadAttention(8, 8, heads=2), Seq(vectors(1, 4, 8))
     maps = []
-    with recording(lambda _, weights: maps.append(weights)):
+    with record_attention(lambda _, weights: maps.append(weights)):
         attention(x, attention.project(x), Full(), Near(8))
     torch.testing.assert_close(maps[0], torch.eye(4).expand(1, 2, 4, 4), atol=1e-4, rtol=0)
     plain = attention(x, attention.project(x), Full(), Near(8)).data
@@ -241,16 +252,16 @@ def test_multihead_hands_the_bias_of_the_position_to_the_scores():
 
 def test_multihead_checks_its_heads():
     with pytest.raises(ValueError, match=r"dim 10 cannot be divided among 4 heads.*give head_dim"):
-        MultiHead(10, 10, heads=4)
-    assert MultiHead(10, 10, heads=4, head_dim=3).out.in_features == 12
+        MultiHeadAttention(10, 10, heads=4)
+    assert MultiHeadAttention(10, 10, heads=4, head_dim=3).out.in_features == 12
 
 
 @pytest.mark.parametrize("memory", [8, 6])
 def test_alignment_is_the_weighted_average_of_the_memory(memory):
-    attention = Alignment(8, memory)
+    attention = AlignmentAttention(8, memory)
     query, source = vectors(2, 3, 8), Seq(vectors(2, 4, memory), torch.tensor([[True] * 4, [False, True, True, False]]))
     maps = []
-    with recording(lambda owner, weights: maps.append((owner, weights))):
+    with record_attention(lambda owner, weights: maps.append((owner, weights))):
         got = attention(Seq(query), attention.project(source), Full()).data
     [(owner, weights)] = maps
     assert owner is attention and got.shape == query.shape
@@ -261,7 +272,7 @@ def test_alignment_is_the_weighted_average_of_the_memory(memory):
 
 
 def test_rotary_depends_on_distance_alone_and_keeps_lengths():
-    rotary = Rotary(12)
+    rotary = RotaryPosition(12)
     for width in (6, 5):
         q, k = vectors(1, 2, 1, width), vectors(1, 2, 1, width)
 
@@ -279,11 +290,11 @@ def test_rotary_turns_pairs_by_the_published_angles():
     a = torch.complex(x[..., :2], x[..., 2:])
     turned = a * torch.exp(1j * 5 * torch.tensor([1.0, 10_000.0**-0.5]))
     want = torch.cat([turned.real, turned.imag], -1)
-    torch.testing.assert_close(Rotary(8).rotate(x, torch.tensor([[5]])), want)
+    torch.testing.assert_close(RotaryPosition(8).rotate(x, torch.tensor([[5]])), want)
 
 
 def test_projected_memory_can_be_joined_and_selected():
-    attention, data = MultiHead(8, 8), vectors(2, 5, 8)
+    attention, data = MultiHeadAttention(8, 8), vectors(2, 5, 8)
     whole = attention.project(Seq(data))
     late = Seq(data[:, 2:]).mark(position=torch.arange(2, 5).expand(2, -1))
     joined = attention.project(Seq(data[:, :2])).join(attention.project(late))

@@ -65,7 +65,7 @@ def test_layers_stand_on_each_other_with_their_dilations():
 @pytest.mark.parametrize("mask", [Full(), Causal()])
 def test_padding_is_never_read(residual, mask):
     """A norm turns zeros into something else, so padding must be silenced before each layer, not once."""
-    encoder = CNN(4, layers=3, width=5, residual=residual)
+    encoder = CNN(4, layers=3, kernel_size=5, residual=residual)
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
@@ -78,8 +78,8 @@ def test_padding_is_never_read(residual, mask):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"width 4 is even.*take 5"):
-        CNN(4, width=4)
+    with pytest.raises(ValueError, match="kernel_size is 4, but must be odd; use 5"):
+        CNN(4, kernel_size=4)
     with pytest.raises(ValueError, match="dilations is empty"):
         CNN(4, dilations=[])
     with pytest.raises(ValueError, match="CNN does not support the mask Window; supported: Full, Causal"):

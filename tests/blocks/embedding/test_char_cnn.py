@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.blocks import CharCNN, Learned, Sum, Tied, Token
+from weft.blocks import CharCNN, LearnedPositionEmbedder, SumEmbedder, TiedHead, TokenEmbedder
 from weft.core.batch import Instance, collate
 from weft.core.example import MarkedIds, surround
 from weft.core.fields import Field, Info
@@ -25,16 +25,16 @@ def by_hand(module, ids, letters):
     letters = [int(letter) for letter in letters if letter > 0]
     if not letters:
         return vector
-    reach = module.width // 2
+    reach = module.kernel_size // 2
     zero = torch.zeros(module.letter.shape[1])
     around = [zero] * reach + [module.letter[letter] for letter in letters] + [zero] * reach
-    found = [module.find(torch.cat(around[i : i + module.width])) for i in range(len(letters))]
+    found = [module.find(torch.cat(around[i : i + module.kernel_size])) for i in range(len(letters))]
     return vector + module.out(torch.stack(found).max(0).values.relu())
 
 
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_equals_a_loop_over_words_and_letters(width):
-    module = CharCNN(6, FIELD, letter_dim=5, filters=7, width=width)
+    module = CharCNN(6, FIELD, char_dim=5, filters=7, kernel_size=width)
     got = module(X).data
     for b, t in np.ndindex(2, 3):
         torch.testing.assert_close(got[b, t], by_hand(module, IDS[b, t], LETTERS[b, t]))
@@ -56,7 +56,7 @@ def test_spelling_tells_unknown_words_apart():
 
 
 def test_hidden_words_keep_their_letters_and_marks_are_never_hidden():
-    module = CharCNN(6, FIELD, unknown=0.9).train()
+    module = CharCNN(6, FIELD, word_dropout=0.9).train()
     torch.manual_seed(0)
     many = Seq(IDS.repeat(300, 1)).mark(letters=LETTERS.repeat(300, 1, 1))
     got = module(many).data
@@ -84,17 +84,17 @@ def test_examples_with_marks_of_begin_and_end():
 
 
 def test_a_head_can_be_tied_and_other_embedders_added():
-    module = Sum(6, FIELD, parts=[partial(CharCNN, word=partial(Token, scale=1.0)), Learned])
+    module = SumEmbedder(6, FIELD, parts=[partial(CharCNN, word=partial(TokenEmbedder, scale=1.0)), LearnedPositionEmbedder])
     assert module.table().shape == (30, 6)
     assert module(X).data.shape == (2, 3, 6)
-    assert Tied(6, FIELD, module)(torch.ones(1, 6)).shape == (1, 30)
+    assert TiedHead(6, FIELD, module)(torch.ones(1, 6)).shape == (1, 30)
 
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, max_characters: 20\}"):
         CharCNN(6, Field("text", 30))
-    with pytest.raises(ValueError, match=r"width 2 is even.*take 3"):
-        CharCNN(6, FIELD, width=2)
+    with pytest.raises(ValueError, match="kernel_size is 2, but must be odd; use 3"):
+        CharCNN(6, FIELD, kernel_size=2)
     with pytest.raises(ValueError, match="without the mark 'letters'"):
         CharCNN(6, FIELD)(Seq(IDS))
 

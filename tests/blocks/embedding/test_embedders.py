@@ -9,20 +9,33 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.blocks import LayerNorm, Learned, SharedToken, Sinusoidal, Sum, Token, TokenType
+from weft.blocks import (
+    LayerNorm,
+    LearnedPositionEmbedder,
+    SharedTokenEmbedder,
+    SinusoidalPositionEmbedder,
+    SumEmbedder,
+    TokenEmbedder,
+    TokenTypeEmbedder,
+)
 from weft.core.fields import Field
 from weft.core.seq import Seq
 
 FIELD = Field("text", 11, max_length=9)
-PARTS = [Token, Sinusoidal, Learned, partial(Sum, parts=[Token, Sinusoidal, Learned], norm=LayerNorm)]
+PARTS = [
+    TokenEmbedder,
+    SinusoidalPositionEmbedder,
+    LearnedPositionEmbedder,
+    partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder, LearnedPositionEmbedder], norm=LayerNorm),
+]
 
 
 def test_token_looks_up_and_scales():
     ids = torch.tensor([[3, 8, 0], [10, 3, 3]])
-    token = Token(16, FIELD)
+    token = TokenEmbedder(16, FIELD)
     torch.testing.assert_close(token(Seq(ids)).data, token.weight[ids] * 4)
-    torch.testing.assert_close(Token(16, FIELD, scale=0.5)(Seq(ids)).data.shape, torch.Size([2, 3, 16]))
-    half = Token(16, FIELD, scale=0.5)
+    torch.testing.assert_close(TokenEmbedder(16, FIELD, scale=0.5)(Seq(ids)).data.shape, torch.Size([2, 3, 16]))
+    half = TokenEmbedder(16, FIELD, scale=0.5)
     torch.testing.assert_close(half(Seq(ids)).data, half.weight[ids] / 2)
     assert token.table() is token.weight
 
@@ -37,7 +50,7 @@ def test_soft_ids_that_are_certain_equal_ids(part):
 
 
 def test_soft_ids_average():
-    token = Token(4, FIELD)
+    token = TokenEmbedder(4, FIELD)
     weights = torch.zeros(1, 1, 11)
     weights[0, 0, 3], weights[0, 0, 7] = 0.25, 0.75
     want = 0.25 * token.weight[3] + 0.75 * token.weight[7]
@@ -51,19 +64,24 @@ def test_soft_ids_average():
 def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
     ids = torch.tensor([[3, 8, 0], [10, 3, 3]], dtype=kind)
     ids[row, at] = number
-    shared = SharedToken(4, FIELD)
-    shared.share(Token(4, FIELD))
-    for embedder in (Token(4, FIELD), shared, Sum(4, FIELD, parts=[Sinusoidal, Token]), Token(4, FIELD).bfloat16()):
+    shared = SharedTokenEmbedder(4, FIELD)
+    shared.share(TokenEmbedder(4, FIELD))
+    for embedder in (
+        TokenEmbedder(4, FIELD),
+        shared,
+        SumEmbedder(4, FIELD, parts=[SinusoidalPositionEmbedder, TokenEmbedder]),
+        TokenEmbedder(4, FIELD).bfloat16(),
+    ):
         with pytest.raises(ValueError, match=rf"the id {number} \(row {row}, position {at}\), but there are 11 ids, from 0"):
             embedder(Seq(ids))
 
 
 def test_marks_outside_their_values_are_named():
     with pytest.raises(ValueError, match=r"the mark 'segment' is -1 \(row 0, position 1\), but there are 2 values, from 0"):
-        TokenType(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
+        TokenTypeEmbedder(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
 
 
-@pytest.mark.parametrize("part", [Token, Learned, TokenType])
+@pytest.mark.parametrize("part", [TokenEmbedder, LearnedPositionEmbedder, TokenTypeEmbedder])
 def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
     embedder, ids = part(4, FIELD), torch.tensor([[3, 8, 0]])
     x = Seq(ids).mark(segment=ids * 0, position=ids * 0 + 1)
@@ -75,7 +93,7 @@ def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
 
 def test_sinusoidal_is_the_formula():
     for dim in (6, 7):
-        data = Sinusoidal(dim, FIELD)(Seq(torch.zeros(1, 4, dtype=torch.long))).data[0]
+        data = SinusoidalPositionEmbedder(dim, FIELD)(Seq(torch.zeros(1, 4, dtype=torch.long))).data[0]
         half = math.ceil(dim / 2)
         for t in range(4):
             rates = [10_000 ** (-i / half) for i in range(half)]
@@ -85,9 +103,9 @@ def test_sinusoidal_is_the_formula():
 
 def test_sinusoidal_keeps_its_precision_in_bfloat16():
     x = Seq(torch.zeros(1, 300, dtype=torch.long))
-    low = Sinusoidal(8, FIELD).to(torch.bfloat16)(x).data
+    low = SinusoidalPositionEmbedder(8, FIELD).to(torch.bfloat16)(x).data
     assert low.dtype == torch.bfloat16
-    torch.testing.assert_close(low, Sinusoidal(8, FIELD)(x).data.bfloat16())
+    torch.testing.assert_close(low, SinusoidalPositionEmbedder(8, FIELD)(x).data.bfloat16())
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -103,7 +121,7 @@ def test_positions_count_real_tokens_and_follow_marks(part):
 
 
 def test_learned_positions_have_an_offset_and_an_end():
-    learned = Learned(4, FIELD, length=3, offset=2)
+    learned = LearnedPositionEmbedder(4, FIELD, length=3, offset=2)
     assert learned.weight.shape == (5, 4)
     torch.testing.assert_close(learned(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0], learned.weight[2:])
     with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions: lower the length of the data"):
@@ -113,24 +131,24 @@ def test_learned_positions_have_an_offset_and_an_end():
         learned(x.mark(position=torch.tensor([[0, 2], [1, 3]])))
     with pytest.raises(ValueError, match="token 0 of row 1 has position -1, but there are 3 learned positions, from 0"):
         learned(x.mark(position=torch.tensor([[0, 2], [-1, 0]])))  # the table has rows before position 0: they are none
-    assert Learned(4, FIELD).length == 9 + 7
+    assert LearnedPositionEmbedder(4, FIELD).length == 9 + 7
 
 
 def test_sum_adds_norms_and_delegates_its_table():
     ids = torch.tensor([[3, 8, 0]])
-    total = Sum(8, FIELD, parts=[Sinusoidal, Token], norm=LayerNorm)
+    total = SumEmbedder(8, FIELD, parts=[SinusoidalPositionEmbedder, TokenEmbedder], norm=LayerNorm)
     waves, token = total.parts
     torch.testing.assert_close(total(Seq(ids)).data, F.layer_norm(waves(Seq(ids)).data + token(Seq(ids)).data, (8,)))
     assert total.table() is token.weight
-    with pytest.raises(ValueError, match="Sum has no embedding matrix to tie a head to"):
-        Sum(8, FIELD, parts=[Sinusoidal]).table()
+    with pytest.raises(ValueError, match="SumEmbedder has no embedding matrix to tie a head to"):
+        SumEmbedder(8, FIELD, parts=[SinusoidalPositionEmbedder]).table()
     with pytest.raises(ValueError, match="a sum of 0 parts"):
-        Sum(8, FIELD, parts=[])
+        SumEmbedder(8, FIELD, parts=[])
 
 
 def test_variances_at_the_start():
     field = Field("text", 2000)
-    token = Token(64, field)
+    token = TokenEmbedder(64, field)
     vectors = token(Seq(torch.arange(2000)[None])).data
     assert vectors.std().item() == pytest.approx(1, abs=0.05)
     logits = F.linear(vectors[0, :50], token.table())

@@ -9,7 +9,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.blocks import LayerNorm, Learned, Patch, Sinusoidal, Sum, Token, patchify, unpatchify
+from weft.blocks import (
+    LayerNorm,
+    LearnedPositionEmbedder,
+    PatchEmbedder,
+    SinusoidalPositionEmbedder,
+    SumEmbedder,
+    TokenEmbedder,
+    patchify,
+    unpatchify,
+)
 from weft.core.batch import Batch, Clock, Instance, collate
 from weft.core.contracts import Codec, Data
 from weft.core.fields import Field, Info
@@ -45,7 +54,7 @@ def test_patches_are_read_in_rows_from_the_top_left() -> None:
 
 
 def test_a_patch_is_mapped_by_the_weights_of_a_convolution() -> None:
-    patch = Patch(5, FIELD, size=4, first=False, position=None)
+    patch = PatchEmbedder(5, FIELD, size=4, cls_token=False, position=None)
     assert patch.weight.shape == (5, 3, 4, 4) and patch.bias.shape == (5,)
     torch.nn.init.normal_(patch.bias)
     out = patch(Seq(images())).data
@@ -53,19 +62,19 @@ def test_a_patch_is_mapped_by_the_weights_of_a_convolution() -> None:
 
 
 def test_a_first_vector_and_positions_are_added() -> None:
-    patch = Patch(5, FIELD, size=4)
-    assert isinstance(patch.position, Learned) and patch.position.weight.shape == (10, 5)
+    patch = PatchEmbedder(5, FIELD, size=4)
+    assert isinstance(patch.position, LearnedPositionEmbedder) and patch.position.weight.shape == (10, 5)
     out = patch(Seq(images())).data
     assert out.shape == (2, 10, 5)
-    torch.testing.assert_close(out[1, 0], patch.first + patch.position.weight[0])
+    torch.testing.assert_close(out[1, 0], patch.cls_token + patch.position.weight[0])
     plain = F.linear(patchify(images(), 4), patch.weight.flatten(1), patch.bias)
     torch.testing.assert_close(out[:, 1:], plain + patch.position.weight[1:])
-    waves = Patch(6, FIELD, size=4, position=Sinusoidal)
+    waves = PatchEmbedder(6, FIELD, size=4, position=SinusoidalPositionEmbedder)
     assert waves(Seq(images())).data.shape == (2, 10, 6)
 
 
 def test_each_vector_depends_on_its_own_patch_alone() -> None:
-    patch = Patch(5, FIELD, size=4)
+    patch = PatchEmbedder(5, FIELD, size=4)
     jacobian = torch.autograd.functional.jacobian(lambda x: patch(Seq(x)).data.sum(-1)[0], images(1))
     assert isinstance(jacobian, torch.Tensor)
     touched = patchify(jacobian[:, 0], 4).abs().sum(-1) > 0  # T x N
@@ -73,13 +82,13 @@ def test_each_vector_depends_on_its_own_patch_alone() -> None:
 
 
 def test_patches_can_be_normalised_and_dropped_by_a_sum() -> None:
-    total = Sum(5, FIELD, parts=[partial(Patch, size=4)], norm=LayerNorm)
+    total = SumEmbedder(5, FIELD, parts=[partial(PatchEmbedder, size=4)], norm=LayerNorm)
     torch.testing.assert_close(total(Seq(images())).data, F.layer_norm(total.parts[0](Seq(images())).data, (5,)))
-    assert Sum(8, FIELD, parts=[partial(Patch, size=4)], width=5)(Seq(images())).data.shape == (2, 10, 8)
+    assert SumEmbedder(8, FIELD, parts=[partial(PatchEmbedder, size=4)], embedding_dim=5)(Seq(images())).data.shape == (2, 10, 8)
 
 
 def test_vectors_start_with_variance_1() -> None:
-    out = Patch(256, FIELD, size=4, position=None)(Seq(images(50))).data
+    out = PatchEmbedder(256, FIELD, size=4, position=None)(Seq(images(50))).data
     assert out[:, 1:].std().item() == pytest.approx(1, abs=0.05)
 
 
@@ -87,15 +96,15 @@ def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(
         ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 5 x 5: give a size that divides 12"
     ):
-        Patch(4, FIELD, size=5)
+        PatchEmbedder(4, FIELD, size=5)
     with pytest.raises(ValueError, match="patches are cut out of images, but the field 'text' is a text"):
-        Patch(4, Field("text", 9), size=4)
-    patch = Patch(4, FIELD, size=4)
+        PatchEmbedder(4, Field("text", 9), size=4)
+    patch = PatchEmbedder(4, FIELD, size=4)
     with pytest.raises(ValueError, match="an image of 1 x 12 x 12, but this network takes 3 x 12 x 12"):
         patch(Seq(torch.zeros(2, 1, 12, 12)))
     with pytest.raises(ValueError, match="an image of 3 x 16 x 12, but this network takes 3 x 12 x 12"):
         patch(Seq(torch.zeros(2, 3, 16, 12)))
-    for embedder in (Token, Learned, Sinusoidal, Sum):
+    for embedder in (TokenEmbedder, LearnedPositionEmbedder, SinusoidalPositionEmbedder, SumEmbedder):
         with pytest.raises(ValueError, match="cannot embed the image field 'image'; use the embedder patch"):
             embedder(4, FIELD)
 
@@ -135,7 +144,7 @@ def test_a_batch_is_filled_by_the_sides_of_images() -> None:
 
 
 def test_any_classifier_says_the_class_of_an_image() -> None:
-    model = Classifier(INFO, dim=8, embedder=partial(Patch, size=4))
+    model = Classifier(INFO, dim=8, embedder=partial(PatchEmbedder, size=4))
     objective = Classification(INFO, 8)
     batch = collate(
         [objective.prepare(INFO.synthetic_example(np.random.default_rng(s)), None, None) or Instance() for s in range(3)]
@@ -146,7 +155,7 @@ def test_any_classifier_says_the_class_of_an_image() -> None:
 
 def test_an_encoder_without_a_pooler_makes_no_vector_of_an_image() -> None:
     with pytest.raises(ValueError, match="ImageEncoder has no pooler; set the option pooler"):
-        ImageEncoder(INFO, dim=8, embedder=partial(Patch, size=4)).features(Seq(images()))
+        ImageEncoder(INFO, dim=8, embedder=partial(PatchEmbedder, size=4)).features(Seq(images()))
 
 
 def test_a_run_remembers_an_image_field(tmp_path) -> None:

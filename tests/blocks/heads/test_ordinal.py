@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.blocks import Ordered
+from weft.blocks import OrdinalHead
 from weft.core.fields import Field
 
 
 def head(classes=5, dim=4):
-    made = Ordered(dim, Field("label", classes, kind="label"), None)
+    made = OrdinalHead(dim, Field("label", classes, kind="label"), None)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter))
@@ -36,7 +36,7 @@ def test_thresholds_rise_whatever_the_weights():
 
 
 def test_scores_far_from_all_thresholds_have_finite_losses():
-    made = Ordered(1, Field("label", 4, kind="label"), None)
+    made = OrdinalHead(1, Field("label", 4, kind="label"), None)
     with torch.no_grad():
         made.score.weight.fill_(1.0)
     x_ND = torch.tensor([[-90.0], [90.0], [0.0]], requires_grad=True)
@@ -48,10 +48,10 @@ def test_scores_far_from_all_thresholds_have_finite_losses():
 
 
 def test_starts_with_thresholds_around_zero():
-    made = Ordered(4, Field("label", 4, kind="label"), None)
+    made = OrdinalHead(4, Field("label", 4, kind="label"), None)
     torch.testing.assert_close(made.thresholds(), torch.tensor([-1.0, 0.0, 1.0]), atol=1e-3, rtol=0)
 
 
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="has 1 class"):
-        Ordered(4, Field("label", 1, kind="number"), None)
+        OrdinalHead(4, Field("label", 1, kind="number"), None)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.blocks import ClassifierHead, Dense, Sinusoidal, Tied, Token, Untied
+from weft.blocks import ClassifierHead, Dense, SinusoidalPositionEmbedder, TiedHead, TokenEmbedder, UntiedHead
 from weft.blocks.heads import nll as nll_module
 from weft.core.fields import Field
 
@@ -23,13 +23,13 @@ def small_chunks(monkeypatch):
 
 
 def heads():
-    yield Tied(4, FIELD, Token(4, FIELD))
-    yield Untied(4, FIELD, None)
+    yield TiedHead(4, FIELD, TokenEmbedder(4, FIELD))
+    yield UntiedHead(4, FIELD, None)
     yield ClassifierHead(4, FIELD, None, hidden=6)
 
 
 def gradients(head, loss, x):
-    parameters = [*head.parameters(), *(head._tie[0].parameters() if isinstance(head, Tied) else ())]
+    parameters = [*head.parameters(), *(head._tie[0].parameters() if isinstance(head, TiedHead) else ())]
     return torch.autograd.grad(loss, [x, *parameters])
 
 
@@ -38,7 +38,7 @@ def gradients(head, loss, x):
 @pytest.mark.parametrize("rows", [1, 5, 6, 17])
 def test_chunked_loss_and_gradient_equal_torch(small_chunks, number, smoothing, rows):
     head = list(heads())[number].double()
-    if isinstance(head, Tied):
+    if isinstance(head, TiedHead):
         head._tie[0].double()
     x = torch.randn(rows, 4, dtype=torch.float64, requires_grad=True)
     target = torch.randint(FIELD.vocab, (rows,))
@@ -68,7 +68,7 @@ def kept(head, rows):
 
 
 def test_logits_of_many_rows_are_never_kept(small_chunks):
-    head, rows = Untied(4, FIELD, None), 500
+    head, rows = UntiedHead(4, FIELD, None), 500
     whole = rows * FIELD.vocab
     assert max(kept(head, 5)) >= 5 * FIELD.vocab  # the hook does see logits where they are kept
     sizes = kept(head, rows)
@@ -94,7 +94,7 @@ def test_no_rows_give_no_losses():
 
 
 def test_loss_of_a_low_precision_head_is_computed_in_single_precision():
-    head = Untied(4, FIELD, None).bfloat16()
+    head = UntiedHead(4, FIELD, None).bfloat16()
     x, target = torch.randn(6, 4).bfloat16(), torch.randint(13, (6,))
     loss = head.nll(x, target)
     assert loss.dtype == torch.float32
@@ -102,8 +102,8 @@ def test_loss_of_a_low_precision_head_is_computed_in_single_precision():
 
 
 def test_tied_head_shares_and_does_not_own_the_table():
-    token = Token(4, FIELD)
-    head = Tied(4, FIELD, token, scale=3.0)
+    token = TokenEmbedder(4, FIELD)
+    head = TiedHead(4, FIELD, token, scale=3.0)
     assert list(head.state_dict()) == ["bias"]
     x = torch.randn(2, 4)
     torch.testing.assert_close(head(x), 3 * x @ token.weight.T)
@@ -113,8 +113,8 @@ def test_tied_head_shares_and_does_not_own_the_table():
 
 
 def test_a_copied_pair_stays_tied_to_its_own_table():
-    token = Token(4, FIELD)
-    pair = copy.deepcopy(torch.nn.ModuleList([token, Tied(4, FIELD, token)]))
+    token = TokenEmbedder(4, FIELD)
+    pair = copy.deepcopy(torch.nn.ModuleList([token, TiedHead(4, FIELD, token)]))
     with torch.no_grad():
         pair[0].weight.zero_()
     assert not pair[1](torch.ones(1, 4)).any()
@@ -123,19 +123,19 @@ def test_a_copied_pair_stays_tied_to_its_own_table():
 
 def test_tied_head_needs_a_fitting_table():
     with pytest.raises(ValueError, match=r"needs an embedder to be tied to.*use untied"):
-        Tied(4, FIELD, None)
-    with pytest.raises(ValueError, match="Sinusoidal has no embedding matrix to tie a head to"):
-        Tied(4, FIELD, Sinusoidal(4, FIELD))
+        TiedHead(4, FIELD, None)
+    with pytest.raises(ValueError, match="SinusoidalPositionEmbedder has no embedding matrix to tie a head to"):
+        TiedHead(4, FIELD, SinusoidalPositionEmbedder(4, FIELD))
     with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to a table of 9 x 4; use untied"):
-        Tied(4, FIELD, Token(4, Field("text", 9)))
+        TiedHead(4, FIELD, TokenEmbedder(4, Field("text", 9)))
 
 
 def test_an_untied_head_may_be_narrower_than_the_state():
-    head, x = Untied(4, FIELD, None, transform=Dense, width=2), torch.randn(3, 4)
+    head, x = UntiedHead(4, FIELD, None, transform=Dense, embedding_dim=2), torch.randn(3, 4)
     torch.testing.assert_close(head(x), head.out(head.transform(x)))
     assert head.out.weight.shape == (FIELD.vocab, 2)
-    with pytest.raises(ValueError, match="a width of 2 is what a transform of the 4 wide state gives, and there is none"):
-        Untied(4, FIELD, None, width=2)
+    with pytest.raises(ValueError, match="embedding_dim is 2, but dim is 4 and there is no transform; set transform"):
+        UntiedHead(4, FIELD, None, embedding_dim=2)
 
 
 def test_classifier_head_drops_in_training_only_and_has_a_hidden_layer():

@@ -10,7 +10,7 @@ from torch import nn
 
 from weft.blocks import (
     GELU,
-    MultiHead,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PostNorm,
     PreNorm,
@@ -18,7 +18,7 @@ from weft.blocks import (
     Transformer,
     TransformerDecoder,
     TransformerLayer,
-    recording,
+    record_attention,
 )
 from weft.core.masks import Causal, Full, Window
 from weft.core.seq import Memory, Seq
@@ -29,7 +29,7 @@ MASK = torch.tensor([[True] * 5, [False, False, True, True, True]])
 
 def layer(residual):
     feedforward = partial(PositionwiseFeedForward, hidden=12, activation=GELU)
-    return partial(TransformerLayer, mixer=partial(MultiHead, heads=2), feedforward=feedforward, residual=residual)
+    return partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=2), feedforward=feedforward, residual=residual)
 
 
 def copy_attention(ours, theirs):
@@ -111,7 +111,7 @@ def test_one_layer_sees_exactly_what_the_mask_allows():
 
 
 def test_states_and_cycled_layers():
-    kinds = [partial(TransformerLayer, mixer=partial(MultiHead, heads=n)) for n in (1, 2)]
+    kinds = [partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=n)) for n in (1, 2)]
     encoder, x = Transformer(8, layers=5, layer=kinds, norm=RMSNorm), Seq(torch.randn(2, 3, 8))
     assert [layer.mixer.heads for layer in encoder.stack.layers] == [1, 2, 1, 2, 1]
     states = encoder.states(x)
@@ -126,7 +126,7 @@ def test_a_recorder_is_told_which_layer_attends():
     names = {module: name for name, module in decoder.named_modules()}
     x, memory = Seq(torch.randn(2, 3, 8)), Memory((Seq(torch.randn(2, 5, 8)),))
     plain = decoder(x, memory).hidden.data
-    with recording(lambda owner, weights: seen.append((names[owner], tuple(weights.shape)))):
+    with record_attention(lambda owner, weights: seen.append((names[owner], tuple(weights.shape)))):
         recorded = decoder(x, memory).hidden.data
     torch.testing.assert_close(recorded, plain, **CLOSE)
     own, other = (2, 4, 3, 3), (2, 4, 3, 5)
@@ -136,7 +136,7 @@ def test_a_recorder_is_told_which_layer_attends():
 
 def test_context_is_built_only_for_a_memory():
     assert TransformerLayer(8, None).context is None
-    wide = TransformerLayer(8, 6, context=partial(MultiHead, heads=1))
+    wide = TransformerLayer(8, 6, context=partial(MultiHeadAttention, heads=1))
     assert (wide.context.heads, wide.context.key.in_features) == (1, 6)
     with pytest.raises(TypeError, match="TransformerLayer has no cross-attention"):
         TransformerLayer(8, None).project(Memory())

@@ -10,7 +10,6 @@ import pytest
 
 from weft.data import Character, MultipleChoice, Word, WordPiece, encode_example
 from weft.data.sources.cursor import Cursor
-from weft.experiments.scaffold import guess, recipe_for
 
 COMMONSENSE: dict[str, Any] = {
     "answerKey": "B",
@@ -266,24 +265,3 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         MultipleChoice(train="a.tsv", separator="")
     with pytest.raises(ValueError, match="choices names 1 columns; at least two are needed"):
         MultipleChoice(train="a.tsv", choices=["a"])
-
-
-# -------------------------------------------------------------------------------------------------------------------- guess
-
-
-def test_weft_new_guesses_it(tmp_path: Path) -> None:
-    made = guess([written(tmp_path / "train.jsonl", *[COMMONSENSE] * 30)])
-    assert made.source == "multiple-choice" and not made.options
-    text = recipe_for(made, tmp_path)
-    assert "type: multiple-choice" in text and "objective: multiple-choice" in text
-    numbered = [{"question": f"{n}?", "choices": ["a", "b"], "answer": 1 + n % 2} for n in range(20)]
-    assert guess([written(tmp_path / "b.jsonl", *numbered)]).options == {"first_index": "1"}
-    (tmp_path / "c.tsv").write_text("text\tlabel\n" + "a good film indeed\tyes\na bad film indeed\tno\n" * 10)
-    assert guess([str(tmp_path / "c.tsv")]).source == "labeled-text"
-
-
-def test_weft_new_skips_rows_with_an_empty_choice(tmp_path: Path) -> None:
-    rows = [{"question": f"{n}?", "choices": ["yes", "no" if n else " "], "answer": "A"} for n in range(8)]
-    made = guess([written(tmp_path / "a.jsonl", *rows)])
-    assert made.source == "multiple-choice" and "1 of 8 rows have an empty choice" in made.options["on_bad_row"]
-    assert "on_bad_row: skip" in recipe_for(made, tmp_path)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.blocks import CNN, GRU, MLP, BatchNorm, GRUDecoder, Last, LayerNorm
+from weft.blocks import CNN, GRU, MLP, BatchNorm, GRUDecoder, LastPooler, LayerNorm
 from weft.core.batch import Batch, Clock, collate
 from weft.core.fields import Field, Info
 from weft.core.seq import Seq
@@ -56,7 +56,7 @@ CHOICES: dict[str, Any] = {
     "latent": 6,
     "noise": 5,
     "encoder": partial(TextEncoder, dim=10, encoder=GRU, head=None),
-    "pooler": Last,
+    "pooler": LastPooler,
     "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
     "sampler": partial(MLP, hidden=[9], batch_norm=BatchNorm),
     "classifier": partial(MLP, hidden=[9]),
@@ -394,7 +394,7 @@ def test_one_made_place_in_training():
 
 
 def test_a_convolution_over_what_was_read():
-    model = cara(top_encoder=partial(CNN, layers=1, width=3), norm=LayerNorm)
+    model = cara(top_encoder=partial(CNN, layers=1, kernel_size=3), norm=LayerNorm)
     assert model.encode(Seq(torch.tensor([[7, 8, 2]]))).data.shape == (1, 3, 10)
     assert {"top_encoder.layers.0.value.weight", "norm.weight"} <= set(dict(model.named_parameters()))
 

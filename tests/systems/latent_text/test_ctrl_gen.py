@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.distributions import Categorical, Normal
 
-from weft.blocks import CNN, GRU, GRUDecoder, Last, LatentEmbedding
+from weft.blocks import CNN, GRU, GRUDecoder, LastPooler, LatentEmbedding
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Latent, Variational
 from weft.core.fields import Field, Frame, Info
@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {
     "latent": 4,
     "label_dim": 3,
     "encoder": partial(TextEncoder, dim=10, encoder=GRU, head=None),
-    "pooler": Last,
+    "pooler": LastPooler,
     "decoder": partial(LanguageModel, dim=8, decoder=GRUDecoder),
     "text_classifier": partial(Classifier, dim=8, encoder=partial(CNN, layers=1)),
 }

@@ -58,7 +58,7 @@ structure:
   type: text-vae
   latent: 4
   label_dim: 4
-  pooler: {{type: position-concat, places: 14}}
+  pooler: {{type: position-concat, positions: 14}}
 {PARTS}"""
 ROWS = [
     (f"the {thing} was {much}{word}", kind)

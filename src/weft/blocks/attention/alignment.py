@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.blocks.activation import Identity
-from weft.blocks.attention.attend import look
-from weft.blocks.attention.score import Additive
+from weft.blocks.attention.attend import attend_sequence
+from weft.blocks.attention.score import AdditiveScore
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask
@@ -14,7 +14,7 @@ from weft.core.seq import KV, Seq
 
 
 @block("alignment")
-class Alignment(Attention):
+class AlignmentAttention(Attention):
     """Averages the memory by how well each place of it fits the query; nothing but the score is learned.
 
     c_t = sum_s softmax_s(score(q_t, m_s)) m_s
@@ -30,12 +30,12 @@ class Alignment(Attention):
     Example:
         >>> import torch
         >>> from weft.core.masks import Full
-        >>> attention, memory = Alignment(8, 8), Seq(torch.ones(2, 5, 8))
+        >>> attention, memory = AlignmentAttention(8, 8), Seq(torch.ones(2, 5, 8))
         >>> attention(Seq(torch.ones(2, 3, 8)), attention.project(memory), Full()).data.shape
         torch.Size([2, 3, 8])
     """
 
-    def __init__(self, dim: int, memory: int, *, score: Build[Score] = Additive, dropout: Dropout = 0.0):
+    def __init__(self, dim: int, memory: int, *, score: Build[Score] = AdditiveScore, dropout: Dropout = 0.0):
         super().__init__(dim, memory)
         self.score, self.dropout = score(dim, memory), dropout
         self.out = Identity() if memory == dim else Linear(memory, dim)
@@ -46,5 +46,5 @@ class Alignment(Attention):
         return KV(self.score.prepare(key_B1SD), value_B1SD, memory.mask, at_BS)
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
-        out_B1TD = look(self, self.score, query.data.unsqueeze(1), query, kv, mask, position, self.dropout)
+        out_B1TD = attend_sequence(self, self.score, query.data.unsqueeze(1), query, kv, mask, position, self.dropout)
         return query.with_data(self.out(out_B1TD.squeeze(1)))

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.blocks.dropout import at_hand
 from weft.blocks.dropout import dropout as drop
+from weft.blocks.dropout import is_eager_cpu
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Causal, Mask
 from weft.core.seq import KV, Seq
@@ -23,7 +23,7 @@ _RECORDERS: ContextVar[tuple[Recorder, ...]] = ContextVar("recorders", default=(
 
 
 @contextmanager
-def recording(recorder: Recorder) -> Iterator[None]:
+def record_attention(recorder: Recorder) -> Iterator[None]:
     """Show ``recorder`` the exact weights of every attention inside the context, whatever kernel is in use otherwise."""
     token = _RECORDERS.set((*_RECORDERS.get(), recorder))
     try:
@@ -62,7 +62,7 @@ def attend(
     recorders = () if torch.compiler.is_compiling() else _RECORDERS.get()  # a context variable breaks the graph
     rate = dropout if training else 0.0
     # torch has no fast kernel with dropout on a CPU: there the steps below are faster, with masks of our own.
-    fused = score.scale is not None and not recorders and not (rate and at_hand(query_BHTK))
+    fused = score.scale is not None and not recorders and not (rate and is_eager_cpu(query_BHTK))
     if causal and (bias is not None or not fused):
         shape = query_BHTK.shape[-2], key_BHSK.shape[-2]
         allow = torch.ones(shape, dtype=torch.bool, device=query_BHTK.device).tril()
@@ -71,7 +71,7 @@ def attend(
     if allow is not None:
         # A row without any key has no softmax: let it look everywhere, and drop what it saw.
         sees = allow.any(-1, keepdim=True)
-        if at_hand(sees) and bool(sees.all()):
+        if is_eager_cpu(sees) and bool(sees.all()):
             sees = None
         else:
             allow = allow | ~sees
@@ -97,7 +97,7 @@ def attend(
     return drop(weight_BHTS, rate) @ value_BHSK
 
 
-def look(
+def attend_sequence(
     owner: Attention,
     score: Score,
     query_BHTK: Tensor,
@@ -113,7 +113,7 @@ def look(
         query_BHTK = position.rotate(query_BHTK, query.positions())
         bias = position.bias(query.positions(), kv.position)
     causal = _triangle(query, kv, mask)
-    allow = None if causal else allowed(query, kv, mask)
+    allow = None if causal else attention_mask(query, kv, mask)
     return attend(
         query_BHTK,
         kv.key,
@@ -128,7 +128,7 @@ def look(
     )
 
 
-def allowed(query: Seq, kv: KV, mask: Mask) -> Tensor | None:
+def attention_mask(query: Seq, kv: KV, mask: Mask) -> Tensor | None:
     """What ``mask`` and the memory's padding leave to look at: B x 1 x (T or 1) x S, or None for everything."""
     allow_BTS = mask.allow(query.positions(), kv.position)
     real_B11S = None if kv.mask is None else kv.mask[:, None, None]

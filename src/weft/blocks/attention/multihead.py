@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from weft.blocks.attention.attend import look
-from weft.blocks.attention.score import ScaledDot
+from weft.blocks.attention.attend import attend_sequence
+from weft.blocks.attention.score import ScaledDotScore
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask
@@ -16,7 +16,7 @@ from weft.core.seq import KV, Seq
 
 
 @block("multihead")
-class MultiHead(Attention):
+class MultiHeadAttention(Attention):
     """Looks several times at once, each time through projections of its own.
 
     y = Wo [head_1; ...; head_H],  head_h = sum_s softmax_s(score(Wq_h x, Wk_h m_s)) Wv_h m_s
@@ -33,7 +33,7 @@ class MultiHead(Attention):
     Example:
         >>> import torch
         >>> from weft.core.masks import Causal
-        >>> x, attention = Seq(torch.ones(2, 3, 8)), MultiHead(8, 8, heads=2)
+        >>> x, attention = Seq(torch.ones(2, 3, 8)), MultiHeadAttention(8, 8, heads=2)
         >>> attention(x, attention.project(x), Causal()).data.shape
         torch.Size([2, 3, 8])
     """
@@ -45,7 +45,7 @@ class MultiHead(Attention):
         *,
         heads: Heads = 4,
         head_dim: Dim | None = None,
-        score: Build[Score] = ScaledDot,
+        score: Build[Score] = ScaledDotScore,
         bias: bool = True,
         dropout: Dropout = 0.0,
     ):
@@ -73,7 +73,7 @@ class MultiHead(Attention):
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         query_BHTK = self._split(self.query(query.data))
-        out_BHTK = look(self, self.score, query_BHTK, query, kv, mask, position, self.dropout)
+        out_BHTK = attend_sequence(self, self.score, query_BHTK, query, kv, mask, position, self.dropout)
         return query.with_data(self.out(out_BHTK.transpose(1, 2).flatten(2)))
 
     def _split(self, x_BTD: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from weft.core.registry import block
 
 
 @block("dot")
-class Dot(Score):
+class DotScore(Score):
     """The inner product of query and key.
 
     score = q . k
@@ -21,7 +21,7 @@ class Dot(Score):
 
     Example:
         >>> import torch
-        >>> Dot(2, 2)(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 3, 2)).tolist()
+        >>> DotScore(2, 2)(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 3, 2)).tolist()
         [[[[2.0, 2.0, 2.0]]]]
     """
 
@@ -35,7 +35,7 @@ class Dot(Score):
 
 
 @block("scaled-dot")
-class ScaledDot(Score):
+class ScaledDotScore(Score):
     """The inner product of query and key, divided by the root of their width.
 
     score = (q . k) / sqrt(K)
@@ -44,7 +44,7 @@ class ScaledDot(Score):
 
     Example:
         >>> import torch
-        >>> ScaledDot(4, 4)(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4)).item()
+        >>> ScaledDotScore(4, 4)(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4)).item()
         2.0
     """
 
@@ -58,7 +58,7 @@ class ScaledDot(Score):
 
 
 @block("general")
-class General(Score):
+class GeneralScore(Score):
     """A bilinear form of query and key, which may differ in width.
 
     score = q . (W k)
@@ -67,7 +67,7 @@ class General(Score):
 
     Example:
         >>> import torch
-        >>> score = General(4, 6)
+        >>> score = GeneralScore(4, 6)
         >>> score(torch.ones(1, 1, 2, 4), score.prepare(torch.ones(1, 1, 3, 6))).shape
         torch.Size([1, 1, 2, 3])
     """
@@ -86,7 +86,7 @@ class General(Score):
 
 
 @block("additive")
-class Additive(Score):
+class AdditiveScore(Score):
     """A small network with one hidden layer on query and key.
 
     score = v . tanh(W q + U k)
@@ -98,7 +98,7 @@ class Additive(Score):
 
     Example:
         >>> import torch
-        >>> score = Additive(4, 6)
+        >>> score = AdditiveScore(4, 6)
         >>> score(torch.ones(1, 1, 2, 4), score.prepare(torch.ones(1, 1, 3, 6))).shape
         torch.Size([1, 1, 2, 3])
     """

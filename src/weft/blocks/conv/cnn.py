@@ -20,14 +20,14 @@ from weft.core.seq import Seq
 class GatedConvolution(nn.Module):
     """One layer's map: two dense maps of a window around each position, one of which opens and closes the other."""
 
-    def __init__(self, dim: int, width: int, dilation: int, gate: Build[Activation]):
+    def __init__(self, dim: int, kernel_size: int, dilation: int, gate: Build[Activation]):
         super().__init__()
-        self.width, self.dilation = width, dilation
-        self.value, self.opening = Linear(width * dim, dim), Linear(width * dim, dim)
+        self.kernel_size, self.dilation = kernel_size, dilation
+        self.value, self.opening = Linear(kernel_size * dim, dim), Linear(kernel_size * dim, dim)
         self.gate = gate()
 
     def forward(self, x_BTD: Tensor, ahead: bool) -> Tensor:
-        x_BTW = windows(x_BTD, self.width, self.dilation, ahead)
+        x_BTW = windows(x_BTD, self.kernel_size, self.dilation, ahead)
         return self.value(x_BTW) * self.gate(self.opening(x_BTW))
 
 
@@ -37,15 +37,15 @@ class CNN(Encoder):
 
     h_l = residual(h_l-1, f_l),  f_l(x)_t = (V w_t + b) * gate(U w_t + c),  w_t = [x_t-kd; ...; x_t; ...; x_t+kd]
 
-    with k = (width - 1) / 2 and d the layer's dilation. Outside of the sequence, x is zero. Under the mask Causal, x is zero
-    after t as well: the weights mean the same, and half of each window is left.
+    with k = (kernel_size - 1) / 2 and d the layer's dilation. Outside of the sequence, x is zero. Under the mask Causal, x is
+    zero after t as well: the weights mean the same, and half of each window is left.
 
     Dauphin et al. 2017, https://arxiv.org/abs/1612.08083; Gehring et al. 2017 (residual connections),
     https://arxiv.org/abs/1705.03122; dilations for tagging: Strubell et al. 2017, https://arxiv.org/abs/1702.02098
 
     Args:
         layers: How many convolutions stand on each other.
-        width: Positions in a window, the middle one included; odd.
+        kernel_size: Positions in a window, the middle one included; odd.
         dilations: Distance of neighbours in a window, for each layer; a shorter list is begun again.
         gate: The function of the gate; with the sigmoid these are gated linear units.
         residual: How a layer's result is added to its input; dropout is there.
@@ -63,19 +63,19 @@ class CNN(Encoder):
         dim: int,
         *,
         layers: Layers = 2,
-        width: Count = 3,
+        kernel_size: Count = 3,
         dilations: list[Count] = [1],
         gate: Build[Activation] = Sigmoid,
         residual: Build[Residual] = PreNorm,
         norm: Build[Norm] | None = LayerNorm,
     ):
         super().__init__(dim)
-        if width % 2 == 0:
-            raise ValueError(f"width {width} is even, but a window has its position in the middle: take {width + 1}")
+        if kernel_size % 2 == 0:
+            raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
         if not dilations:
             raise ValueError("dilations is empty: give at least one distance, such as [1]")
         steps = [dilations[i % len(dilations)] for i in range(layers)]
-        self.layers = nn.ModuleList([GatedConvolution(dim, width, step, gate) for step in steps])
+        self.layers = nn.ModuleList([GatedConvolution(dim, kernel_size, step, gate) for step in steps])
         self.residuals = nn.ModuleList([residual(dim) for _ in range(layers)])
         self.norm = None if norm is None else norm(dim)
 
@@ -97,16 +97,16 @@ class CNN(Encoder):
         return states
 
 
-def windows(x_BTD: Tensor, width: int, dilation: int = 1, ahead: bool = True) -> Tensor:
+def windows(x_BTD: Tensor, kernel_size: int, dilation: int = 1, ahead: bool = True) -> Tensor:
     """B x T x (W D): the vectors around each position, side by side; zeros outside and, without ``ahead``, after it.
 
     Example:
         >>> windows(torch.tensor([[[1.0], [2.0]]]), 3).tolist()
         [[[0.0, 1.0, 2.0], [1.0, 2.0, 0.0]]]
     """
-    reach, length = width // 2 * dilation, x_BTD.shape[1]
+    reach, length = kernel_size // 2 * dilation, x_BTD.shape[1]
     padded = F.pad(x_BTD, (0, 0, reach, reach))
-    taps = [padded[:, i * dilation : i * dilation + length] for i in range(width)]
+    taps = [padded[:, i * dilation : i * dilation + length] for i in range(kernel_size)]
     if not ahead:
-        taps = [tap if i <= width // 2 else torch.zeros_like(tap) for i, tap in enumerate(taps)]
+        taps = [tap if i <= kernel_size // 2 else torch.zeros_like(tap) for i, tap in enumerate(taps)]
     return torch.cat(taps, -1)

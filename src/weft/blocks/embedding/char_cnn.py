@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.conv.cnn import windows
-from weft.blocks.dropout import Drop
-from weft.blocks.embedding.lookup import look_up
-from weft.blocks.embedding.token import Token
+from weft.blocks.dropout import DropoutLayer
+from weft.blocks.embedding.lookup import lookup
+from weft.blocks.embedding.token import TokenEmbedder
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
@@ -25,17 +25,17 @@ class CharCNN(Embedder):
     letters of the word
 
     Two vectors side by side, brought to the width by a dense map, would be the same: the map's first half can be taken into the
-    table of words. A word without letters (a mark of begin or end, padding) has none but its own vector. With ``unknown``, words
-    are now and then hidden in training, and the network learns to rely on spelling.
+    table of words. A word without letters (a mark of begin or end, padding) has none but its own vector. With ``word_dropout``,
+    words are now and then hidden in training, and the network learns to rely on spelling.
 
     Ma and Hovy 2016, https://arxiv.org/abs/1603.01354; hiding words: Lample et al. 2016, https://arxiv.org/abs/1603.01360
 
     Args:
         word: Vectors of the words themselves; a head can be tied to them.
-        letter_dim: Width of the letters' vectors.
+        char_dim: Width of the letters' vectors.
         filters: How many patterns of letters are looked for.
-        width: Letters in a pattern; odd.
-        unknown: Share of the words that training takes for unknown ones; their letters stay.
+        kernel_size: Letters in a pattern; odd.
+        word_dropout: Share of the words that training takes for unknown ones; their letters stay.
         dropout: Share of the letters' vectors, and of the patterns found, that training zeroes.
 
     Example:
@@ -49,11 +49,11 @@ class CharCNN(Embedder):
         dim: int,
         field: Field,
         *,
-        word: Build[Embedder] = Token,
-        letter_dim: Dim = 32,
+        word: Build[Embedder] = TokenEmbedder,
+        char_dim: Dim = 32,
         filters: Dim = 64,
-        width: Count = 3,
-        unknown: Dropout = 0.0,
+        kernel_size: Count = 3,
+        word_dropout: Dropout = 0.0,
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
@@ -62,15 +62,15 @@ class CharCNN(Embedder):
                 f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, max_characters: 20}} in the data, "
                 "or take the embedder token"
             )
-        if width % 2 == 0:
-            raise ValueError(f"width {width} is even, but a pattern has its letter in the middle: take {width + 1}")
+        if kernel_size % 2 == 0:
+            raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
         self.word = word(dim, field)
-        self.unk, self.unknown, self.width = field.special.unk, unknown, width
-        self.letter = nn.Parameter(torch.empty(field.characters, letter_dim))
+        self.unk, self.word_dropout, self.kernel_size = field.special.unk, word_dropout, kernel_size
+        self.letter = nn.Parameter(torch.empty(field.characters, char_dim))
         nn.init.normal_(self.letter)
-        self.find = Linear(width * letter_dim, filters)
+        self.find = Linear(kernel_size * char_dim, filters)
         self.out = Linear(filters, dim, bias=False)
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
 
     def forward(self, x: Seq) -> Seq:
         if "letters" not in x.marks:
@@ -85,8 +85,8 @@ class CharCNN(Embedder):
         """B x T x F: how strongly each pattern is there, at the best place of the word."""
         letter_NC = letter_BTC.flatten(0, 1)
         there_NC1 = (letter_NC > 0)[..., None]
-        c_NCE = self.drop(look_up(self.letter, letter_NC, self._wrong)).masked_fill(~there_NC1, 0.0)
-        found_NCF = self.find(windows(c_NCE, self.width)).relu()  # after it nothing is below 0, so 0 leaves the maximum alone
+        c_NCE = self.drop(lookup(self.letter, letter_NC, self._wrong)).masked_fill(~there_NC1, 0.0)
+        found_NCF = self.find(windows(c_NCE, self.kernel_size)).relu()
         return found_NCF.masked_fill(~there_NC1, 0.0).amax(1).unflatten(0, letter_BTC.shape[:2])
 
     def _wrong(self, number: int, word: int, at: int) -> str:
@@ -94,7 +94,7 @@ class CharCNN(Embedder):
 
     def _hide(self, x: Seq) -> Seq:
         """Some words as unknown ones; those without letters are marks, and stay."""
-        if not self.training or not self.unknown or x.data.is_floating_point():
+        if not self.training or not self.word_dropout or x.data.is_floating_point():
             return x
-        hidden_BT = (torch.rand(x.data.shape, device=x.data.device) < self.unknown) & (x.marks["letters"] > 0).any(-1)
+        hidden_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["letters"] > 0).any(-1)
         return x.with_data(x.data.masked_fill(hidden_BT, self.unk))

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.blocks.attention.position import Learned
+from weft.blocks.embedding.position import LearnedPositionEmbedder
 from weft.core.fields import Field
 from weft.core.registry import block
 
 
 @block("interpolated")
-class Interpolated(Learned):
+class InterpolatedPositionEmbedder(LearnedPositionEmbedder):
     """A learned vector for each place of a square grid; weights that were learned on a grid of another size begin it, stretched.
 
     p_t = P[t], with P = bicubic(P', side x side) where it takes the P' of another side; the vector before the grid, if there is
@@ -25,7 +25,7 @@ class Interpolated(Learned):
 
     Example:
         >>> field = Field("image", 4, kind="vector", max_length=10)  # 3 x 3 patches, and one vector before them
-        >>> Interpolated(4, field).fitted(torch.ones(1 + 5 * 5, 4)).shape
+        >>> InterpolatedPositionEmbedder(4, field).fitted(torch.ones(1 + 5 * 5, 4)).shape
         torch.Size([10, 4])
     """
 

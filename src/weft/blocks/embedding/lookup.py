@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def look_up(table_VD: Tensor, id_BT: Tensor, wrong: Callable[[int, int, int], str]) -> Tensor:
+def lookup(table_VD: Tensor, id_BT: Tensor, wrong: Callable[[int, int, int], str]) -> Tensor:
     """B x T x D: the rows of these numbers.
 
     Nothing is looked at before the lookup has failed, which costs nothing where all is well. Graphics cards do not raise but

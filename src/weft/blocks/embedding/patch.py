@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.blocks.attention.position import Learned
+from weft.blocks.embedding.position import LearnedPositionEmbedder
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
 from weft.core.options import Count
@@ -15,7 +15,7 @@ from weft.core.seq import Seq
 
 
 @block("patch")
-class Patch(Embedder):
+class PatchEmbedder(Embedder):
     """Cuts an image into squares and maps each to a vector.
 
     x_n = W patch_n + b + p_n, with n over the patches in rows from the top left; a learned vector may stand before them (n = 0)
@@ -27,12 +27,12 @@ class Patch(Embedder):
 
     Args:
         size: Side of a patch in pixels; the image's side must be a multiple of it.
-        first: Whether a learned vector stands before the patches, for what is said of the whole image ([CLS]).
+        cls_token: Whether a learned vector stands before the patches, for what is said of the whole image ([CLS]).
         position: Vectors added to say where a patch is; None = none.
 
     Example:
         >>> import torch
-        >>> patch = Patch(4, Field("image", 3, kind="image", max_length=8), size=4)
+        >>> patch = PatchEmbedder(4, Field("image", 3, kind="image", max_length=8), size=4)
         >>> patch(Seq(torch.ones(2, 3, 8, 8))).data.shape
         torch.Size([2, 5, 4])
     """
@@ -40,21 +40,27 @@ class Patch(Embedder):
     images = True
 
     def __init__(
-        self, dim: int, field: Field, *, size: Count = 16, first: bool = True, position: Build[Embedder] | None = Learned
+        self,
+        dim: int,
+        field: Field,
+        *,
+        size: Count = 16,
+        cls_token: bool = True,
+        position: Build[Embedder] | None = LearnedPositionEmbedder,
     ):
         super().__init__(dim, field)
         if field.kind != "image":
             raise ValueError(f"patches are cut out of images, but the field {field.name!r} is a {field.kind}")
-        self.number = patches_in(field, size)
+        self.number = patch_count(field, size)
         self.size, self.shape = size, (field.vocab, field.max_length, field.max_length)
         self.weight = nn.Parameter(torch.empty(dim, field.vocab, size, size))
         self.bias = nn.Parameter(torch.zeros(dim))
-        self.first = nn.Parameter(torch.empty(dim)) if first else None
-        patches = Field(field.name, dim, kind="vector", max_length=self.number + first, space=field.space)
+        self.cls_token = nn.Parameter(torch.empty(dim)) if cls_token else None
+        patches = Field(field.name, dim, kind="vector", max_length=self.number + cls_token, space=field.space)
         self.position = None if position is None else position(dim, patches)
         nn.init.normal_(self.weight, std=(field.vocab * size * size) ** -0.5)
-        if self.first is not None:
-            nn.init.normal_(self.first)
+        if self.cls_token is not None:
+            nn.init.normal_(self.cls_token)
 
     def forward(self, x: Seq) -> Seq:
         if x.data.shape[1:] != self.shape:
@@ -62,13 +68,13 @@ class Patch(Embedder):
             raise ValueError(f"an image of {shown}, but this network takes {wanted} (channels, height, width)")
         x_BDhw = F.conv2d(x.data.to(self.weight.dtype), self.weight, self.bias, stride=self.size)
         x_BTD = x_BDhw.flatten(2).transpose(1, 2)
-        if self.first is not None:
-            x_BTD = torch.cat([self.first.to(x_BTD.dtype).expand(len(x_BTD), 1, -1), x_BTD], 1)
+        if self.cls_token is not None:
+            x_BTD = torch.cat([self.cls_token.to(x_BTD.dtype).expand(len(x_BTD), 1, -1), x_BTD], 1)
         patches = x.with_data(x_BTD)
         return patches if self.position is None else patches.with_data(x_BTD + self.position(patches).data)
 
 
-def patches_in(field: Field, size: int) -> int:
+def patch_count(field: Field, size: int) -> int:
     """How many patches of this side an image has."""
     if field.max_length % size:
         raise ValueError(
@@ -79,7 +85,7 @@ def patches_in(field: Field, size: int) -> int:
 
 
 def patchify(image_BCHW: Tensor, size: int) -> Tensor:
-    """B x N x (C P P): the numbers of each patch, patches in rows from the top left, numbers in the order of ``Patch.weight``.
+    """B x N x (C P P): the numbers of each patch, patches in rows from the top left, in the order of ``PatchEmbedder.weight``.
 
     >>> patchify(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
     [2.0, 3.0, 6.0, 7.0]

@@ -8,19 +8,19 @@ from typing import cast
 from torch import Tensor, nn
 
 from weft.blocks.dense import Dense
-from weft.blocks.dropout import Drop
-from weft.blocks.embedding.token import Token
+from weft.blocks.dropout import DropoutLayer
+from weft.blocks.embedding.token import TokenEmbedder
 from weft.core.contracts import Embedder, Norm, Transform
 from weft.core.fields import Field
 from weft.core.options import Dim, Dropout
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
-TOKEN_ALONE: list[Build[Embedder]] = [Token]
+TOKEN_ALONE: list[Build[Embedder]] = [TokenEmbedder]
 
 
 @block("sum")
-class Sum(Embedder):
+class SumEmbedder(Embedder):
     """Adds what several embedders say about a token: which it is, where it stands.
 
     x_t = project(dropout(norm(part_1(t) + part_2(t) + ...)))
@@ -31,14 +31,15 @@ class Sum(Embedder):
         parts: The embedders that are added; a head is tied to the first that has a table of tokens.
         norm: Normalisation of the sum; None = none.
         dropout: Share of the result that training zeroes.
-        width: Width of the parts; None = that of the result.
+        embedding_dim: Width of the parts; None = that of the result.
         project: The map from the parts' width to that of the result; None = a dense one where the widths differ.
 
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> from weft.blocks.attention.position import Sinusoidal
-        >>> Sum(4, Field("text", 9), parts=[Token, Sinusoidal])(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> from weft.blocks.embedding.position import SinusoidalPositionEmbedder
+        >>> embedder = SumEmbedder(4, Field("text", 9), parts=[TokenEmbedder, SinusoidalPositionEmbedder])
+        >>> embedder(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 
@@ -52,17 +53,17 @@ class Sum(Embedder):
         parts: list[Build[Embedder]] = TOKEN_ALONE,
         norm: Build[Norm] | None = None,
         dropout: Dropout = 0.0,
-        width: Dim | None = None,
+        embedding_dim: Dim | None = None,
         project: Build[Transform] | None = None,
     ):
         super().__init__(dim, field)
         if not parts:
             raise ValueError("a sum of 0 parts has no vectors; give at least one part, such as token")
-        width = dim if width is None else width
-        self.parts = nn.ModuleList([part(width, field) for part in parts])
-        self.norm = None if norm is None else norm(width)
-        self.project = (project or Dense)(width, dim) if project is not None or width != dim else None
-        self.drop = Drop(dropout)
+        embedding_dim = dim if embedding_dim is None else embedding_dim
+        self.parts = nn.ModuleList([part(embedding_dim, field) for part in parts])
+        self.norm = None if norm is None else norm(embedding_dim)
+        self.project = (project or Dense)(embedding_dim, dim) if project is not None or embedding_dim != dim else None
+        self.drop = DropoutLayer(dropout)
 
     def forward(self, x: Seq) -> Seq:
         total_BTD: Tensor = self.parts[0](x).data

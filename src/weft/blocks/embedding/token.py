@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weft.blocks.embedding.lookup import look_up
+from weft.blocks.embedding.lookup import lookup
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
 from weft.core.options import Positive
@@ -14,7 +14,7 @@ from weft.core.seq import Seq
 
 
 @block("token")
-class Token(Embedder):
+class TokenEmbedder(Embedder):
     """A learned vector for each symbol; of soft ids, the average by their weights.
 
     x_t = scale E[id_t]   or   x_t = scale sum_v p_tv E[v]
@@ -30,7 +30,7 @@ class Token(Embedder):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> Token(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> TokenEmbedder(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 
@@ -48,7 +48,7 @@ class Token(Embedder):
 
 
 @block("shared-token")
-class SharedToken(Embedder):
+class SharedTokenEmbedder(Embedder):
     """The vectors of another embedder's tokens, where two have their own positions but one table (BART).
 
     x_t = scale E[id_t], with the other's E
@@ -61,8 +61,8 @@ class SharedToken(Embedder):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> shared = SharedToken(4, Field("target", 9))
-        >>> shared.share(Token(4, Field("source", 9)))
+        >>> shared = SharedTokenEmbedder(4, Field("target", 9))
+        >>> shared.share(TokenEmbedder(4, Field("source", 9)))
         >>> shared(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
@@ -86,7 +86,7 @@ class SharedToken(Embedder):
 
 def _vectors(x: Seq, table_VD: Tensor) -> Tensor:
     if not x.data.is_floating_point():
-        return look_up(
+        return lookup(
             table_VD,
             x.data,
             lambda number, row, at: f"the id {number} (row {row}, position {at}), but there are {len(table_VD)} ids, from 0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from weft.blocks.embedding.lookup import look_up
+from weft.blocks.embedding.lookup import lookup
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
 from weft.core.options import Count
@@ -14,7 +14,7 @@ from weft.core.seq import Seq
 
 
 @block("token-type")
-class TokenType(Embedder):
+class TokenTypeEmbedder(Embedder):
     """A learned vector for an annotation of each token, such as the segment that it belongs to.
 
     x_t = M[mark_t], and M[0] for sequences that do not have the mark
@@ -28,7 +28,7 @@ class TokenType(Embedder):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> TokenType(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> TokenTypeEmbedder(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 
@@ -41,7 +41,7 @@ class TokenType(Embedder):
     def forward(self, x: Seq) -> Seq:
         if self.mark not in x.marks:
             return x.with_data(self.weight[0].expand(x.rows, x.width, -1))
-        return x.with_data(look_up(self.weight, x.marks[self.mark], self._wrong))
+        return x.with_data(lookup(self.weight, x.marks[self.mark], self._wrong))
 
     def _wrong(self, value: int, row: int, position: int) -> str:
         where = f"{value} (row {row}, position {position})"

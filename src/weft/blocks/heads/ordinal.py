@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.heads.nll import nll
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder, Head
@@ -15,8 +15,8 @@ from weft.core.options import Dropout
 from weft.core.registry import block
 
 
-@block("ordered")
-class Ordered(Head):
+@block("ordinal")
+class OrdinalHead(Head):
     """One score for each vector, cut into classes by thresholds: for classes with an order, such as ratings.
 
     p(y > k) = sigmoid(s - b_k),  s = w . dropout(h),  b_0 < b_1 < ... < b_V-2;  logits_k = log(p(y > k - 1) - p(y > k))
@@ -29,7 +29,7 @@ class Ordered(Head):
         dropout: Share of the numbers that training zeroes before the map.
 
     Example:
-        >>> head = Ordered(4, Field("label", 5, kind="label"), None)
+        >>> head = OrdinalHead(4, Field("label", 5, kind="label"), None)
         >>> round(head(torch.ones(2, 4)).exp().sum(1)[0].item(), 4)
         1.0
     """
@@ -41,7 +41,7 @@ class Ordered(Head):
         if field.kind == "span":
             raise ValueError(f"the field {field.name!r} is a span: its begin and its end are not classes with an order")
         self.vocab = field.vocab
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
         self.score = Linear(dim, 1, bias=False)
         self.first = nn.Parameter(torch.full((1,), 1 - field.vocab / 2))
         self.gaps = nn.Parameter(torch.full((field.vocab - 2,), 0.5413))  # softplus of it is 1: thresholds around 0, 1 apart

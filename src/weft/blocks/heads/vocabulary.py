@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.activation import Tanh
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.heads.nll import nll
 from weft.blocks.linear import Linear
-from weft.blocks.matmul import product
+from weft.blocks.matmul import linear
 from weft.core.contracts import Activation, Embedder, Head, Transform
 from weft.core.fields import Field
 from weft.core.options import Dim, Dropout, Positive
@@ -17,7 +17,7 @@ from weft.core.registry import Build, block
 
 
 @block("tied")
-class Tied(Head):
+class TiedHead(Head):
     """Compares a hidden state with every token's own vector.
 
     logits = scale E transform(h) + b
@@ -35,9 +35,9 @@ class Tied(Head):
 
     Example:
         >>> import torch
-        >>> from weft.blocks.embedding.token import Token
+        >>> from weft.blocks.embedding.token import TokenEmbedder
         >>> field = Field("text", 9)
-        >>> Tied(4, field, Token(4, field))(torch.ones(2, 4)).shape
+        >>> TiedHead(4, field, TokenEmbedder(4, field))(torch.ones(2, 4)).shape
         torch.Size([2, 9])
     """
 
@@ -75,11 +75,11 @@ class Tied(Head):
         return x_ND if self.transform is None else self.transform(x_ND)
 
     def _compare(self, x_ND: Tensor) -> Tensor:
-        return product(x_ND * self.scale, self._tie[0].table(), self.bias)
+        return linear(x_ND * self.scale, self._tie[0].table(), self.bias)
 
 
 @block("untied")
-class Untied(Head):
+class UntiedHead(Head):
     """A dense map to the vocabulary.
 
     logits = W transform(h) + b
@@ -87,11 +87,11 @@ class Untied(Head):
     Args:
         bias: Whether each symbol has a number of its own, b.
         transform: A map of the hidden state before it; None = none.
-        width: Width of what the transform gives; None = that of the hidden state.
+        embedding_dim: Width of what the transform gives; None = that of the hidden state.
 
     Example:
         >>> import torch
-        >>> Untied(4, Field("text", 9), None)(torch.ones(2, 4)).shape
+        >>> UntiedHead(4, Field("text", 9), None)(torch.ones(2, 4)).shape
         torch.Size([2, 9])
     """
 
@@ -103,14 +103,16 @@ class Untied(Head):
         *,
         bias: bool = True,
         transform: Build[Transform] | None = None,
-        width: Dim | None = None,
+        embedding_dim: Dim | None = None,
     ):
         super().__init__(dim, field, embedder)
-        if transform is None and width not in (None, dim):
-            raise ValueError(f"a width of {width} is what a transform of the {dim} wide state gives, and there is none; give one")
+        if transform is None and embedding_dim not in (None, dim):
+            raise ValueError(
+                f"embedding_dim is {embedding_dim}, but dim is {dim} and there is no transform; set transform, such as dense"
+            )
         self.vocab = field.vocab
-        self.transform = None if transform is None else transform(dim, width or dim)
-        self.out = Linear(width or dim, field.vocab, bias)
+        self.transform = None if transform is None else transform(dim, embedding_dim or dim)
+        self.out = Linear(embedding_dim or dim, field.vocab, bias)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.out(self._features(x_ND))
@@ -153,7 +155,7 @@ class ClassifierHead(Head):
     ):
         super().__init__(dim, field, embedder)
         self.vocab = field.vocab
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
         self.hidden = None if hidden is None else Linear(dim, hidden)
         self.activation = None if hidden is None else activation()
         self.out = Linear(dim if hidden is None else hidden, field.vocab, bias)

@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from weft.blocks.attention.alignment import Alignment
-from weft.blocks.attention.score import Additive
-from weft.blocks.dropout import Drop
+from weft.blocks.attention.alignment import AlignmentAttention
+from weft.blocks.attention.score import AdditiveScore
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.linear import Linear
 from weft.blocks.recurrent.ordering import Reading, run_recurrent
 from weft.core.contracts import Decoder, Score
@@ -43,7 +43,7 @@ class RecurrentDecoder(Decoder):
         super().__init__(dim, memory)
         self.shape = (2 if self.network is nn.LSTM else 1, layers, dim)
         self.recurrent = self.network(dim, dim, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
         self.bridge = None if memory is None else Linear(memory, self.shape[0] * layers * dim)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
@@ -92,7 +92,7 @@ class AttentionDecoder(RecurrentDecoder):
         dim: int,
         memory: int | None,
         *,
-        score: Build[Score] = Additive,
+        score: Build[Score] = AdditiveScore,
         layers: Layers = 1,
         dropout: Dropout = 0.0,
     ):
@@ -100,7 +100,7 @@ class AttentionDecoder(RecurrentDecoder):
             plain = "lstm" if self.network is nn.LSTM else "gru"
             raise ValueError(f"{type(self).__name__} needs something to look at, but there is no memory here; use {plain}")
         super().__init__(dim, memory, layers=layers, dropout=dropout)
-        self.attention = Alignment(dim, memory, score=score)
+        self.attention = AlignmentAttention(dim, memory, score=score)
         self.join = Linear(2 * dim, dim)
 
     def start(self, memory: Memory | None, rows: int) -> RecurrentState:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.recurrent.ordering import Reading, run_recurrent
 from weft.core.contracts import Encoder
 from weft.core.masks import Full, Mask
@@ -28,7 +28,7 @@ class RecurrentEncoder(Encoder):
         width = dim // 2 if bidirectional else dim
         self.ahead = nn.ModuleList([self.network(dim, width, batch_first=True) for _ in range(layers)])
         self.back = nn.ModuleList([self.network(dim, width, batch_first=True) for _ in range(layers if bidirectional else 0)])
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)

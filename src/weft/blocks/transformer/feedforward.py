@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from weft.blocks.activation import ReLU, SiLU
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.linear import Linear
 from weft.core.contracts import Activation, FeedForward
 from weft.core.options import Dim, Dropout
@@ -45,7 +45,7 @@ class PositionwiseFeedForward(FeedForward):
         hidden = 4 * dim if hidden is None else hidden
         self.up = Linear(dim, hidden, bias)
         self.activation = activation()
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
         self.down = Linear(hidden, dim, bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class PositionwiseFeedForward(FeedForward):
 
 
 @block("gated")
-class Gated(FeedForward):
+class GatedFeedForward(FeedForward):
     """A dense map whose hidden numbers are multiplied by the activation of another one (GLU; SwiGLU with silu).
 
     y = W2 (f(Wg x) * (W1 x))
@@ -68,7 +68,7 @@ class Gated(FeedForward):
 
     Example:
         >>> import torch
-        >>> Gated(4, hidden=8)(torch.ones(2, 3, 4)).shape
+        >>> GatedFeedForward(4, hidden=8)(torch.ones(2, 3, 4)).shape
         torch.Size([2, 3, 4])
     """
 
@@ -86,7 +86,7 @@ class Gated(FeedForward):
         self.gate = Linear(dim, hidden, bias)
         self.up = Linear(dim, hidden, bias)
         self.activation = activation()
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
         self.down = Linear(hidden, dim, bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:

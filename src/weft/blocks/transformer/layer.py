@@ -6,7 +6,7 @@ from functools import reduce
 
 from torch import Tensor
 
-from weft.blocks.attention.multihead import MultiHead
+from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.blocks.transformer.feedforward import PositionwiseFeedForward
 from weft.blocks.transformer.residual import PreNorm
 from weft.core.contracts import Attention, FeedForward, Layer, LayerOutput, Position, Residual
@@ -41,7 +41,7 @@ class TransformerLayer(Layer):
         dim: int,
         memory: int | None,
         *,
-        mixer: Build[Attention] = MultiHead,
+        mixer: Build[Attention] = MultiHeadAttention,
         feedforward: Build[FeedForward] = PositionwiseFeedForward,
         residual: Build[Residual] = PreNorm,
         context: Build[Attention] | None = None,

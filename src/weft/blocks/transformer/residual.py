@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from weft.blocks.dropout import Drop
+from weft.blocks.dropout import DropoutLayer
 from weft.blocks.norm import LayerNorm
 from weft.core.contracts import Norm, Residual
 from weft.core.options import Dropout
@@ -34,7 +34,7 @@ class PreNorm(Residual):
     def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
         super().__init__(dim)
         self.norm = norm(dim)
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
 
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return x_BTD + self.drop(f(self.norm(x_BTD)))
@@ -61,7 +61,7 @@ class PostNorm(Residual):
     def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
         super().__init__(dim)
         self.norm = norm(dim)
-        self.drop = Drop(dropout)
+        self.drop = DropoutLayer(dropout)
 
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return self.norm(x_BTD + self.drop(f(x_BTD)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from weft.blocks.attention.position import Rotary
+from weft.blocks.attention.position import RotaryPosition
 from weft.blocks.norm import LayerNorm
 from weft.blocks.transformer.layer import TransformerLayer
 from weft.core.contracts import Decoder, Encoder, Layer, LayerMix, Norm, Position
@@ -20,7 +20,7 @@ from weft.core.seq import KV, Decoded, Memory, Seq
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackOutput:
     """What a stack has computed: the input and the output of every layer, and each layer's own keys and values."""
 
     states: list[Seq]
@@ -53,7 +53,7 @@ class Stack(nn.Module):
 
     def forward(
         self, x: Seq, mask: Mask, past: Sequence[KV | None] | None = None, context: Sequence[KV | None] | None = None
-    ) -> Stacked:
+    ) -> StackOutput:
         order = self.order()
         nothing = [None] * len(order)
         states, kept, position = [x], [], self.position
@@ -65,7 +65,7 @@ class Stack(nn.Module):
             kept.append(done.kv)
         if self.norm is not None:
             states[-1] = x.with_data(self.norm(states[-1].data))
-        return Stacked(states, tuple(kept))
+        return StackOutput(states, tuple(kept))
 
 
 def _mixed(states: list[Seq], mix: nn.Module | None) -> list[Seq]:
@@ -86,7 +86,7 @@ class Transformer(Encoder):
         layer: One layer, or a list that is cycled over the layers.
         position: How positions enter attention; None = not at all, then the embedder should add them.
         norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
-        mix: Makes what is given on of the states of all layers; None = the last layer's output.
+        layer_mix: Makes what is given on of the states of all layers; None = the last layer's output.
 
     Example:
         >>> import torch
@@ -102,17 +102,17 @@ class Transformer(Encoder):
         *,
         layers: Layers = 2,
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
-        position: Build[Position] | None = Rotary,
+        position: Build[Position] | None = RotaryPosition,
         norm: Build[Norm] | None = LayerNorm,
-        mix: Build[LayerMix] | None = None,
+        layer_mix: Build[LayerMix] | None = None,
     ):
         super().__init__(dim)
         self.stack = Stack(dim, None, layers, layer, position, norm)
-        self.mix = None if mix is None else mix(dim, layers + 1)
+        self.layer_mix = None if layer_mix is None else layer_mix(dim, layers + 1)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
-        return _mixed(self.stack(x, mask).states, self.mix)
+        return _mixed(self.stack(x, mask).states, self.layer_mix)
 
 
 class SharedStack(Stack):
@@ -140,7 +140,7 @@ class SharedTransformer(Encoder):
         layer: One layer, or a list that is cycled over the groups.
         position: How positions enter attention; None = not at all, then the embedder should add them.
         norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
-        mix: Makes what is given on of the states of all layers; None = the last layer's output.
+        layer_mix: Makes what is given on of the states of all layers; None = the last layer's output.
 
     Example:
         >>> import torch
@@ -157,9 +157,9 @@ class SharedTransformer(Encoder):
         layers: Layers = 2,
         groups: Layers = 1,
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
-        position: Build[Position] | None = Rotary,
+        position: Build[Position] | None = RotaryPosition,
         norm: Build[Norm] | None = LayerNorm,
-        mix: Build[LayerMix] | None = None,
+        layer_mix: Build[LayerMix] | None = None,
     ):
         super().__init__(dim)
         if groups > layers:
@@ -167,11 +167,11 @@ class SharedTransformer(Encoder):
         owner = [i * groups // layers for i in range(layers)]
         times = [owner.count(group) for group in range(groups)]
         self.stack = SharedStack(times, dim, None, groups, layer, position, norm)
-        self.mix = None if mix is None else mix(dim, layers + 1)
+        self.layer_mix = None if layer_mix is None else layer_mix(dim, layers + 1)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
-        return _mixed(self.stack(x, mask).states, self.mix)
+        return _mixed(self.stack(x, mask).states, self.layer_mix)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class TransformerDecoder(Decoder):
         *,
         layers: Layers = 2,
         layer: Build[Layer] | list[Build[Layer]] = TransformerLayer,
-        position: Build[Position] | None = Rotary,
+        position: Build[Position] | None = RotaryPosition,
         norm: Build[Norm] | None = LayerNorm,
     ):
         super().__init__(dim, memory)

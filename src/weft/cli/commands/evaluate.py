@@ -54,7 +54,7 @@ def evaluate(
     if fluency and not oracle:
         raise ValueError("--fluency evaluates generated texts; add --oracle FILE")
     from weft.core.io import finite, write_json
-    from weft.inspect.classification import draw_classes
+    from weft.inspect.classification_plots import plot_classification
     from weft.training.display import show_intervals
     from weft.training.run_folder import FORMAT
 
@@ -67,7 +67,7 @@ def evaluate(
     if not data_files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
         write_json(run / f"metrics-{result.split}.json", finite(document))
-        if problem := draw_classes(trained, result, run):
+        if problem := plot_classification(trained, result, run):
             message(problem)
     if as_json:
         print_json({**metric_values, **about})

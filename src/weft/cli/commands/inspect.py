@@ -21,6 +21,6 @@ def inspect(
 ) -> None:
     """Visualize the forward pass of a trained run: tokens, attention weights by layer and head, token and class probabilities."""
     from weft.inference.load import load
-    from weft.inspect.trace import inspect_run
+    from weft.inspect.inspection import inspect_run
 
     print(inspect_run(load(run), texts, out, top=top_k))

@@ -103,9 +103,10 @@ def interpolate(
             print(f"{tau:.2f}\t{text}")
     warn_lost_input(space)
     if out is not None:
-        from weft.inspect.interpolation import way_page
+        from weft.inspect.interpolation import interpolation_page
 
-        message(f"wrote {way_page(found, out, first=a, last=b, how=how, title=f'Latent interpolation: {context.obj}')}")
+        title = f"Latent interpolation: {context.obj}"
+        message(f"wrote {interpolation_page(found, out, first=a, last=b, how=how, title=title)}")
 
 
 @latent.command()
@@ -200,7 +201,7 @@ def plot(
     """Plot latent codes on their first two principal components, colored by class."""
     if out.suffix != ".png":
         raise ValueError(f"--out {out}: unknown format {out.suffix or 'without suffix'}; use .png")
-    from weft.inspect.scatter import latent_picture
+    from weft.inspect.latent_space import plot_latent_space
     from weft.systems.latent_text.space import open_latent, texts_at
     from weft.training.display import Terminal
 
@@ -209,9 +210,10 @@ def plot(
     with Terminal().waiting(f"encoding {len(examples):,} texts"):
         z_NP = space.encode([example.text for example in examples])
     about = {"labels": [example.label for example in examples], "texts": [example.text for example in examples]}
-    plane = latent_picture(z_NP, out, **about, annotate=annotate, title=f"{context.obj}: {' '.join(inputs)}")
+    components = plot_latent_space(z_NP, out, **about, annotate=annotate, title=f"{context.obj}: {' '.join(inputs)}")
     warn_lost_input(space)
+    ratio = components.explained_variance_ratio
     if as_json:
-        print_json_line({"file": str(out), "texts": len(examples), "variance": plane.share_2.tolist()})
+        print_json_line({"file": str(out), "texts": len(examples), "variance": ratio.tolist()})
     else:
-        print(f"wrote {out}: {len(examples):,} texts, {plane.share_2.sum():.1%} of the variance explained")
+        print(f"wrote {out}: {len(examples):,} texts, {ratio.sum():.1%} of the variance explained")

@@ -26,11 +26,11 @@ def new(
 ) -> None:
     """Detect the task of your data files and write a commented recipe for it."""
     from weft.core.io import write_text
-    from weft.experiments.scaffold import guess, recipe_for, tuned_recipe
+    from weft.experiments.scaffold import detect_data, fine_tuning_recipe, scratch_recipe
 
     if out.exists():
         raise ValueError(f"{out} already exists; choose another file with --out")
-    found = guess(files)
+    detected = detect_data(files)
     folder = out.absolute().parent
-    write_text(out, recipe_for(found, folder) if from_ is None else tuned_recipe(found, folder, from_))
-    print(f"{found.source}: {found.why}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
+    write_text(out, scratch_recipe(detected, folder) if from_ is None else fine_tuning_recipe(detected, folder, from_))
+    print(f"{detected.source}: {detected.reason}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")

@@ -10,14 +10,14 @@ from weft.blocks import (
     GELU,
     ClassifierHead,
     LayerNorm,
-    Learned,
-    MultiHead,
+    LearnedPositionEmbedder,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PostNorm,
-    SharedToken,
-    Sum,
-    Tied,
-    Token,
+    SharedTokenEmbedder,
+    SumEmbedder,
+    TiedHead,
+    TokenEmbedder,
     Transformer,
     TransformerDecoder,
     TransformerLayer,
@@ -59,25 +59,25 @@ def encoder_and_decoder(
     def layer(size: ModelSize) -> Build[Any]:
         return partial(
             TransformerLayer,
-            mixer=partial(MultiHead, heads=size.heads, dropout=attention_dropout),
+            mixer=partial(MultiHeadAttention, heads=size.heads, dropout=attention_dropout),
             feedforward=partial(PositionwiseFeedForward, hidden=size.hidden, activation=activation, dropout=hidden_dropout),
             residual=partial(PostNorm, dropout=dropout),
         )
 
     def embedder(tokens: Build[Any]) -> Build[Any]:
-        positions = partial(Learned, length=length, offset=OFFSET)
-        return partial(Sum, parts=[partial(tokens, scale=scale), positions], norm=LayerNorm, dropout=dropout)
+        positions = partial(LearnedPositionEmbedder, length=length, offset=OFFSET)
+        return partial(SumEmbedder, parts=[partial(tokens, scale=scale), positions], norm=LayerNorm, dropout=dropout)
 
     parts: dict[str, Any] = {
         "dim": encoder.dim,
-        "embedder": embedder(Token),
-        "target_embedder": embedder(SharedToken),
+        "embedder": embedder(TokenEmbedder),
+        "target_embedder": embedder(SharedTokenEmbedder),
         "encoder": partial(Transformer, layers=encoder.layers, layer=layer(encoder), position=None, norm=None),
         "decoder": partial(TransformerDecoder, layers=decoder.layers, layer=layer(decoder), position=None, norm=None),
     }
     if task == "classification":
         return partial(Seq2SeqClassifier, **parts, head=partial(ClassifierHead, hidden=encoder.dim, dropout=class_dropout))
-    return partial(Seq2Seq, **parts, head=partial(Tied, scale=1.0, bias=True))
+    return partial(Seq2Seq, **parts, head=partial(TiedHead, scale=1.0, bias=True))
 
 
 @composition("bart")

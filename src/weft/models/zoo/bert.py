@@ -9,21 +9,21 @@ from weft.blocks import (
     GELU,
     ClassifierHead,
     Dense,
-    First,
+    FirstPooler,
     GELUTanh,
     LayerNorm,
-    Learned,
-    MultiHead,
+    LearnedPositionEmbedder,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PostNorm,
     SharedTransformer,
-    Sum,
-    Tied,
-    Token,
-    TokenType,
+    SumEmbedder,
+    TiedHead,
+    TokenEmbedder,
+    TokenTypeEmbedder,
     Transformer,
     TransformerLayer,
-    Untied,
+    UntiedHead,
 )
 from weft.core.contracts import Activation, Head, Pooler, Structure
 from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
@@ -54,7 +54,7 @@ ELECTRA_EMBEDDING_DIM = {"small": 128, "base": 768, "large": 1024}
 
 def electra_summary(activation: Build[Activation] | None = GELU) -> Build[Pooler]:
     """The pooler of ELECTRA's multiple-choice model in transformers: a dense layer over the first hidden state."""
-    return partial(First, transform=partial(Dense, activation=activation))
+    return partial(FirstPooler, transform=partial(Dense, activation=activation))
 
 
 def body(
@@ -75,20 +75,20 @@ def body(
     norm = partial(LayerNorm, eps=eps)
     layer = partial(
         TransformerLayer,
-        mixer=partial(MultiHead, heads=size.heads, dropout=dropout if attention_dropout is None else attention_dropout),
+        mixer=partial(MultiHeadAttention, heads=size.heads, dropout=dropout if attention_dropout is None else attention_dropout),
         feedforward=partial(PositionwiseFeedForward, hidden=size.hidden, activation=activation),
         residual=partial(PostNorm, norm=norm, dropout=dropout),
     )
     stack = Transformer if groups is None else partial(SharedTransformer, groups=groups)
-    positions = partial(Learned, length=length, offset=offset)
+    positions = partial(LearnedPositionEmbedder, length=length, offset=offset)
     return {
         "dim": size.dim,
         "embedder": partial(
-            Sum,
-            parts=[partial(Token, scale=1.0), positions, partial(TokenType, mark="segment", size=segments)],
+            SumEmbedder,
+            parts=[partial(TokenEmbedder, scale=1.0), positions, partial(TokenTypeEmbedder, mark="segment", size=segments)],
             norm=norm,
             dropout=dropout,
-            width=embedding_dim,
+            embedding_dim=embedding_dim,
             project=Dense if project else None,
         ),
         "encoder": partial(stack, layers=size.layers, layer=layer, position=None, norm=None),
@@ -100,7 +100,11 @@ def masked_lm_head(
 ) -> Build[Head]:
     """The masked-LM head of BERT: dense layer, activation, layer norm, then the token embeddings or an untied matrix."""
     transform = partial(Dense, activation=activation, norm=partial(LayerNorm, eps=eps))
-    return partial(Tied, scale=1.0, transform=transform) if tied else partial(Untied, transform=transform, width=embedding_dim)
+    return (
+        partial(TiedHead, scale=1.0, transform=transform)
+        if tied
+        else partial(UntiedHead, transform=transform, embedding_dim=embedding_dim)
+    )
 
 
 @composition("bert")

@@ -208,7 +208,7 @@ def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
     if model_type == "roberta":
         config |= {"pad_token_id": offset - 1}
     if model_type in ("albert", "electra"):
-        config |= {"embedding_size": option_at(embedder, "width") or dim}
+        config |= {"embedding_size": option_at(embedder, "embedding_dim") or dim}
     if model_type == "electra" and name_of(tree) == "multiple-choice":
         activation = option_at(tree, "pooler.transform.activation")
         config |= {"summary_activation": None if activation is None else activation_name(activation)}

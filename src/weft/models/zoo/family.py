@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from weft.blocks import ClassifierHead, Dense, First, Tanh
+from weft.blocks import ClassifierHead, Dense, FirstPooler, Tanh
 from weft.core.contracts import Embedder, Head, Pooler, Structure
 from weft.core.fields import Field
 from weft.core.registry import Build, base_of, name_of, options
@@ -34,7 +34,7 @@ Task = Literal[
 ]
 """Tasks of published models, each with its head. ``encode`` has none: it outputs hidden states."""
 
-BERT_POOLER: Build[Pooler] = functools.partial(First, transform=functools.partial(Dense, activation=Tanh))
+BERT_POOLER: Build[Pooler] = functools.partial(FirstPooler, transform=functools.partial(Dense, activation=Tanh))
 """BERT's pooler: a dense layer with tanh over the hidden state of the first token ([CLS])."""
 
 
@@ -134,7 +134,7 @@ def task_model(
         head: The classification head.
         pooler: Replaces the published pooler.
     """
-    pooled: dict[str, Any] = {"pooler": pooler or published_pooler or First}
+    pooled: dict[str, Any] = {"pooler": pooler or published_pooler or FirstPooler}
     linear_head = functools.partial(ClassifierHead, dropout=option_at(head, "dropout"))
     match task:
         case "classification":
@@ -148,7 +148,7 @@ def task_model(
     heads: dict[str, Any] = {"head": mlm_head if task == "masked-lm" else None}
     if with_segment_head or task == "next-sentence":
         heads["segment_head"] = ClassifierHead
-        published_pooler = published_pooler or (First if task == "next-sentence" else None)
+        published_pooler = published_pooler or (FirstPooler if task == "next-sentence" else None)
     if task == "replaced-token":
         heads["discriminator"] = discriminator
     return functools.partial(TextEncoder, **body, pooler=pooler or published_pooler, **heads)

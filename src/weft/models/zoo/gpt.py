@@ -9,19 +9,19 @@ from typing import Any, Literal, get_args
 from weft.blocks import (
     ClassifierHead,
     GELUTanh,
-    Last,
+    LastPooler,
     LayerNorm,
-    Learned,
-    MultiHead,
+    LearnedPositionEmbedder,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PostNorm,
     PreNorm,
-    Sum,
-    Tied,
-    Token,
+    SumEmbedder,
+    TiedHead,
+    TokenEmbedder,
     TransformerDecoder,
     TransformerLayer,
-    Untied,
+    UntiedHead,
 )
 from weft.core.contracts import Activation, Structure
 from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
@@ -69,7 +69,7 @@ def causal_lm(
     layer = partial(
         TransformerLayer,
         mixer=partial(
-            MultiHead,
+            MultiHeadAttention,
             heads=size.heads,
             head_dim=size.head_dim,
             dropout=dropout if attention_dropout is None else attention_dropout,
@@ -81,12 +81,12 @@ def causal_lm(
         LanguageModel,
         dim=size.dim,
         embedder=partial(
-            Sum,
-            parts=[partial(Token, scale=1.0), partial(Learned, length=length)],
+            SumEmbedder,
+            parts=[partial(TokenEmbedder, scale=1.0), partial(LearnedPositionEmbedder, length=length)],
             dropout=dropout if embedding_dropout is None else embedding_dropout,
         ),
         decoder=partial(TransformerDecoder, layers=size.layers, layer=layer, position=None, norm=None if post_norm else norm),
-        head=partial(Tied, scale=1.0, bias=False) if tied else partial(Untied, bias=False),
+        head=partial(TiedHead, scale=1.0, bias=False) if tied else partial(UntiedHead, bias=False),
     )
 
 
@@ -101,7 +101,9 @@ def for_task(structure: Build[Structure], task: GPTTask, dropout: float) -> Buil
     """
     if task == "generation":
         return structure
-    return partial(structure, pooler=Last, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "multiple-choice"))
+    return partial(
+        structure, pooler=LastPooler, classifier=partial(ClassifierHead, dropout=dropout, bias=task == "multiple-choice")
+    )
 
 
 @composition("gpt")

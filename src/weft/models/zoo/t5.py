@@ -7,22 +7,22 @@ from functools import partial
 from typing import Any, Literal
 
 from weft.blocks import (
-    Dot,
-    Gated,
+    DotScore,
+    GatedFeedForward,
     GELUTanh,
-    MultiHead,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PreNorm,
-    RelativeBias,
+    RelativePositionBias,
     ReLU,
     RMSNorm,
-    Sum,
-    Tied,
-    Token,
+    SumEmbedder,
+    TiedHead,
+    TokenEmbedder,
     Transformer,
     TransformerDecoder,
     TransformerLayer,
-    Untied,
+    UntiedHead,
 )
 from weft.core.contracts import Activation, Head, Structure
 from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers
@@ -67,29 +67,33 @@ def encoder_and_decoder(
     head: Build[Head],
     eps: float = 1e-6,
     buckets: int = 32,
-    distance: int = 128,
+    max_distance: int = 128,
     dropout: float = 0.1,
 ) -> Build[Structure]:
     """Encoder and decoder with RMS pre-norm, without biases, unscaled dot-product attention, relative position bias per stack."""
     norm = partial(RMSNorm, eps=eps)
-    attention = partial(MultiHead, heads=size.heads, head_dim=size.head_dim, score=Dot, bias=False, dropout=dropout)
+    attention = partial(MultiHeadAttention, heads=size.heads, head_dim=size.head_dim, score=DotScore, bias=False, dropout=dropout)
     feedforward = partial(
-        Gated if gated else PositionwiseFeedForward, hidden=size.hidden, activation=activation, dropout=dropout, bias=False
+        GatedFeedForward if gated else PositionwiseFeedForward,
+        hidden=size.hidden,
+        activation=activation,
+        dropout=dropout,
+        bias=False,
     )
     layer = partial(
         TransformerLayer, mixer=attention, feedforward=feedforward, residual=partial(PreNorm, norm=norm, dropout=dropout)
     )
-    position = partial(RelativeBias, heads=size.heads, buckets=buckets, distance=distance)
+    position = partial(RelativePositionBias, heads=size.heads, buckets=buckets, max_distance=max_distance)
     return partial(
         Seq2Seq,
         dim=size.dim,
-        embedder=partial(Sum, parts=[partial(Token, scale=1.0)], dropout=dropout),
+        embedder=partial(SumEmbedder, parts=[partial(TokenEmbedder, scale=1.0)], dropout=dropout),
         encoder=partial(Transformer, layers=size.layers, layer=layer, position=position, norm=norm),
         decoder=partial(
             TransformerDecoder,
             layers=size.decoder_layers or size.layers,
             layer=layer,
-            position=partial(position, both=False),
+            position=partial(position, bidirectional=False),
             norm=norm,
         ),
         head=head,
@@ -125,7 +129,7 @@ def t5(
         512
     """
     sizes = T5[size].override_with_head_dim(dim, layers, heads, hidden)
-    head = partial(Tied, scale=sizes.dim**-0.5, bias=False)
+    head = partial(TiedHead, scale=sizes.dim**-0.5, bias=False)
     return partial(encoder_and_decoder(sizes, gated=False, activation=ReLU, head=head, dropout=dropout), weights=weights)
 
 
@@ -223,7 +227,7 @@ def byt5(
 
 
 def _gated(size: ModelSize, dropout: float) -> Build[Structure]:
-    return encoder_and_decoder(size, gated=True, activation=GELUTanh, head=partial(Untied, bias=False), dropout=dropout)
+    return encoder_and_decoder(size, gated=True, activation=GELUTanh, head=partial(UntiedHead, bias=False), dropout=dropout)
 
 
 # --------------------------------------------------------------------------------------------------- published models
@@ -255,7 +259,7 @@ def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[
     activation = activation_named(projection.removeprefix("gated-"), "feed_forward_proj")
     untied = config.get("tie_word_embeddings", True) is False and "lm_head.weight" in names
     scaled = config["model_type"] == "t5" and config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
-    tied = partial(Tied, scale=dim**-0.5 if scaled else 1.0, bias=False)
+    tied = partial(TiedHead, scale=dim**-0.5 if scaled else 1.0, bias=False)
     return encoder_and_decoder(
         ModelSize(
             dim,
@@ -267,10 +271,10 @@ def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[
         ),
         gated=projection.startswith("gated-"),
         activation=GELUTanh if projection == "gated-gelu" else activation,  # as in transformers
-        head=partial(Untied, bias=False) if untied else tied,
+        head=partial(UntiedHead, bias=False) if untied else tied,
         eps=config["layer_norm_epsilon"],
         buckets=config["relative_attention_num_buckets"],
-        distance=config["relative_attention_max_distance"],
+        max_distance=config["relative_attention_max_distance"],
         dropout=config["dropout_rate"],
     )
 
@@ -291,7 +295,7 @@ def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
         "d_kv": option_at(layer, "mixer.head_dim") or dim // option_at(layer, "mixer.heads"),
         "layer_norm_epsilon": option_at(layer, "residual.norm.eps"),
         "relative_attention_num_buckets": option_at(tree, "encoder.position.buckets"),
-        "relative_attention_max_distance": option_at(tree, "encoder.position.distance"),
+        "relative_attention_max_distance": option_at(tree, "encoder.position.max_distance"),
         "dropout_rate": option_at(layer, "residual.dropout"),
         "feed_forward_proj": "gated-gelu" if gated and activation == "gelu_new" else "gated-" * gated + activation,
         "is_encoder_decoder": True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from weft.blocks import (
-    MultiHead,
+    MultiHeadAttention,
     PositionwiseFeedForward,
     PostNorm,
-    Sinusoidal,
-    Sum,
-    Tied,
-    Token,
+    SinusoidalPositionEmbedder,
+    SumEmbedder,
+    TiedHead,
+    TokenEmbedder,
     Transformer,
     TransformerDecoder,
     TransformerLayer,
@@ -46,17 +46,17 @@ def transformer_base(
     """
     layer = partial(
         TransformerLayer,
-        mixer=partial(MultiHead, heads=heads),
+        mixer=partial(MultiHeadAttention, heads=heads),
         feedforward=partial(PositionwiseFeedForward, hidden=hidden),
         residual=partial(PostNorm, dropout=dropout),
     )
     return partial(
         Seq2Seq,
         dim=dim,
-        embedder=partial(Sum, parts=[Token, Sinusoidal], dropout=dropout),
+        embedder=partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder], dropout=dropout),
         encoder=partial(Transformer, layers=layers, layer=layer, position=None, norm=None),
         decoder=partial(TransformerDecoder, layers=layers, layer=layer, position=None, norm=None),
-        head=partial(Tied, scale=1.0, bias=False),
+        head=partial(TiedHead, scale=1.0, bias=False),
     )
 
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from weft.blocks import (
     GELU,
     ClassifierHead,
-    First,
+    FirstPooler,
     LayerNorm,
-    MultiHead,
-    Patch,
+    MultiHeadAttention,
+    PatchEmbedder,
     PositionwiseFeedForward,
     PreNorm,
-    Sum,
+    SumEmbedder,
     Transformer,
     TransformerLayer,
 )
@@ -56,13 +56,13 @@ def body(
     norm = partial(LayerNorm, eps=eps)
     layer = partial(
         TransformerLayer,
-        mixer=partial(MultiHead, heads=size.heads, dropout=dropout if attention_dropout is None else attention_dropout),
+        mixer=partial(MultiHeadAttention, heads=size.heads, dropout=dropout if attention_dropout is None else attention_dropout),
         feedforward=partial(PositionwiseFeedForward, hidden=size.hidden, activation=activation),
         residual=partial(PreNorm, norm=norm, dropout=dropout),
     )
     return {
         "dim": size.dim,
-        "embedder": partial(Sum, parts=[partial(Patch, size=patch)], dropout=dropout),
+        "embedder": partial(SumEmbedder, parts=[partial(PatchEmbedder, size=patch)], dropout=dropout),
         "encoder": partial(Transformer, layers=size.layers, layer=layer, position=None, norm=norm),
     }
 
@@ -105,7 +105,7 @@ def vit(
         1280
     """
     parts = body(VIT[size].override(dim, layers, heads, hidden), patch=patch or PATCHES[size], dropout=dropout)
-    return partial(_for_task(task, parts, pooler or First), weights=weights)
+    return partial(_for_task(task, parts, pooler or FirstPooler), weights=weights)
 
 
 def _for_task(task: str, parts: Mapping[str, Any], pooler: Build[Pooler]) -> Build[Structure]:
@@ -135,7 +135,7 @@ def _rules(structure: Any) -> list[Rule]:
         "vit.layernorm.*": "encoder.stack.norm.*",
         "vit.pooler.dense.*": "pooler.transform.map.*",
     }
-    first = rules({"vit.embeddings.cls_token": "embedder.parts.0.first"}, lead=2)
+    first = rules({"vit.embeddings.cls_token": "embedder.parts.0.cls_token"}, lead=2)
     position = rules({"vit.embeddings.position_embeddings": "embedder.parts.0.position.weight"}, lead=1)
     return first + position + rules(named | task_head_rules(structure))
 
@@ -157,7 +157,7 @@ def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[
         config.require(pooler_act="tanh")
         if config.get("pooler_output_size") not in (None, dim):
             raise ValueError(f"config.json: pooler_output_size is {config['pooler_output_size']}, but only {dim} is supported")
-    return _for_task(task, parts, BERT_POOLER if pooled else First)
+    return _for_task(task, parts, BERT_POOLER if pooled else FirstPooler)
 
 
 def _to_config(tree: Any) -> dict[str, Any]:

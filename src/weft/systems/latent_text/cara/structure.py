@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import CNN, MLP, BatchNorm, LatentEmbedding, LeakyReLU, Linear, Max, Mean, UnitNorm
+from weft.blocks import CNN, MLP, BatchNorm, LatentEmbedding, LeakyReLU, Linear, MaxPooler, MeanPooler, UnitNorm
 from weft.core.batch import Batch
 from weft.core.contracts import (
     Encoder,
@@ -42,7 +42,7 @@ EMBEDDED: list[Build[Injection]] = [LatentEmbedding]
 SAMPLER = partial(MLP, hidden=[128, 128], batch_norm=BatchNorm)
 CLASSIFIER = partial(MLP, hidden=[128, 128])
 DISCRIMINATOR = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
-TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=Max)
+TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=MaxPooler)
 
 
 class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, DiscriminatesLatents):
@@ -159,7 +159,7 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
         label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
-        pooler: Build[Pooler] = Mean,
+        pooler: Build[Pooler] = MeanPooler,
         norm: Build[Norm] | None = UnitNorm,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
@@ -223,7 +223,7 @@ class ARAE(LatentAutoencoder):
         noise: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
         top_encoder: Build[Encoder] | None = None,
-        pooler: Build[Pooler] = Mean,
+        pooler: Build[Pooler] = MeanPooler,
         norm: Build[Norm] | None = UnitNorm,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from weft.blocks import Mean
+from weft.blocks import MeanPooler
 from weft.core.contracts import Injection, Pooler, Structure
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
@@ -50,7 +50,7 @@ class CtrlGen(TextVAE, ClassifiesTexts):
         latent: Dim = 32,
         label_dim: Dim = 32,
         encoder: Build[Structure] = partial(TextEncoder, head=None),
-        pooler: Build[Pooler] = Mean,
+        pooler: Build[Pooler] = MeanPooler,
         decoder: Build[Structure] = LanguageModel,
         injections: list[Build[Injection]] = EMBEDDED,
         text_classifier: Build[Structure] = TEXT_CLASSIFIER,

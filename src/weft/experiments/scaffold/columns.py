@@ -1,0 +1,110 @@
+"""Scores of a table's columns: which of them hold text, class labels or numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from weft.data.sources.labeled_text import LABEL, TEXT
+
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+_MAX_CLASSES = 100
+_NO_LABELS = ("id", "split")
+"""Names of columns with few distinct values that are no labels."""
+
+
+@dataclass
+class Column:
+    """A column of a table with its non-empty cells."""
+
+    name: str
+    cells: list[str]
+
+    @property
+    def mean_words(self) -> float:
+        """Mean number of whitespace-separated words per cell."""
+        return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct values."""
+        return len(set(self.cells))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every cell is a number."""
+        return all(map(NUMBER.fullmatch, self.cells))
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the cells are regression targets: numbers with a decimal point.
+
+        A few distinct integral values are classes, even if written as 0.0 and 1.0.
+        """
+        if not self.is_numeric or not any("." in cell for cell in self.cells):
+            return False
+        return not (self.is_label and all(float(cell) % 1 == 0 for cell in self.cells))
+
+    @property
+    def is_label(self) -> bool:
+        """Whether the cells are class labels: short, with few distinct values, or lists of classes."""
+        max_classes = max(2, min(_MAX_CLASSES, len(self.cells) // 4))
+        return bool(self.separator) or (self.mean_words < 3 and self.distinct <= max_classes)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the cells are texts: at least three words on average, or a column with a usual name."""
+        return (self.mean_words >= 3 and not self.is_label) or self.name.lower() in TEXT
+
+    @cached_property
+    def separator(self) -> str:
+        """The separator of a multi-label column, "" for any other column.
+
+        At least 5% of the cells contain it, there are at most 100 classes, and 90% of the classes in these cells occur more than
+        once. Commas and semicolons occur in texts too, so at least one class must also occur alone in a cell.
+        """
+        for separator in ("\t", "|", ";", ","):
+            multiple = [[part.strip() for part in cell.split(separator)] for cell in self.cells if separator in cell]
+            counts = Counter(part.strip() for cell in self.cells for part in cell.split(separator))
+            repeated = [counts[part] > 1 for cell in multiple for part in cell]
+            if separator in ";," and not {part for cell in multiple for part in cell} & {cell.strip() for cell in self.cells}:
+                continue
+            frequent = len(multiple) >= max(1, 0.05 * len(self.cells))
+            if frequent and len(counts) <= _MAX_CLASSES and sum(repeated) > 0.9 * len(repeated):
+                return separator
+        return ""
+
+
+@dataclass
+class ColumnRoles:
+    """The columns that a task uses.
+
+    Args:
+        texts: Up to two text columns, in the order of the table.
+        label: The column of the label, if there is one.
+        is_regression: Whether the label is a number.
+    """
+
+    texts: list[Column]
+    label: Column | None
+    is_regression: bool
+
+
+def assign_roles(columns: Sequence[Column]) -> ColumnRoles:
+    """Choose text and label columns.
+
+    The texts are the two columns with the most words. The label is the column with a usual name, or else the last label column;
+    a column of real numbers is used if no other column is a label.
+    """
+    longest = sorted((column for column in columns if column.is_text), key=lambda column: -column.mean_words)[:2]
+    texts = [column for column in columns if column in longest]
+    others = [column for column in columns if column not in texts and column.distinct > 1]
+    labels = [column for column in others if column.is_label and column.name.lower() not in _NO_LABELS]
+    label = next((column for column in labels if column.name.lower() in LABEL), labels[-1] if labels else None)
+    number = next((column for column in others if column.is_continuous), None)
+    if number is not None and (label is None or label is number):
+        return ColumnRoles(texts, number, True)
+    return ColumnRoles(texts, label, False)
