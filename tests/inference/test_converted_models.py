@@ -188,7 +188,9 @@ def test_a_roberta_and_a_tokenizer_that_pad_differently_are_refused(tmp_path: Pa
     model = hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT, pad_token_id=1, type_vocab_size=1))
     model.save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    with pytest.raises(ValueError, match=r"pad_token_id is 1 in config\.json but 0 \(\[PAD\]\) in the tokenizer; RoBERTa derives position ids"):
+    with pytest.raises(
+        ValueError, match=r"pad_token_id is 1 in config\.json but 0 \(\[PAD\]\) in the tokenizer; RoBERTa derives position ids"
+    ):
         weft.load(tmp_path, "cpu")
     (tmp_path / "vocab.txt").write_text("\n".join([WORDS[1], WORDS[0], *WORDS[2:]]) + "\n")
     assert weft.load(tmp_path, "cpu").model is not None

@@ -28,7 +28,7 @@ RECIPE = """
 data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: pretrained, from: {0}}}, max_length: 10}}
 structure: {{type: pretrained, from: {0}, task: generation}}
 objective: next-token
-learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
+learning: {{type: gradient, steps: {1}, batch_tokens: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [exact-match]}}
 """
 
