@@ -202,7 +202,7 @@ def of_stack(file: dict[str, torch.Tensor], part: str, norm: str) -> dict[str, t
     return found
 
 
-def take_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> None:
+def transfer_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> None:
     """Give ours the weights of a file of theirs."""
     model.embedder.load_state_dict(
         {
@@ -260,7 +260,7 @@ def test_the_loss_is_that_of_transformers(normalize: bool, tmp_path: Path) -> No
     model = ImageEncoder(INFO, dim=16, embedder=partial(PatchEmbedder, size=4), encoder=stack(2, 20))
     objective = MaskedPatches(INFO, 16, patch_size=4, decoder=stack(1, 12), decoder_dim=8, normalize_pixels=normalize)
     theirs.save_pretrained(tmp_path)
-    take_weights(load_file(tmp_path / "model.safetensors"), model, objective)
+    transfer_weights(load_file(tmp_path / "model.safetensors"), model, objective)
     batch = made(objective)
     noise = torch.zeros(3, 9).scatter(1, batch["masked"].data, 1.0)  # they keep the smallest
     with torch.no_grad():

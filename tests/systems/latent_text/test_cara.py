@@ -22,7 +22,7 @@ from weft.core.fields import Field, Info
 from weft.core.seq import Seq
 from weft.generate import GreedySearch
 from weft.generate.soft_decoding import soft_decode
-from weft.learning import Adam, Gradient, Loop, Network, Phase
+from weft.learning import Adam, Gradient, Network, Phase, TrainingLoop
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE, bert, gpt2
 from weft.objectives import ELBO, ConstantAnnealing, CyclicalAnnealing, ExponentialAnnealing
 from weft.pretrained import pretrained, save
@@ -99,9 +99,9 @@ class Kept:
 
     saved: Any = None
 
-    def logged(self, row: dict[str, Any]) -> None: ...
+    def on_log(self, row: dict[str, Any]) -> None: ...
 
-    def due(self, progress: Any, last: bool) -> bool:
+    def should_evaluate(self, progress: Any, last: bool) -> bool:
         return False
 
     def evaluate(self, progress: Any, last: bool) -> float | None:
@@ -151,13 +151,13 @@ def loop_of(
     starts: dict[str, int] = {},
     seed: int = 1,
     **kinds: Any,
-) -> Loop:
+) -> TrainingLoop:
     """A loop over these steps of the algorithm, in this order."""
     objectives = {name: kinds.get(name, STEPS[name][0])(INFO, model.dim) for name in names}
     phases = [partial(Phase, objective=name, train=STEPS[name][1], start=starts.get(name, 0)) for name in names]
     learning = Gradient(steps=steps, optimizer=partial(Adam, lr=lr), phases=phases, save_every=1)
     network = Network(model, objectives)
-    return Loop(
+    return TrainingLoop(
         network,
         learning,
         lambda split, objective, name: Rows(objective),
@@ -403,7 +403,7 @@ def test_what_the_structures_provide_and_without_a_listener():
     assert {DiscriminatesLatents, ClassifiesTexts} <= set(cara().provides())
     for model in (cara(text_classifier=None), arae()):
         assert DiscriminatesLatents in model.provides() and ClassifiesTexts not in model.provides()
-        assert model.labelled and model.samples_by_label
+        assert model.class_conditional and model.samples_by_label
     assert set(cara().substructures()) == {"encoder", "decoder", "text_classifier"}
     assert len(arae().substructures()["decoder"]) == K
 
