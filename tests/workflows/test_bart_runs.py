@@ -87,7 +87,7 @@ def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Pa
     text = text.replace("objective: next-token", "objective: {type: denoising, noise: chain}").split("evaluate")[0]
     read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
     field = json.loads((tmp_path / "run" / "fields.json").read_text())["fields"][0]
-    assert field["start"] == 2
+    assert field["decoder_start"] == 2
     run = weft.load(tmp_path / "run")
     (objective,) = run.objectives.values()
     assert run.codec is not None
