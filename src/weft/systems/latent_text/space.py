@@ -17,7 +17,7 @@ from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.data.encoding import assemble, encode, rows_of, truncate
 from weft.data.text_files import TextWithLabel, class_and_file, read_labeled_texts, read_texts
-from weft.evaluate.subsample import evenly
+from weft.evaluate.subsample import subsample
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.recipe import nearest
@@ -391,13 +391,13 @@ def texts_at(run: TrainedRun, places: Sequence[str], most: int) -> list[TextWith
     if len(places) > 1 and (split := next((one for one in places if one in SPLITS and not Path(one).is_file()), None)):
         raise ValueError(f"{split} is a split of the run's data, which stands alone: give it, or files")
     if len(places) > 1 or class_and_file(place) is not None:
-        return evenly(read_labeled_texts(places), most)
+        return subsample(read_labeled_texts(places), most)
     if Path(place).is_file():
-        return evenly(read_texts(place), most)
+        return subsample(read_texts(place), most)
     if place not in SPLITS:
         raise ValueError(f"there is no file {place}, and splits are called {', '.join(SPLITS)}")
     dataset = run.dataset(place)[1]
-    raw = (dataset.raw(row) for row in evenly(range(len(dataset)), most))
+    raw = (dataset.raw(row) for row in subsample(range(len(dataset)), most))
     return [TextWithLabel(row["source"], row.get("label")) for row in raw]
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from weft.evaluate import KneserNey, Pool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
-from weft.evaluate.subsample import evenly
+from weft.evaluate import KneserNey, ReferencePool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
+from weft.evaluate.subsample import subsample
 from weft.systems.latent_text.evaluate import Oracle, constant, copied, drawn, judge_generation, judge_transfer, retrieved, table
 
 THINGS = [f"{first}{second}" for first in ("food", "staff", "soup", "music", "room") for second in ("", "s", "y", "ling")]
@@ -40,9 +40,9 @@ def test_each_figure_of_generation_is_that_of_its_function():
     assert (found.texts, found.bleu.texts, found.bleu.references) == (600, 500, 1000)
     assert (found.self_bleu.texts, found.self_bleu.references) == (500, 499)
     assert found.accuracy == ORACLE.accuracy(texts, WANTED) > 0.9
-    assert found.bleu == Pool(evenly(HELD, 1000)).bleu(texts[:500])
+    assert found.bleu == ReferencePool(subsample(HELD, 1000)).bleu(texts[:500])
     assert found.self_bleu == self_bleu(texts[:500])
-    assert found.real_self_bleu == self_bleu(evenly(HELD, 500))
+    assert found.real_self_bleu == self_bleu(subsample(HELD, 500))
     assert found.g_score == g_score(found.accuracy, found.bleu.score) > 10
     assert found.distinct_1 == distinct_ngrams(texts[:500], 1) and found.distinct_2 == distinct_ngrams(texts[:500], 2)
     assert found.repetition == repetition_rate(texts[:500])
@@ -67,7 +67,7 @@ def test_sorted_references_are_taken_from_all_of_them():
 def test_a_collapsed_model_wins_and_is_said_to():
     """One sentence for each class that is among the references: accuracy, BLEU and so the G-score are the highest there are."""
     honest = judge_generation(drawn(WANTED, *TRAIN), WANTED, HELD, ORACLE)
-    among = evenly(range(len(HELD)), 1000)
+    among = subsample(range(len(HELD)), 1000)
     said = [next(i for i in among if HELD_LABELS[i] == label) for label in dict.fromkeys(WANTED)]
     same = constant(WANTED, [HELD[i] for i in said], [HELD_LABELS[i] for i in said])
     collapsed = judge_generation(same, WANTED, HELD, ORACLE)
@@ -159,7 +159,7 @@ def test_each_figure_of_transfer_is_that_of_its_function():
     assert found.bleu == corpus_bleu(texts, [[source] for source in SOURCES])
     assert 20 < found.bleu.score < 95 and found.human_bleu is not None and found.human_bleu.score == pytest.approx(100)
     assert (found.bleu.texts, found.bleu.references, found.human_bleu.references, found.self_bleu.texts) == (600, 1, 2, 500)
-    assert found.real_self_bleu == self_bleu(evenly(SOURCES, 500))
+    assert found.real_self_bleu == self_bleu(subsample(SOURCES, 500))
     assert found.g_score == pytest.approx(math.sqrt(100 * found.accuracy * found.bleu.score))
     assert found.warnings == ()
     assert {"human_bleu", "human_references", "source_accuracy"} <= set(found.row())

@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.evaluate import Accuracy, bootstrap
+from weft.evaluate import Accuracy, bootstrap_intervals
 from weft.systems.latent_text.evaluate import Oracle, OracleAccuracy, shared_texts
 
 WORDS = ["food", "staff", "place", "it", "was", "so"]
@@ -111,7 +111,7 @@ def test_as_a_metric(tmp_path):
     metric, rows = OracleAccuracy(oracle=str(tmp_path / "oracle.json")), [{"label": label} for label in labels]
     assert metric.compute(texts, rows) == {"oracle_accuracy": 0.5}
     said = oracle.predict(texts)
-    assert bootstrap(metric, texts, rows)["oracle_accuracy"] == bootstrap(Accuracy(), said, rows)["accuracy"]
+    assert bootstrap_intervals(metric, texts, rows)["oracle_accuracy"] == bootstrap_intervals(Accuracy(), said, rows)["accuracy"]
     with pytest.raises(ValueError, match=r"does not know the class '\?' \(it knows: \+, -\)"):
         metric.compute(["a"], [{"label": "?"}])
     with pytest.raises(ValueError, match="row 0 has no column 'label'"):

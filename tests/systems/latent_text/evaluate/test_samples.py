@@ -60,19 +60,19 @@ def test_collapse_is_named(trained):
     metric = PriorSamples(number=5, search=partial(GreedySearch, max_length=6))
     found = measured(trained, metric)
     assert found["prior_distinct"] == pytest.approx(1 / 5)
-    said = "collapsed: the texts that are drawn are all nearly the same (Self-BLEU 100.0), unless the real texts are as alike"
+    said = "collapsed: the texts that are drawn are nearly identical (Self-BLEU 100.0), unless the real texts are as similar"
     assert (
         metric.remarks({**found, "prior_self_bleu": 100.0}) == [said]
         and metric.remarks({"prior_self_bleu": 89.9, "prior_distinct": 0.1}) == []
     )
-    few = "collapsed: the texts that are drawn are few (6.7 % of them differ), unless the real texts are as alike"
+    few = "collapsed: only 6.7 % of the texts that are drawn are distinct, unless the real texts are as similar"
     assert metric.remarks({"prior_self_bleu": 0.0, "prior_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 
 def test_some_of_the_texts_are_taken_from_all_of_them():
     texts = ["so good", "very bad", "quite fine", "so good"]
-    assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
+    assert SelfBLEU(order=1, max_texts=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
 
 
 def test_one_text_cannot_be_compared():

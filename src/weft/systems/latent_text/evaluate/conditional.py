@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.evaluate.distinct import distinct_ngrams, distinct_texts, repetition_rate
+from weft.evaluate.forward_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
 from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.language_model import Perplexity, perplexity
-from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
-from weft.evaluate.pool_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
-from weft.evaluate.subsample import evenly
+from weft.evaluate.ngrams import BleuScore, ReferencePool, corpus_bleu, g_score, self_bleu
+from weft.evaluate.subsample import subsample
 from weft.systems.latent_text.evaluate.oracle import Oracle
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def judge_generation(
         raise ValueError(f"most_references is {most_references}, but there must be one: 1000 is usual")
     if len(references) == 1:
         raise ValueError("one reference, but they are compared with each other too: give two or more, 1000 is usual")
-    bleu = Pool(evenly(references, most_references), order=order).bleu(texts[:most_texts])
+    bleu = ReferencePool(subsample(references, most_references), order=order).bleu(texts[:most_texts])
     return _written(texts, wanted_labels, references, oracle, model, most_texts, bleu)
 
 
@@ -195,7 +195,7 @@ def _written(
 ) -> Written:
     first = texts[:most_texts]
     accuracy, different = oracle.accuracy(texts, wanted_labels), distinct_texts(first)
-    alike, natural = (self_bleu(some, order=bleu.order) for some in (first, evenly(real, len(first))))
+    alike, natural = (self_bleu(some, order=bleu.order) for some in (first, subsample(real, len(first))))
     warnings = []
     both, half_way = f"Self-BLEU {alike.score:.1f} (real texts: {natural.score:.1f})", (100 + natural.score) / 2
     if alike.score >= max(COLLAPSED_SELF_BLEU, half_way):  # where real texts are alike themselves, it takes more
