@@ -32,16 +32,16 @@ from weft.core.io import read_json
 from weft.evaluate import KneserNey, ReferencePool
 from weft.recipe import RecipeError
 from weft.systems.latent_text.evaluate import (
+    GenerationMetrics,
     Oracle,
-    Written,
-    constant,
-    copied,
-    drawn,
-    judge_generation,
-    judge_transfer,
-    retrieved,
+    constant_baseline,
+    copy_baseline,
+    evaluate_generation,
+    evaluate_transfer,
+    retrieval_baseline,
+    sample_baseline,
 )
-from weft.systems.latent_text.transfer import judge_run
+from weft.systems.latent_text.run_evaluation import evaluate_run
 
 SEEDS = (1, 2, 3)
 CORPORA = {corpus.name: corpus for corpus in (YELP, STYLE)}
@@ -82,9 +82,9 @@ CHANGED = {
 """What a corpus changes in every recipe."""
 LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
 NOISE = ((), ("objective.reconstruction.noise.start=0.5",))
-WEIGHT = ((), ("objective.mutual_information.weight.top=3",))
-WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.top=3",))
-BETA = ((), ("objective.vae.beta.top=0.1",))
+WEIGHT = ((), ("objective.mutual_information.weight.weight=3",))
+WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.weight=3",))
+BETA = ((), ("objective.vae.beta.weight=0.1",))
 FREE = ((), ("objective.free_bits.nats=0.5",))
 RATE = ((), ("stages.0.learning.optimizer.lr=1e-4",))
 SYSTEMS = (
@@ -124,7 +124,7 @@ def oracle_of(corpus: Corpus) -> Oracle:
 
 
 @cache
-def usual(corpus: Corpus) -> KneserNey | None:
+def language_model_of(corpus: Corpus) -> KneserNey | None:
     """Says how usual a text is; None where too few texts are left for it."""
     rest = corpus.cut()["rest"]
     return KneserNey([text.split() for text, _ in rest], order=4, min_count=2) if len(rest) >= 10_000 else None
@@ -137,7 +137,7 @@ def name_of(arm: Arm, split: str) -> str:
 def judge(arm: Arm, corpus: Corpus, split: str) -> None:
     """Judge a run that is done, and keep the figures."""
     folder = arm.folder()
-    found = judge_run(folder, oracle_of(corpus), split=split, model=usual(corpus))
+    found = evaluate_run(folder, oracle_of(corpus), split=split, language_model=language_model_of(corpus))
     usage, metrics = read_json(folder / "usage.json"), read_json(folder / "metrics.json")
     record(
         name_of(arm, split),
@@ -148,8 +148,8 @@ def judge(arm: Arm, corpus: Corpus, split: str) -> None:
             "seconds": usage["seconds"],
             "cpu_seconds": usage["cpu_seconds"],
             "peak_memory": usage["peak_memory"],
-            "drawn": found.drawn[:8],
-            "rewritten": found.rewritten[:8],
+            "drawn": found.generated[:8],
+            "rewritten": found.transferred[:8],
         },
     )
 
@@ -183,8 +183,8 @@ def lines_of(setting: str, columns: Sequence[str], corpus: Corpus) -> list[str]:
         cells = [cell([one["figures"][f"{setting}_{name}"] for one in found if f"{setting}_{name}" in one["figures"]],
                       name in SHARES) for name in columns]  # fmt: skip
         lines.append(f"| {' | '.join([system.name, f'{len(found)} of {len(SEEDS)}' if found else 'missing', *cells])} |")
-    for name, written in trivial(corpus)[setting].items():
-        row = written.row()
+    for name, metrics in trivial(corpus)[setting].items():
+        row = metrics.metric_values()
         cells = [cell([row[column]], column in SHARES) if column in row else "" for column in columns]
         lines.append(f"| {' | '.join([name, '', *cells])} |")
     return lines
@@ -240,8 +240,8 @@ def draw(file: Path, corpus: Corpus) -> None:
             if (points := [(own[f"{setting}_bleu_4"], 100 * own[f"{setting}_accuracy"])
                            for own in (one["figures"] for one in results(system, corpus)) if f"{setting}_bleu_4" in own])
         }  # fmt: skip
-        for name, written in trivial(corpus)[setting].items():
-            row = written.row()
+        for name, metrics in trivial(corpus)[setting].items():
+            row = metrics.metric_values()
             panels[title][name] = [(row["bleu_4"], 100 * row["accuracy"])]
 
     def same(plot: Any) -> None:
@@ -275,22 +275,29 @@ def fitting(texts: Sequence[str]) -> str:
 
 
 @cache
-def trivial(corpus: Corpus) -> Mapping[str, Mapping[str, Written]]:
+def trivial(corpus: Corpus) -> Mapping[str, Mapping[str, GenerationMetrics]]:
     """What needs no network, in both settings."""
-    parts, oracle, model = corpus.cut(), oracle_of(corpus), usual(corpus)
+    parts, oracle, model = corpus.cut(), oracle_of(corpus), language_model_of(corpus)
     (sources, labels), train, known = apart(parts["test"]), apart(parts["train"]), apart(parts["valid"])[0]
     wanted = [corpus.classes[i % len(corpus.classes)] for i in range(len(sources))]
     others = [next(name for name in corpus.classes if name != label) for label in labels]
-    made = {"real sentences": drawn(wanted, *train), "one sentence for each class": constant(wanted, *train, choose=fitting)}
+    made = {
+        "real sentences": sample_baseline(wanted, *train),
+        "one sentence for each class": constant_baseline(wanted, *train, choose=fitting),
+    }
     again = {
-        "copy": copied(sources, others),
-        "one sentence for each class": constant(others, *train),
-        "the nearest sentence of the class": retrieved(sources, others, *train),
+        "copy": copy_baseline(sources, others),
+        "one sentence for each class": constant_baseline(others, *train),
+        "the nearest sentence of the class": retrieval_baseline(sources, others, *train),
     }
     assert not set(known) & set(sources)
     return {
-        "generation": {name: judge_generation(texts, wanted, sources, oracle, model=model) for name, texts in made.items()},
-        "transfer": {name: judge_transfer(sources, texts, others, oracle, model=model) for name, texts in again.items()},
+        "generation": {
+            name: evaluate_generation(texts, wanted, sources, oracle, language_model=model) for name, texts in made.items()
+        },
+        "transfer": {
+            name: evaluate_transfer(sources, texts, others, oracle, language_model=model) for name, texts in again.items()
+        },
     }
 
 

@@ -752,7 +752,7 @@ def _respects(model: Any, objective: Any, info: Info) -> bool:
 
     A refusal is a ValueError. Objectives that do not encode are not run: they ask for no mask.
     """
-    if slots.Encodes not in getattr(objective, "needs", ()) and not getattr(model, "labelled", False):
+    if slots.Encodes not in getattr(objective, "needs", ()) and not getattr(model, "class_conditional", False):
         return True
     try:
         objective(model, objective_batch(objective, info), Clock())

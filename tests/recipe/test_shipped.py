@@ -29,7 +29,7 @@ def test_a_shipped_recipe_trains_and_can_be_used(name, tmp_path):
     assert judged.metric_values
     again = weft.load(tmp_path / "run")
     assert again.evaluate().metric_values == pytest.approx(judged.metric_values)
-    if getattr(again.model, "labelled", False):  # it must be told the class of what it writes
+    if getattr(again.model, "class_conditional", False):
         memory = again.model.memory_from(again.model.prior(2), torch.tensor([0, 1]))
         assert len(GreedySearch()(again.model, memory, limits=[5, 5])) == 2
         return

@@ -1,6 +1,6 @@
 """Draw the package graph of weft: ``python -m tools.docs.package_graph`` writes docs/images/packages.svg.
 
-Layers come from the import-linter contract in pyproject.toml, arrows from the import statements of the source. An import is drawn
+Layers come from the import-linter contract in pyproject.toml, arrows from the import statements of the source. An import is shown
 unless a path of other arrows implies it (transitive reduction); imports against the layers are dashed.
 """
 
@@ -140,8 +140,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
     """A curve from the bottom of a box to the top of one below it."""
     lean = max(-1.0, min(1.0, (end[0] - start[0]) / PITCH)) * WIDTH * 0.3
     x1, y1, x2, y2 = start[0] + WIDTH / 2 + lean, start[1] + HEIGHT, end[0] + WIDTH / 2 - lean, end[1] - 7
-    bend = (y2 - y1) * 0.5
-    curve = f"M{x1:.1f} {y1:g} C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:g}"
+    tangent = (y2 - y1) * 0.5
+    curve = f"M{x1:.1f} {y1:g} C{x1:.1f} {y1 + tangent:.1f} {x2:.1f} {y2 - tangent:.1f} {x2:.1f} {y2:g}"
     return f'<path d="{curve}" fill="none" stroke="{EDGE}" stroke-width="1.5"/>' + _head(x2, y2 + 6, EDGE, down=True)
 
 

@@ -83,9 +83,12 @@ def print_text(text: str, details: dict[str, Any], as_json: bool) -> None:
 
 def warn_lost_input(space: LatentSpace) -> None:
     """Report how many texts were truncated and how many have words outside the vocabulary."""
-    if space.cut:
+    if space.truncated:
         limit = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.max_length} tokens"
-        message(f"truncated {space.cut:,} text{'s' * (space.cut > 1)} to {limit}")
+        message(f"truncated {space.truncated:,} text{'s' * (space.truncated > 1)} to {limit}")
     if space.unknown:
-        texts = f"{space.unknown:,} of {space.read:,} text{'s' * (space.read > 1)} {'has' if space.unknown == 1 else 'have'}"
-        message(f"{texts} words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word")
+        texts = f"{space.unknown:,} of {space.encoded:,} text{'s' * (space.encoded > 1)}"
+        verb = "has" if space.unknown == 1 else "have"
+        message(
+            f"{texts} {verb} words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word"
+        )

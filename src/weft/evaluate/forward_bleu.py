@@ -32,7 +32,7 @@ class ForwardBLEU(Metric):
 
     Example:
         >>> rows = [{"target": "the food was good"}, {"target": "the staff was rude"}]
-        >>> PoolBLEU(order=2).compute(["the staff was good", "the food was rude"], rows)
+        >>> ForwardBLEU(order=2).compute(["the staff was good", "the food was rude"], rows)
         {'forward_bleu': 100.0, 'forward_bleu_texts': 2, 'forward_bleu_references': 2}
     """
 

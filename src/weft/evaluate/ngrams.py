@@ -98,7 +98,7 @@ class ReferencePool:
         references: The references.
         order: Maximum order of the n-grams.
 
-    >>> pool = Pool(["the food was good", "the staff was rude"])
+    >>> pool = ReferencePool(["the food was good", "the staff was rude"])
     >>> str(pool.bleu(["the food was rude", "good good"]))
     'BLEU-4 0.00 (texts: 2, references per text: 2)'
     """

@@ -14,7 +14,7 @@ def subsample(items: Sequence[T], size: int) -> list[T]:
 
     The position within a part follows a golden-ratio sequence, so that the selection does not alias with periodic data.
 
-    >>> evenly("abcdefgh", 4)
+    >>> subsample("abcdefgh", 4)
     ['a', 'd', 'e', 'h']
     """
     if not size or len(items) <= size:

@@ -63,7 +63,7 @@ def hypotheses(
 def _check_model(trained: TrainedRun) -> None:
     if Decodes not in trained.model.provides():
         raise ValueError(f"the model of {trained.name} has no decoder and cannot generate text; use predict")
-    if getattr(trained.model, "labelled", False):
+    if getattr(trained.model, "class_conditional", False):
         raise ValueError(
             f"{trained.name} generates class-conditionally; use weft.systems.latent_text.space.open_latent(RUN): "
             ".transfer(texts, CLASS) rewrites texts, .sample(number, CLASS) samples new ones"

@@ -95,7 +95,7 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         self.pooler = pooler(self.encoder.dim)
         self.to_posterior = Linear(self.encoder.dim, 2 * latent, bias=False)
         self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections or [], label_dim)
-        self.labelled = self.samples_by_label = label_dim > 0
+        self.class_conditional = self.samples_by_label = label_dim > 0
         self.target, self.dim = info["target"], self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
@@ -112,8 +112,8 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         return torch.randn(rows, self.latent, device=self.to_posterior.weight.device)
 
     def memory(self, batch: Batch) -> Memory:
-        label_B = batch["label"] if self.labelled and "label" in batch else None
+        label_B = batch["label"] if self.class_conditional and "label" in batch else None
         return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
-        return self.decoder.memory_from(z_BP, label_B if self.labelled else None)
+        return self.decoder.memory_from(z_BP, label_B if self.class_conditional else None)

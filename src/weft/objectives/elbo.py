@@ -124,7 +124,7 @@ class ELBO(Objective):
                 f"{type(model).__name__} encodes a text as a point, but the ELBO needs a posterior distribution; use text-vae"
             )
         raw_BP, rows = kl_divergence(posterior), len(batch)
-        nll_B = sequence_nll(model, batch, self.sample_z(posterior, batch), batch["label"] if model.labelled else None)
+        nll_B = sequence_nll(model, batch, self.sample_z(posterior, batch), batch["label"] if model.class_conditional else None)
         if self.per_token and self.training:
             nll_B = nll_B / batch["input"].lengths()
         beta = self.beta.weight(clock.progress) if self.training else 1.0

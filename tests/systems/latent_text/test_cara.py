@@ -403,7 +403,7 @@ def test_what_the_structures_provide_and_without_a_listener():
     assert {DiscriminatesLatents, ClassifiesTexts} <= set(cara().provides())
     for model in (cara(text_classifier=None), arae()):
         assert DiscriminatesLatents in model.provides() and ClassifiesTexts not in model.provides()
-        assert model.labelled and model.samples_by_label
+        assert model.class_conditional and model.samples_by_label
     assert set(cara().substructures()) == {"encoder", "decoder", "text_classifier"}
     assert len(arae().substructures()["decoder"]) == K
 

@@ -62,7 +62,11 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
 def test_it_is_a_text_vae_that_listens():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, ClassifiesTexts} <= set(model.provides())
-    assert model.labelled and model.samples_by_label and set(model.substructures()) == {"encoder", "decoder", "text_classifier"}
+    assert (
+        model.class_conditional
+        and model.samples_by_label
+        and set(model.substructures()) == {"encoder", "decoder", "text_classifier"}
+    )
 
 
 def test_a_text_vae_may_be_told_the_class():
@@ -82,7 +86,7 @@ def test_a_text_vae_may_be_told_the_class():
     ].total
     assert not torch.allclose(one, other), "the bound does not heed the class"
     plain = TextVAE(INFO, **{**choices, "label_dim": 0}, injections=[LatentEmbedding])
-    assert not plain.labelled and plain.decoder.labels is None
+    assert not plain.class_conditional and plain.decoder.labels is None
     with pytest.raises(ValueError, match="needs a field 'label'"):
         TextVAE(Info({n: INFO[n] for n in ("source", "target")}, target="target"), **choices)
 

@@ -233,7 +233,7 @@ def test_standardised_by_mean_and_deviation_of_what_is_drawn():
 
 def test_prior_draws_of_a_class():
     model = gan()
-    assert (model.samples_by_label, model.labelled, model.latent) == (True, False, 3)
+    assert (model.samples_by_label, model.class_conditional, model.latent) == (True, False, 3)
     model.standard.mean.fill_(100.0)
     one, two = torch.zeros(4, dtype=torch.long), torch.ones(4, dtype=torch.long)
     drawn = []

@@ -79,14 +79,15 @@ def _evaluate_generation(
     trained: TrainedRun, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
 ) -> tuple[dict[str, float], list[str]]:
     """Metrics of generated and rewritten texts by an external classifier, and warnings about them."""
-    from weft.systems.latent_text.transfer import is_oracle, judge_run, open_fluency, open_oracle
+    from weft.systems.latent_text.run_evaluation import evaluate_run, is_oracle, open_oracle, train_fluency_model
     from weft.training.display import Terminal
 
-    language_model, language_model_texts = open_fluency(fluency) if fluency else (None, [])
+    language_model, language_model_texts = train_fluency_model(fluency) if fluency else (None, [])
     with Terminal().waiting("loading the classifier" if is_oracle(oracle) else "training the classifier") as progress:
-        classifier, known = open_oracle(oracle)
-        options: dict[str, Any] = {"known": known, "model": language_model, "model_known": language_model_texts}
-        result = judge_run(trained, classifier, split=split, files=files, tell=progress, **options)
+        classifier, oracle_texts = open_oracle(oracle)
+        options: dict[str, Any] = {"language_model": language_model, "language_model_texts": language_model_texts}
+        options |= {"oracle_texts": oracle_texts, "progress": progress}
+        result = evaluate_run(trained, classifier, split=split, files=files, **options)
     return result.metric_values(), result.warnings()
 
 

@@ -68,7 +68,7 @@ def _check_generator(trained: TrainedRun, run: Path, label: str | None) -> None:
         raise ValueError(f"{run} does not generate text; to classify each line use weft predict")
     if label is not None and "Latent" not in provided:
         raise ValueError(f"{run} is not class-conditional; omit --label")
-    if label is None and getattr(trained.model, "labelled", False):
+    if label is None and getattr(trained.model, "class_conditional", False):
         labels = ", ".join(trained.codec.info["label"].labels)
         sample, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
         raise ValueError(f"{run} is class-conditional ({labels}); sample texts with {sample}, or rewrite lines with {rewrite}")
@@ -84,8 +84,8 @@ def _samples(trained: TrainedRun, number: int, label: str, seed: int, search: Ca
     from weft.systems.latent_text.space import LatentSpace
 
     space = LatentSpace(trained)
-    labels = space.wanted(number, label)
-    return space.search_all(space.draw(number, labels, seed), labels, search)
+    labels = space.labels.resolve(number, label)
+    return space.hypotheses(space.sample_latents(number, labels, seed), labels, search)
 
 
 @command
@@ -103,7 +103,7 @@ def transfer(
 
     trained = load(run)
     space = LatentSpace(trained)
-    space.check_transfer(to)
+    space.labels.check_transfer(to)
     factory = search.build(options(trained.run.evaluate)["search"])
     for line, text in stream(read_lines(file), lambda lines: space.rewrite(lines, None, to, factory, batch_size())):
         print_text(text, {"input": line, "label": to}, as_json)

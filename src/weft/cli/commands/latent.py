@@ -70,7 +70,7 @@ def sample(
 ) -> None:
     """Sample latent codes from the prior and decode them; without --label, from all classes in turn, each text with its class."""
     space, factory = _open(context, search)
-    labels = space.wanted(samples, label)
+    labels = space.labels.resolve(samples, label)
     names = [labels] * samples if labels is None or isinstance(labels, str) else labels
     for name, text in zip(names, space.sample(samples, labels, search.seed, factory), strict=True):
         shown = text if as_json or label is not None or name is None else f"{name}\t{text}"
@@ -94,8 +94,8 @@ def interpolate(
     if out is not None and out.suffix != ".html":
         raise ValueError(f"--out {out}: unknown format {out.suffix or 'without suffix'}; use .html")
     space, factory = _open(context, search)
-    how = "spherical" if spherical else "linear"
-    found = space.interpolate(a, b, steps, how, label, factory)
+    method = "spherical" if spherical else "linear"
+    found = space.interpolate(a, b, steps, method, label, factory)
     for tau, text in found:
         if as_json:
             print_json_line({"tau": round(tau, 6), "text": text})
@@ -106,7 +106,7 @@ def interpolate(
         from weft.inspect.interpolation import interpolation_page
 
         title = f"Latent interpolation: {context.obj}"
-        message(f"wrote {interpolation_page(found, out, first=a, last=b, how=how, title=title)}")
+        message(f"wrote {interpolation_page(found, out, first=a, last=b, how=method, title=title)}")
 
 
 @latent.command()
@@ -142,10 +142,10 @@ def arithmetic(
     """Decode a linear combination of latent codes: weft latent RUN arithmetic "good food" - "food" + 0.5 "staff"."""
     _refuse_options(context, terms)
     space, factory = _open(context, search)
-    from weft.systems.latent_text.space import read_terms
+    from weft.systems.latent_text.arithmetic import parse_terms
 
-    read = read_terms(terms)
-    print_text(space.arithmetic(read, label, factory), {"terms": read}, as_json)
+    parsed = parse_terms(terms)
+    print_text(space.arithmetic(parsed, label, factory), {"terms": parsed}, as_json)
     warn_lost_input(space)
 
 
@@ -202,11 +202,12 @@ def plot(
     if out.suffix != ".png":
         raise ValueError(f"--out {out}: unknown format {out.suffix or 'without suffix'}; use .png")
     from weft.inspect.latent_space import plot_latent_space
-    from weft.systems.latent_text.space import open_latent, texts_at
+    from weft.systems.latent_text.inputs import load_texts
+    from weft.systems.latent_text.space import open_latent
     from weft.training.display import Terminal
 
     space = open_latent(context.obj)
-    examples = texts_at(space.run, inputs, max_texts)
+    examples = load_texts(space.run, inputs, max_texts)
     with Terminal().waiting(f"encoding {len(examples):,} texts"):
         z_NP = space.encode([example.text for example in examples])
     about = {"labels": [example.label for example in examples], "texts": [example.text for example in examples]}

@@ -24,7 +24,7 @@ def predict(run: RunFolderArgument, file: InputLines = None, as_json: Json = Fal
 
     trained = load(run)
     if not PREDICTORS & capabilities(trained):
-        from weft.systems.latent_text.space import commands_for
+        from weft.systems.latent_text.inputs import commands_for
 
         commands = commands_for(trained) or ["no other command"]
         raise ValueError(f"{run} has no classifier, tagger or other predictor; it supports {', '.join(commands)}")

@@ -109,7 +109,7 @@ class Latent(ABC):
 
     latent: int
     """P, the number of latent dimensions."""
-    labelled: bool = False
+    class_conditional: bool = False
     """Whether ``memory_from`` conditions on the class, so that style transfer to another class is possible."""
     samples_by_label: bool = False
     """Whether ``prior`` or ``memory_from`` conditions on the class, so that texts of a class can be sampled."""

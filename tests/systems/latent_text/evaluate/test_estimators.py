@@ -1,4 +1,4 @@
-"""Figures of a latent space: by hand, by torch's distributions, by what must hold."""
+"""Estimators of latent spaces against their definitions, torch.distributions and known values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def posteriors(texts, width, spread=2.0, seed=0):
     return mean, logvar, z
 
 
-def test_kl_and_density_are_those_of_torch():
+def test_kl_and_log_density_equal_torch_distributions():
     mean, logvar, z = (t.double() for t in posteriors(20, 5))
     q = Normal(mean, (0.5 * logvar).exp())
     assert torch.allclose(kl(mean, logvar), kl_divergence(q, Normal(torch.zeros(20, 5).double(), 1.0)))
@@ -33,11 +33,11 @@ def test_kl_and_density_are_those_of_torch():
     assert torch.allclose(log_density(z_NKP, mean[:, None], logvar[:, None]), q.log_prob(z_NKP.transpose(0, 1)).sum(-1).T)
 
 
-def test_kl_near_to_the_prior_keeps_its_digits():
+def test_kl_near_the_prior_does_not_cancel():
     assert kl(torch.zeros(1, 1), torch.full((1, 1), 1e-4)).item() == pytest.approx(0.25e-8, rel=0.02)
 
 
-def test_active_units_count_by_the_unbiased_variance():
+def test_active_units_use_the_unbiased_variance():
     mean = torch.tensor([[0.0, 0.0, 3.0, 7.0], [0.2, 0.14, 3.0, 8.0]])
     # variances: 0.02, 0.0098, 0, 0.5; with N instead of N - 1 the first would be 0.01 and not above it
     assert active_units(mean) == 2
@@ -56,13 +56,13 @@ def by_definition(mean, logvar, z):
 
 
 @pytest.mark.parametrize("numbers", [1, 100, 50_000])
-def test_equal_to_the_definition_in_pieces_of_any_size(numbers, monkeypatch):
-    monkeypatch.setattr(latent, "_NUMBERS", numbers)
+def test_mutual_information_equals_its_definition_for_any_chunk_size(numbers, monkeypatch):
+    monkeypatch.setattr(latent, "_MAX_PAIRS", numbers)
     for seed, spread in ((0, 2.0), (1, 0.5)):
         given_ = posteriors(37, 3, spread, seed)
         found = mutual_information(*given_)
         assert found.nats == pytest.approx(by_definition(*given_), rel=1e-6) and found.nats > 0.1
-        assert (found.most, found.texts) == (math.log(37), 37)
+        assert (found.bound, found.texts) == (math.log(37), 37)
 
 
 def test_bounds_of_mutual_information():
@@ -80,18 +80,17 @@ def test_bounds_of_mutual_information():
         mean = 1000 * torch.arange(200)[:, None] + torch.zeros(1, width)
         z = mean + (0.5 * logvar).exp() * torch.randn(200, width)
         assert mutual_information(mean, logvar, z).nats == pytest.approx(math.log(200), rel=1e-12)
-    said = str(mutual_information(mean, logvar, z))
-    assert said == "5.30 nats of at most 5.30 (log 200)"
+    assert str(mutual_information(mean, logvar, z)) == "5.30 nats of at most 5.30 (log 200)"
 
 
 @pytest.mark.parametrize("spread", [0.3, 2.0, 20.0])
-def test_never_more_than_so_many_texts_can_tell(spread):
-    """Not even by chance, and not where the z that were drawn lie nearer to their means than most do."""
+def test_mutual_information_never_exceeds_log_n(spread):
+    """Not even where all samples of z are closer to their means than expected."""
     for seed in range(20):
         mean, logvar, z = posteriors(30, 64, spread, seed)
         for drawn in (z, mean, 2 * z - mean):
             found = mutual_information(mean, logvar, drawn)
-            assert 0 <= found.nats <= found.most
+            assert 0 <= found.nats <= found.bound
 
 
 def test_tiny_variances_do_not_cancel():
@@ -107,7 +106,7 @@ def test_tiny_variances_do_not_cancel():
 
 
 @pytest.mark.parametrize(("width", "variance"), [(1, 0.25), (1, 4.0), (64, 32.0)])
-def test_a_known_mutual_information(width, variance):
+def test_mutual_information_of_a_known_gaussian(width, variance):
     """x ~ N(0, 1), z = x + noise of variance v: I = log(1 + 1 / v) / 2 in each dimension, which N texts estimate."""
     torch.manual_seed(0)
     mean = torch.randn(4000, width)
@@ -116,7 +115,7 @@ def test_a_known_mutual_information(width, variance):
     assert found.nats == pytest.approx(width / 2 * math.log(1 + 1 / variance), abs=0.05)
 
 
-def test_two_places_tell_what_integration_says():
+def test_mutual_information_of_two_components_equals_numerical_integration():
     """Half of the texts at -1 and half at 1, variance 1: log 2 - E log(1 + exp(-2 z)) for z ~ N(1, 1)."""
     torch.manual_seed(0)
     z = torch.linspace(-9, 11, 20_001).double()
@@ -127,9 +126,9 @@ def test_two_places_tell_what_integration_says():
     assert found.nats == pytest.approx(right, abs=0.03) and 0.3 < right < 0.4
 
 
-def test_memory_stays_bounded(monkeypatch):
+def test_memory_does_not_grow_with_all_pairs(monkeypatch):
     """No piece is larger than the limit, however many texts there are."""
-    monkeypatch.setattr(latent, "_NUMBERS", 20_000)
+    monkeypatch.setattr(latent, "_MAX_PAIRS", 20_000)
     sizes = []
     summed = torch.logsumexp
     monkeypatch.setattr(torch, "logsumexp", lambda x, dim: sizes.append(x.numel()) or summed(x, dim))
@@ -145,7 +144,7 @@ LOGS = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), eleme
 
 @settings(max_examples=100, deadline=None)
 @given(LOGS, st.integers(0, 1000))
-def test_the_elbo_is_never_above_the_importance_weighted_bound(log_p, seed):
+def test_elbo_never_exceeds_the_importance_weighted_bound(log_p, seed):
     log_p_NK = torch.from_numpy(log_p)
     generator = torch.Generator().manual_seed(seed)
     prior_NK, q_NK = (10 * torch.randn(log_p_NK.shape, generator=generator) for _ in range(2))
@@ -158,7 +157,7 @@ def test_the_elbo_is_never_above_the_importance_weighted_bound(log_p, seed):
         assert torch.allclose(low, high)
 
 
-def test_both_are_exact_where_q_is_the_true_posterior():
+def test_both_bounds_are_exact_for_the_true_posterior():
     """x | z ~ N(z, 1), z ~ N(0, 1): p(x) = N(0, 2), p(z | x) = N(x / 2, 1 / 2)."""
     x_N = torch.tensor([-1.0, 0.3, 2.0]).double()
     z_NK = x_N[:, None] / 2 + 0.5**0.5 * torch.randn(3, 7).double()
@@ -172,7 +171,7 @@ def test_both_are_exact_where_q_is_the_true_posterior():
     assert torch.allclose(importance_weighted(*given_), right) and torch.allclose(elbo(*given_), right)
 
 
-def test_more_samples_are_nearer_where_q_is_not():
+def test_more_samples_tighten_the_importance_weighted_bound():
     """The same model with q = N(0, 1), the prior."""
     torch.manual_seed(0)
     x, one = torch.tensor(1.5).double(), torch.ones(()).double()
@@ -185,17 +184,17 @@ def test_more_samples_are_nearer_where_q_is_not():
     assert found[0] < found[1] - 0.1 and found[1] < found[2] < right + 0.01 and found[2] > right - 0.02
 
 
-def test_errors():
-    with pytest.raises(ValueError, match=r"mean_NP has the shape \(1, 3\)"):
+def test_invalid_shapes_are_reported():
+    with pytest.raises(ValueError, match=r"at least 2 texts, not \(1, 3\)"):
         active_units(torch.zeros(1, 3))
     with pytest.raises(ValueError, match=r"mean_NP \(2, 3\), logvar_NP \(2, 1\)"):
         kl(torch.zeros(2, 3), torch.zeros(2, 1))
     with pytest.raises(ValueError, match=r"z_NP \(3,\)"):
         mutual_information(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(3))
-    with pytest.raises(ValueError, match="one text tells nothing apart"):
+    with pytest.raises(ValueError, match="needs at least 2 texts, but there is 1"):
         mutual_information(*posteriors(1, 3))
     for bound in (elbo, importance_weighted):
         with pytest.raises(ValueError, match=r"log_q_NK \(2, 4\)"):
             bound(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2, 4))
-        with pytest.raises(ValueError, match=r"none of them 0"):
+        with pytest.raises(ValueError, match=r"expected non-empty tensors"):
             bound(torch.zeros(2, 0), torch.zeros(2, 0), torch.zeros(2, 0))

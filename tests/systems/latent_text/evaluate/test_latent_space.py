@@ -1,4 +1,4 @@
-"""The metric latent: its figures by hand, its noise, its remarks, and where they are written."""
+"""The metric latent-space: values against torch.distributions, its samples, and its remarks on collapse."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def recipe(folder, beta="{type: constant, weight: 0}", steps=4, **changes):
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 10])
 @pytest.mark.parametrize(("rows", "most"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
-def test_evenly_takes_all_kinds_whether_they_follow_each_other_or_take_turns(rows, most, period):
+def test_evenly_covers_all_parts_for_sorted_and_alternating_data(rows, most, period):
     taken = subsample(range(rows), most)
     assert len(taken) == most and taken == sorted(set(taken)) and taken[0] == 0
     assert all(part * rows // most <= row < (part + 1) * rows // most for part, row in enumerate(taken)), "one from each part"
@@ -76,8 +76,8 @@ def test_evenly_takes_all_kinds_whether_they_follow_each_other_or_take_turns(row
     assert most < 100 or max(shares) < 1.2 / period
 
 
-def test_some_rows_are_of_all_classes(trained):
-    """Files come class by class."""
+def test_subset_covers_all_classes(trained):
+    """Files are sorted by class."""
     valid = trained.dataset("valid")[1]
     some = Subset(valid, 9)
     classes = [some.raw(row)["label"] for row in range(len(some))]
@@ -94,7 +94,7 @@ def trained(tmp_path_factory):
     return run.train(folder / "run", quiet=True)
 
 
-def subject_of(run, **changes):
+def context_of(run, **changes):
     dataset = run.dataset("valid")[1]
     objective = next(iter(run.objectives.values())).eval()
     given = EvaluationContext(run.model.eval(), objective, dataset, run.codec, torch.device("cpu"), 400)
@@ -103,11 +103,11 @@ def subject_of(run, **changes):
 
 def measured(run, metric=None, **changes):
     with torch.inference_mode():
-        return (metric or LatentSpaceMetric(samples=7)).measure(subject_of(run, **changes))
+        return (metric or LatentSpaceMetric(samples=7)).measure(context_of(run, **changes))
 
 
-def test_figures_by_hand(trained):
-    """One row at a time, with torch's distributions."""
+def test_values_equal_those_of_torch_distributions(trained):
+    """One example at a time."""
     model, dataset = trained.model.eval(), trained.dataset("valid")[1]
     rec, kls, elbos, log_ps, means = [], [], [], [], []
     tokens = words = 0
@@ -142,17 +142,17 @@ def test_figures_by_hand(trained):
     assert (found["latent_units"], found["iw_samples"]) == (3, 7)
 
 
-def test_words_are_those_of_the_raw_text(trained):
-    """The encoder has characters and the decoder words here: with the tokenizer's words, both perplexities are one."""
+def test_word_perplexity_counts_words_of_the_raw_text(trained):
+    """The decoder has a word tokenizer, so both perplexities are equal."""
     found = measured(trained)
     assert found["iw_word_perplexity"] == pytest.approx(found["iw_perplexity"])
-    counted = LatentSpaceMetric(samples=7, field="label")  # one word a row
+    counted = LatentSpaceMetric(samples=7, field="label")  # one word per example
     rows = trained.dataset("valid")[1]
     assert measured(trained, counted)["iw_word_perplexity"] == pytest.approx(math.exp(found["iw_nll"] / 2), rel=1e-6)
     assert len(rows) > 5
 
 
-def test_nothing_depends_on_the_batches_nor_on_when_it_is_asked(trained):
+def test_values_do_not_depend_on_batches_or_global_random_state(trained):
     first = measured(trained)
     torch.manual_seed(99)
     assert measured(trained) == first
@@ -161,7 +161,7 @@ def test_nothing_depends_on_the_batches_nor_on_when_it_is_asked(trained):
     assert measured(trained, LatentSpaceMetric(samples=7, seed=1))["iw_nll"] != first["iw_nll"]
 
 
-def test_padding_of_the_batch_is_not_read(trained, monkeypatch):
+def test_padding_does_not_change_the_values(trained, monkeypatch):
     first = measured(trained)
     widened = lambda seq: Seq(  # noqa: E731
         torch.nn.functional.pad(seq.data, (0, 4), value=7), torch.nn.functional.pad(seq.real(), (0, 4), value=False), seq.marks
@@ -172,14 +172,14 @@ def test_padding_of_the_batch_is_not_read(trained, monkeypatch):
 
 
 @pytest.mark.parametrize("samples", [1, 3, 20])
-def test_the_weighted_bound_is_never_below_that_of_the_same_draws(trained, samples):
+def test_iw_nll_never_exceeds_the_negative_elbo_of_the_same_samples(trained, samples):
     found = measured(trained, LatentSpaceMetric(samples=samples))
     assert found["iw_nll"] <= found["negative_elbo"] + 1e-9
     if samples == 1:
         assert found["iw_nll"] == pytest.approx(found["negative_elbo"])
 
 
-def test_fewer_draws_and_rows_while_training(trained):
+def test_fewer_samples_and_examples_during_training(trained):
     log = [json.loads(line) for line in (trained.folder / "log.jsonl").read_text().splitlines()]
     (valid,) = [row["valid"] for row in log if row.get("event") == "valid"]
     assert valid["iw_samples"] == 2 and valid["mutual_information_bound"] == pytest.approx(math.log(9))
@@ -187,35 +187,35 @@ def test_fewer_draws_and_rows_while_training(trained):
     assert metrics["iw_samples"] == 7 and metrics["mutual_information_bound"] > math.log(9)
     assert metrics["signatures"]["latent-space"] == "samples:7|seed:0|active:var>0.01"
     with torch.inference_mode():
-        nine = LatentSpaceMetric(samples=2).measure(subject_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
+        nine = LatentSpaceMetric(samples=2).measure(context_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
     assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last round
 
 
-def test_evaluating_again_gives_the_same(trained):
+def test_weft_evaluate_reproduces_the_values(trained):
     metrics = read_json(trained.folder / "metrics.json")
     again = json.loads(weft("evaluate", trained.folder, "--split", "valid", "--json").out)
     for name in ("loss", "negative_elbo", "iw_nll", "mutual_information", "active_units", "bleu"):
         assert again[name] == pytest.approx(metrics[name], rel=1e-6), name
 
 
-def test_collapse_is_named_everywhere(tmp_path, monkeypatch, capsys):
-    """Every place is that of the prior: said in the log, in metrics.json, on the screen, by weft evaluate."""
+def test_posterior_collapse_is_reported_everywhere(tmp_path, monkeypatch, capsys):
+    """Every posterior is the prior: reported in log.jsonl, metrics.json, the terminal and by weft evaluate."""
     prior = lambda self, x: Posterior(torch.zeros(x.rows, 3), torch.zeros(x.rows, 3))  # noqa: E731
     run = recipe(tmp_path)
     monkeypatch.setattr("weft.models.TextVAE.posterior", prior)
     monkeypatch.setattr("weft.learning.loop.only", lambda *_: None)
     run.train(tmp_path / "run")
-    said = "posterior collapse: 0 of 3 dimensions are active, and q(z|x) is 0.00 nats from the prior"
+    remark = "posterior collapse: 0 of 3 latent dimensions are active, and KL(q(z|x) || p(z)) is 0.00 nats"
     (point,) = LatentSpaceMetric().remarks({"active_units": 0, "latent_units": 4})
-    assert point.startswith("the latent space has collapsed: 0 of 4 dimensions are active;") and "beta" not in point
-    assert capsys.readouterr().err.count(said) == 2  # the evaluation in training, and the last
+    assert point.startswith("the latent space has collapsed: 0 of 4 latent dimensions are active;") and "beta" not in point
+    assert capsys.readouterr().err.count(remark) == 2  # the evaluation in training, and the last
     (row,) = [r for r in map(json.loads, (tmp_path / "run" / "log.jsonl").open()) if r.get("event") == "valid"]
-    assert row["remarks"][0].startswith(said) and len(row["remarks"]) == 1
+    assert row["remarks"][0].startswith(remark) and len(row["remarks"]) == 1
     assert read_json(tmp_path / "run" / "metrics.json")["remarks"] == row["remarks"]
-    assert said in weft("evaluate", tmp_path / "run", "--split", "valid").out
+    assert remark in weft("evaluate", tmp_path / "run", "--split", "valid").out
 
 
-def test_remarks_follow_the_figures():
+def test_remarks_follow_the_values():
     remarks = LatentSpaceMetric().remarks
     fine = {"active_units": 2, "latent_units": 3, "kl": 0.5}
     assert remarks(fine) == []
@@ -224,19 +224,19 @@ def test_remarks_follow_the_figures():
     assert remarks({"active_units": 1, "latent_units": 3}) == []
 
 
-def test_a_used_space_is_not_remarked(trained):
+def test_no_remark_without_collapse(trained):
     assert "remarks" not in read_json(trained.folder / "metrics.json")
     assert "remarks" not in (trained.folder / "log.jsonl").read_text()
 
 
-def test_texts_that_are_points(trained, monkeypatch):
+def test_deterministic_autoencoder_has_unit_counts_only(trained, monkeypatch):
     mean = type(trained.model).posterior
     monkeypatch.setattr(type(trained.model), "posterior", lambda self, x: Posterior(mean(self, x).mean_BP))
-    assert measured(trained).keys() == {"active_units", "latent_units"}, "the loss says how well they are written again"
+    assert measured(trained).keys() == {"active_units", "latent_units"}, "reconstruction is in the loss"
 
 
-def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
-    """Predictions have no noise, whatever the generator's state and the batch."""
+def test_predictions_decode_the_posterior_mean_without_noise(trained):
+    """Whatever the global random state and the batch."""
     objective, dataset = next(iter(trained.objectives.values())), trained.dataset("valid")[1]
 
     def predicted(batch):
@@ -252,8 +252,8 @@ def test_reconstruction_is_from_the_mean_and_judged_by_bleu(trained):
     assert torch.equal(memory.vector, trained.model.posterior(batch["source"]).mean_BP)
 
 
-def test_greedy_reconstruction_is_learnt(tmp_path):
-    """An autoencoder of few short texts writes them again: BLEU through ``metrics: [bleu]``."""
+def test_autoencoder_learns_to_reconstruct_short_texts(tmp_path):
+    """Measured by BLEU (``metrics: [bleu]``)."""
     text = "the food was good\nthe staff was bad\na very slow place\na fine place\n"
     for name in ("good", "bad"):
         (tmp_path / f"{name}.txt").write_text(text)
@@ -262,11 +262,11 @@ def test_greedy_reconstruction_is_learnt(tmp_path):
         steps=90,
         **{"validation_fraction: 0.3": f"valid: {{positive: {tmp_path / 'good.txt'}, negative: {tmp_path / 'bad.txt'}}}"},
     )
-    judged = run.train(tmp_path / "run", quiet=True).result
-    assert judged.metric_values["bleu"] > 90 and judged.metric_values["reconstruction"] < 2
+    result = run.train(tmp_path / "run", quiet=True).result
+    assert result.metric_values["bleu"] > 90 and result.metric_values["reconstruction"] < 2
 
 
-def test_refused_before_anything_is_trained(tmp_path):
+def test_unsuitable_structures_are_rejected_before_training(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"a {i}\n" for i in range(60)))
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
@@ -280,9 +280,9 @@ def test_refused_before_anything_is_trained(tmp_path):
     with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
-    with pytest.raises(RecipeError, match="the metric latent compares 'target', but the data"):
+    with pytest.raises(RecipeError, match="the metric latent-space compares 'target', but the data"):
         check(read_run(recipe))
 
 
-def test_a_loaded_run_measures_the_same(trained):
+def test_loaded_run_has_the_same_values(trained):
     assert measured(load(trained.folder)) == pytest.approx(measured(trained), rel=1e-6)

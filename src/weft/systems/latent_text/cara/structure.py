@@ -48,7 +48,7 @@ TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), po
 class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, DiscriminatesLatents):
     """What CARA and ARAE have in common; they differ in ``decoder``."""
 
-    labelled = samples_by_label = True
+    class_conditional = samples_by_label = True
     decoder: Any
 
     def _play(

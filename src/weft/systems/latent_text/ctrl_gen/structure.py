@@ -39,7 +39,7 @@ class CtrlGen(TextVAE, ClassifiesTexts):
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
-        >>> CtrlGen(info, latent=4).labelled
+        >>> CtrlGen(info, latent=4).class_conditional
         True
     """
 

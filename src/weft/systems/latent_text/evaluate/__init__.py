@@ -1,7 +1,14 @@
-"""Metrics and protocols of latent-variable text models."""
+"""Metrics and evaluation protocols of latent-variable text models."""
 
-from weft.systems.latent_text.evaluate.baselines import constant, copied, drawn, medoid, most_frequent, retrieved
-from weft.systems.latent_text.evaluate.conditional import Written, judge_generation, judge_transfer, table
+from weft.systems.latent_text.evaluate.baselines import (
+    constant_baseline,
+    copy_baseline,
+    medoid,
+    most_frequent,
+    retrieval_baseline,
+    sample_baseline,
+)
+from weft.systems.latent_text.evaluate.conditional import GenerationMetrics, evaluate_generation, evaluate_transfer, table
 from weft.systems.latent_text.evaluate.estimators import (
     MutualInformation,
     active_units,
@@ -12,30 +19,30 @@ from weft.systems.latent_text.evaluate.estimators import (
     mutual_information,
 )
 from weft.systems.latent_text.evaluate.latent_space import LatentSpaceMetric
-from weft.systems.latent_text.evaluate.oracle import Oracle, OracleAccuracy, shared_texts
+from weft.systems.latent_text.evaluate.oracle import Oracle, OracleAccuracy, count_shared_texts
 from weft.systems.latent_text.evaluate.samples import PriorSamples
 
 __all__ = [
+    "GenerationMetrics",
     "LatentSpaceMetric",
     "MutualInformation",
     "Oracle",
     "OracleAccuracy",
     "PriorSamples",
-    "Written",
     "active_units",
-    "constant",
-    "copied",
-    "drawn",
+    "constant_baseline",
+    "copy_baseline",
+    "count_shared_texts",
     "elbo",
+    "evaluate_generation",
+    "evaluate_transfer",
     "importance_weighted",
-    "judge_generation",
-    "judge_transfer",
     "kl",
     "log_density",
     "medoid",
     "most_frequent",
     "mutual_information",
-    "retrieved",
-    "shared_texts",
+    "retrieval_baseline",
+    "sample_baseline",
     "table",
 ]

@@ -1,4 +1,4 @@
-"""What a model with a latent space makes of it. N texts, K draws of each, P width of the space; other suffixes: see seq.py."""
+"""Metrics of a latent space. N texts, K samples of z per text, P latent dimensions; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from weft.systems.latent_text.evaluate.estimators import (
     mutual_information,
 )
 
-COLLAPSED = 0.1
-"""Nats: with less than so much, z tells nothing of the text."""
+COLLAPSE_KL = 0.1
+"""Nats: a KL divergence below it is reported as posterior collapse."""
 
 
-class Reading(Objective):
-    """The text as it is read and written, whatever the objective makes of a row."""
+class AutoencodingObjective(Objective):
+    """Reconstruction from the posterior mean: prepares examples for the metric, whatever the trained objective."""
 
     def __init__(self, info: Info):
         super().__init__(info, 0)
@@ -46,30 +46,31 @@ class Reading(Objective):
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         """Return -log p(x | z) per token, where z is the mean of q(z | x)."""
-        nll_B = sequence_nll(model, batch, model.posterior(batch["source"]).mean_BP, batch["label"] if model.labelled else None)
+        label_B = batch["label"] if model.class_conditional else None
+        nll_B = sequence_nll(model, batch, model.posterior(batch["source"]).mean_BP, label_B)
         return Loss(reconstruction=Term(nll_B.sum(), len(batch["picks"])))
 
 
 @block("latent-space")
 class LatentSpaceMetric(Metric):
-    """Whether a model uses its latent space, and how likely texts are to it: in nats, means over the texts.
+    """Use of the latent space, and likelihood of the texts: in nats, averaged over the texts.
 
     reconstruction = - log p(x|z);  kl = KL(q(z|x) || p(z));  negative_elbo = mean_k [- log p(x|z_k) - log p(z_k) + log q(z_k|x)]
-    iw_nll = - log mean_k [p(x|z_k) p(z_k) / q(z_k|x)], which is never above negative_elbo: both are of the same draws
-    iw_perplexity = exp(sum iw_nll / tokens), iw_word_perplexity = exp(sum iw_nll / words); the end of a text counts as one
+    iw_nll = - log mean_k [p(x|z_k) p(z_k) / q(z_k|x)], never above negative_elbo: both use the same samples
+    iw_perplexity = exp(sum iw_nll / tokens), iw_word_perplexity = exp(sum iw_nll / words); EOS counts as a token and a word
 
-    ``mutual_information`` of z and text cannot be above log N, which is beside it (``mutual_information_bound``). A dimension is
-    one of the ``active_units`` when its mean differs between texts. Few draws make ``iw_nll`` too high. What is drawn for a row
-    depends on its number alone. Where a text is one point, there are no draws, and only the units.
+    ``mutual_information`` of z and text is bounded by log N (``mutual_information_bound``). ``active_units`` are the dimensions
+    whose posterior mean varies over the texts. Few samples overestimate ``iw_nll``. The samples of an example depend only on the
+    seed and its row. A deterministic autoencoder has the unit counts only.
 
     Burda et al. 2016, https://arxiv.org/abs/1509.00519; mutual information: Hoffman & Johnson 2016 (ELBO surgery)
 
     Args:
-        samples: K of the last evaluation.
-        samples_in_training: K of those before, which cost time.
-        threshold: A dimension is active when its mean has a larger variance over the texts.
-        field: Column of the raw row whose words are counted.
-        seed: Another seed draws others.
+        samples: K in the final evaluation.
+        samples_in_training: K in evaluations during training.
+        threshold: Variance of the posterior mean over the texts above which a dimension is active.
+        field: Column of the raw example whose words are counted.
+        seed: Random seed of the samples.
 
     Example:
         >>> LatentSpaceMetric(samples=100).samples
@@ -108,32 +109,32 @@ class LatentSpaceMetric(Metric):
 
     def check(self, info: Info) -> None:
         for name in ("source", "target"):
-            info[name]  # raises where the data has it not
+            info[name]  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
         samples = self.samples if context.last else self.samples_in_training
         found: list[tuple[Tensor, ...]] = []
         rows: list[int] = []
         tokens = 0
-        for batch in evaluation_batches(context.dataset, Reading(context.codec.info), context.batch_tokens, (0,)):
+        for batch in evaluation_batches(context.dataset, AutoencodingObjective(context.codec.info), context.batch_tokens, (0,)):
             rows += batch.rows
             tokens += len(batch["picks"])
-            found.append(self._draws(context.model, batch.to(context.device), samples))
+            found.append(self._sample(context.model, batch.to(context.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
         units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
         if not rest:
             return units
-        logvar_NP, first_NP, *of_draws = rest
-        told = mutual_information(mean_NP, logvar_NP, first_NP)
-        log_p_N = importance_weighted(*of_draws)
+        logvar_NP, first_NP, *log_densities = rest
+        information = mutual_information(mean_NP, logvar_NP, first_NP)
+        log_p_N = importance_weighted(*log_densities)
         words = sum(len(text.split()) + 1 for text in column([context.dataset.raw(row) for row in rows], self.field))
         perplexity = Perplexity(-float(log_p_N.sum()), tokens, words)
         return {
-            "negative_elbo": -float(elbo(*of_draws).mean()),
-            "reconstruction": -float(of_draws[0].mean()),
+            "negative_elbo": -float(elbo(*log_densities).mean()),
+            "reconstruction": -float(log_densities[0].mean()),
             "kl": float(kl(mean_NP, logvar_NP).sum(1).double().mean()),
-            "mutual_information": told.nats,
-            "mutual_information_bound": told.most,
+            "mutual_information": information.nats,
+            "mutual_information_bound": information.bound,
             **units,
             "iw_nll": -float(log_p_N.mean()),
             "iw_perplexity": perplexity.per_token,
@@ -141,10 +142,10 @@ class LatentSpaceMetric(Metric):
             "iw_samples": samples,
         }
 
-    def _draws(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
-        """Mean, log-variance and first draw (N x P), and log p(x|z), log p(z), log q(z|x) of all draws (N x K). Where a text is
-        one point: the mean alone."""
-        label_B = batch["label"] if model.labelled else None
+    def _sample(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
+        """Mean, log-variance and first sample of z (B x P), and log p(x|z), log p(z), log q(z|x) of all samples (B x K). For a
+        deterministic autoencoder: the mean alone."""
+        label_B = batch["label"] if model.class_conditional else None
         posterior = model.posterior(batch["source"])
         mean_BP, logvar_BP = posterior.mean_BP.float(), posterior.logvar_BP
         if logvar_BP is None:
@@ -156,24 +157,22 @@ class LatentSpaceMetric(Metric):
         log_p_BK = torch.stack(
             [-sequence_nll(model, batch, z_BP.to(posterior.mean_BP.dtype), label_B) for z_BP in z_BKP.unbind(1)], 1
         )
-        nothing = torch.zeros_like(mean_BP)[:, None]
-        log_prior_BK = log_density(z_BKP, nothing, nothing)
+        zeros_B1P = torch.zeros_like(mean_BP)[:, None]
+        log_prior_BK = log_density(z_BKP, zeros_B1P, zeros_B1P)
         log_q_BK = log_density(z_BKP, mean_BP[:, None], logvar_BP[:, None])
         return mean_BP, logvar_BP, z_BKP[:, 0], log_p_BK.double(), log_prior_BK, log_q_BK
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
         active, nats = metric_values["active_units"], metric_values.get("kl")
-        if active and (nats is None or nats >= COLLAPSED):
+        if active and (nats is None or nats >= COLLAPSE_KL):
             return []
-        there = f"{active} of {metric_values['latent_units']} dimensions are active"
-        so = "what is written hardly depends on what was read"
+        units = f"{active} of {metric_values['latent_units']} latent dimensions are active"
+        effect = "decoded texts hardly depend on the input"
         if nats is None:
-            return [
-                f"the latent space has collapsed: {there}; {so}. A discriminator that learns more slowly keeps the space in use"
-            ]
+            return [f"the latent space has collapsed: {units}; {effect}. Lower the learning rate of the discriminator"]
         return [
-            f"posterior collapse: {there}, and q(z|x) is {nats:.2f} nats from the prior; {so}. "
-            "A later or slower beta (ramp), or more free bits, keeps the space in use"
+            f"posterior collapse: {units}, and KL(q(z|x) || p(z)) is {nats:.2f} nats; {effect}. "
+            "Anneal beta later or more slowly, or raise the free-bits threshold"
         ]
 
     def signature(self) -> str:

@@ -1,4 +1,4 @@
-"""A classifier that judges what others wrote: trained on real texts alone, never the one that a network was trained with.
+"""Oracle classifier for generated texts: trained on real texts only, and independent of the evaluated model.
 
 Shape suffixes: N texts, G n-grams, C classes.
 """
@@ -22,28 +22,29 @@ from weft.evaluate.ngrams import ngrams
 from weft.evaluate.reference import reference_column
 
 FORMAT = 1
-_EQUAL = 1e-9  # probabilities that differ by less are equal: sums of many weights are rounded
+_TIE = 1e-9  # probabilities that differ by less are ties: sums of many weights are rounded
 
 
 class Oracle:
-    """Says the class of a text by which words and n-grams are in it: logistic regression.
+    """Logistic regression on the set of n-grams of a text.
 
-    p(class | text) = softmax_class(bias + sum over the different n-grams g of the text of weight_g)
+    p(class | text) = softmax_class(bias + sum over the distinct n-grams g of the text of weight_g)
 
-    What it judges must be unknown to it: see ``shared_texts``. Its own accuracy on real texts is the most that can be
-    reached, and belongs beside every accuracy that it gives. Only ``train`` needs scikit-learn.
+    Evaluate only texts that are not in its training set: see ``count_shared_texts``. Its accuracy on real texts bounds the
+    accuracies that it can measure; report it with them. Only ``train`` needs scikit-learn.
 
     Args:
         labels: The classes.
-        grams: The n-grams that it knows, words joined by a blank.
-        weight_GC: The weight of each n-gram for each class.
-        bias_C: Of each class.
-        order: The longest n-grams.
+        grams: The known n-grams, words joined by a space.
+        weight_GC: Weight of each n-gram for each class.
+        bias_C: Bias of each class.
+        order: Maximum n-gram order.
 
-    >>> real = ["so good", "very good", "so bad", "very bad"]
-    >>> oracle = Oracle.train(real, ["+", "+", "-", "-"], min_count=1)
-    >>> oracle.predict(["good food", "bad food"]), oracle.accuracy(["good food", "bad food"], ["+", "+"])
-    (['+', '-'], 0.5)
+    Example:
+        >>> real = ["so good", "very good", "so bad", "very bad"]
+        >>> oracle = Oracle.train(real, ["+", "+", "-", "-"], min_count=1)
+        >>> oracle.predict(["good food", "bad food"]), oracle.accuracy(["good food", "bad food"], ["+", "+"])
+        (['+', '-'], 0.5)
     """
 
     def __init__(self, labels: Sequence[str], grams: Sequence[str], weight_GC: np.ndarray, bias_C: np.ndarray, order: int):
@@ -51,79 +52,80 @@ class Oracle:
         self.weight_GC, self.bias_C = np.asarray(weight_GC, np.float64), np.asarray(bias_C, np.float64)
         if self.weight_GC.shape != (len(grams), len(labels)) or self.bias_C.shape != (len(labels),):
             raise ValueError(
-                f"{len(grams)} n-grams, {len(labels)} classes, but weights {self.weight_GC.shape} and biases {self.bias_C.shape}"
+                f"weight_GC must have the shape ({len(grams)}, {len(labels)}) and bias_C ({len(labels)},), "
+                f"not {self.weight_GC.shape} and {self.bias_C.shape}"
             )
-        self._place = {gram: at for at, gram in enumerate(grams)}
+        self._index = {gram: at for at, gram in enumerate(grams)}
 
     @classmethod
     def train(
-        cls, texts: Sequence[str], labels: Sequence[str], *, order: int = 2, min_count: int = 2, strength: float = 1.0
+        cls, texts: Sequence[str], labels: Sequence[str], *, order: int = 2, min_count: int = 2, inverse_l2: float = 1.0
     ) -> Oracle:
-        """Learn from real texts, whatever order they are in.
+        """Fit an oracle to real texts. The result does not depend on their order.
 
         Args:
-            texts: Words have blanks between them, as in the texts that will be judged.
+            texts: Real texts, words separated by spaces.
             labels: The class of each text.
-            order: The longest n-grams.
-            min_count: N-grams that stand in fewer texts are not known.
-            strength: How far weights may grow: the inverse of the L2 penalty.
+            order: Maximum n-gram order.
+            min_count: Minimum number of texts that an n-gram occurs in.
+            inverse_l2: Inverse of the L2 penalty, the ``C`` of scikit-learn.
         """
-        _paired(texts, labels)
-        pairs = sorted(zip(texts, labels, strict=True))  # sums depend on the order of the rows, and so would what is undecided
+        _check_pairs(texts, labels)
+        pairs = sorted(zip(texts, labels, strict=True))  # floating-point sums depend on the order of the rows
         texts, labels = [text for text, _ in pairs], [label for _, label in pairs]
         classes = sorted(set(labels))
         if len(classes) < 2:
-            raise ValueError(f"an oracle tells classes apart, but all {len(texts)} texts have the class {classes[0]!r}")
-        if order < 1 or min_count < 1 or strength <= 0:
-            raise ValueError(f"order is {order}, min_count {min_count}, strength {strength}: all must be above 0")
+            raise ValueError(f"an oracle needs at least 2 classes, but all {len(texts)} texts have the class {classes[0]!r}")
+        if order < 1 or min_count < 1 or inverse_l2 <= 0:
+            raise ValueError(f"order ({order}), min_count ({min_count}) and inverse_l2 ({inverse_l2}) must be above 0")
         try:
             from scipy.sparse import csr_matrix
             from sklearn.linear_model import LogisticRegression
         except ImportError:
-            raise ValueError("training an oracle needs the package scikit-learn: pip install 'weft[metrics]'") from None
-        there = [_grams(text, order) for text in texts]
-        counts = Counter(chain.from_iterable(there))
+            raise ValueError("Oracle.train needs the package scikit-learn; install it: pip install 'weft[metrics]'") from None
+        gram_sets = [_grams(text, order) for text in texts]
+        counts = Counter(chain.from_iterable(gram_sets))
         grams = sorted(gram for gram, count in counts.items() if count >= min_count)
         if not grams:
-            raise ValueError(f"no n-gram stands in {min_count} of the {len(texts)} texts: give more texts, or min_count=1")
-        place = {gram: at for at, gram in enumerate(grams)}
-        known = [[place[gram] for gram in sorted(own) if gram in place] for own in there]
+            raise ValueError(f"no n-gram occurs in {min_count} of the {len(texts)} texts; give more texts, or min_count=1")
+        index = {gram: at for at, gram in enumerate(grams)}
+        known = [[index[gram] for gram in sorted(own) if gram in index] for own in gram_sets]
         ends = np.cumsum([0, *map(len, known)])
         columns = np.fromiter(chain.from_iterable(known), np.int64, int(ends[-1]))
         x_NG = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(texts), len(grams)))
-        model = LogisticRegression(C=strength, max_iter=1000).fit(x_NG, labels)
+        model = LogisticRegression(C=inverse_l2, max_iter=1000).fit(x_NG, labels)
         weight_CG, bias_C = model.coef_, model.intercept_
-        if len(classes) == 2:  # scikit-learn has one row, that of the second class; the first is 0
+        if len(classes) == 2:  # scikit-learn returns one row, for the second class; that of the first is 0
             weight_CG, bias_C = np.concatenate([0 * weight_CG, weight_CG]), np.concatenate([0 * bias_C, bias_C])
         return cls([str(c) for c in model.classes_], grams, weight_CG.T, bias_C, order)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """N x C: how probable each class is."""
+        """N x C: probability of each class."""
         if isinstance(texts, str):
-            raise ValueError("the texts are one string: give a list of texts")
+            raise ValueError("texts must be a list of strings, not a string")
         logit_NC = np.tile(self.bias_C, (len(texts), 1))
         for row, text in enumerate(texts):
-            known = [self._place[gram] for gram in _grams(text, self.order) if gram in self._place]
-            logit_NC[row] += self.weight_GC[sorted(known)].sum(axis=0)  # sorted: sums do not depend on the order of a set
+            known = [self._index[gram] for gram in _grams(text, self.order) if gram in self._index]
+            logit_NC[row] += self.weight_GC[sorted(known)].sum(axis=0)  # sorted: the sum must not depend on the order of a set
         p_NC = np.exp(logit_NC - logit_NC.max(axis=1, keepdims=True))
         return p_NC / p_NC.sum(axis=1, keepdims=True)
 
     def predict(self, texts: Sequence[str]) -> list[str]:
-        """The class of each text; where several are equally probable, but for rounding, the first of them."""
+        """Return the most probable class of each text; of ties, up to rounding, the first."""
         if not len(texts):
             return []
         p_NC = self.probabilities(texts)
-        return [self.labels[at] for at in (p_NC >= p_NC.max(axis=1, keepdims=True) - _EQUAL).argmax(axis=1)]
+        return [self.labels[at] for at in (p_NC >= p_NC.max(axis=1, keepdims=True) - _TIE).argmax(axis=1)]
 
     def accuracy(self, texts: Sequence[str], labels: Sequence[str]) -> float:
-        """The share of texts that have the class they should have: 0 to 1."""
-        _paired(texts, labels)
+        """Return the fraction of texts whose predicted class is the given label."""
+        _check_pairs(texts, labels)
         if unknown := sorted(set(labels) - set(self.labels)):
-            raise ValueError(f"the oracle does not know the class {unknown[0]!r} (it knows: {', '.join(self.labels)})")
+            raise ValueError(f"the oracle has no class {unknown[0]!r}; available: {', '.join(self.labels)}")
         return float(np.mean([a == b for a, b in zip(self.predict(texts), labels, strict=True)]))
 
     def save(self, file: str | Path) -> None:
-        """Write one JSON file; ``load`` gives back exactly the same."""
+        """Write the oracle to a JSON file, without loss of precision."""
         document = {
             "format": FORMAT,
             "kind": "oracle",
@@ -137,41 +139,46 @@ class Oracle:
 
     @classmethod
     def load(cls, file: str | Path) -> Oracle:
-        """Read what ``save`` wrote."""
+        """Load an oracle from the file that ``save`` wrote."""
         found = read_json(file)
         if not isinstance(found, dict) or found.get("kind") != "oracle":
-            raise ValueError(f"{file} is not an oracle's file: make one by Oracle.train(texts, labels).save(file)")
+            raise ValueError(f"{file}: not an oracle; write one with Oracle.train(texts, labels).save(file)")
         if found.get("format") != FORMAT:
-            raise ValueError(f"{file} has the format {found.get('format')}, but this weft reads {FORMAT}: train the oracle again")
+            raise ValueError(f"{file}: format {found.get('format')} is not supported, only {FORMAT}; train the oracle again")
         try:
             weight_GC = np.array(found["weight"], np.float64).reshape(len(found["grams"]), len(found["labels"]))
             return cls(found["labels"], found["grams"], weight_GC, np.array(found["bias"], np.float64), int(found["order"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{file} is damaged ({error}): train the oracle again") from None
+            raise ValueError(f"{file}: damaged oracle ({error}); train it again") from None
 
 
-def shared_texts(known: Sequence[str], judged: Sequence[str]) -> int:
-    """How many of the texts that are judged stand among those that are known, case and number of blanks apart.
+def count_shared_texts(training_texts: Sequence[str], texts: Sequence[str]) -> int:
+    """Return how many texts are also in a training set, ignoring case and the number of spaces.
 
-    For an oracle, those it was trained with and real texts that measure it; for a network, those it was trained with and what it
-    wrote. ``weft.data.near_duplicates.near_duplicates`` counts those that are equal but for a few words.
+    Use it to check that an oracle is evaluated on unseen texts, or that a generator does not reproduce its training set.
+    ``weft.data.near_duplicates.near_duplicates`` also counts texts that differ in a few words.
 
-    >>> shared_texts(["So good .", "so bad"], ["so good .", "so good .", "fine"])
-    2
+    Args:
+        training_texts: The training set.
+        texts: The texts to look up.
+
+    Example:
+        >>> count_shared_texts(["So good .", "so bad"], ["so good .", "so good .", "fine"])
+        2
     """
-    there = {" ".join(text.lower().split()) for text in known}
-    return sum(" ".join(text.lower().split()) in there for text in judged)
+    known = {" ".join(text.lower().split()) for text in training_texts}
+    return sum(" ".join(text.lower().split()) in known for text in texts)
 
 
 @block("oracle-accuracy")
 class OracleAccuracy(Metric):
-    """The share of predicted texts that have, for a classifier trained on real texts, the class that the row asks for.
+    """Fraction of predicted texts that an oracle, a classifier trained on real texts, assigns to the label of the example.
 
     oracle_accuracy = sum_i [oracle(prediction_i) = label_i] / n
 
     Args:
-        oracle: The file that ``Oracle.save`` wrote.
-        field: Column of the raw row with the class that the text should have.
+        oracle: File written by ``Oracle.save``.
+        field: Column of the raw example with the target label.
 
     Example:
         >>> import tempfile
@@ -193,17 +200,17 @@ class OracleAccuracy(Metric):
         return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: whether the class is the one asked for, and 1."""
+        """N x 2: whether the predicted class is the label, and 1."""
         labels = reference_column(predictions, references, self.field)
         if self._loaded is None:
             self._loaded = Oracle.load(self.oracle)
         if unknown := sorted(set(labels) - set(self._loaded.labels)):
-            raise ValueError(f"the oracle does not know the class {unknown[0]!r} (it knows: {', '.join(self._loaded.labels)})")
+            raise ValueError(f"the oracle has no class {unknown[0]!r}; available: {', '.join(self._loaded.labels)}")
         found = self._loaded.predict(predictions)
         return np.array([(a == b, 1) for a, b in zip(found, labels, strict=True)], np.float64)
 
     def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The share."""
+        """Return the fraction of correct texts from the summed statistics."""
         return {"oracle_accuracy": float(sums[0] / sums[1])}
 
 
@@ -212,10 +219,10 @@ def _grams(text: str, order: int) -> set[str]:
     return {" ".join(gram) for n in range(1, order + 1) for gram in ngrams(words, n)}
 
 
-def _paired(texts: Sequence[str], labels: Sequence[str]) -> None:
+def _check_pairs(texts: Sequence[str], labels: Sequence[str]) -> None:
     if isinstance(texts, str) or isinstance(labels, str):
-        raise ValueError("texts and labels are lists, one label for each text: one of them is a string")
+        raise ValueError("texts and labels must be lists of strings, not a string")
     if len(texts) != len(labels):
-        raise ValueError(f"{len(texts)} texts, but {len(labels)} labels: give one for each")
+        raise ValueError(f"{len(texts)} texts, but {len(labels)} labels; give one label per text")
     if not texts:
-        raise ValueError("there are no texts: give at least one")
+        raise ValueError("texts is empty; give at least one text")

@@ -1,4 +1,4 @@
-"""Texts drawn from a latent space, and how alike they are. P width of the space; other suffixes: see seq.py."""
+"""Texts decoded from samples of the prior, and their diversity. P latent dimensions; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -19,71 +19,80 @@ from weft.evaluate.ngrams import self_bleu
 from weft.generate import GreedySearch
 
 
-def places(model: Any, number: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
-    """N x P places drawn from a model's prior. The k-th depends on the seed, k and its class alone; nothing else that is drawn
-    at random changes."""
+def sample_prior(model: Any, samples: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
+    """N x P latent codes, sampled from the prior of a model. The global random state is not changed.
+
+    The k-th latent code depends only on the seed, k and its class.
+
+    Args:
+        model: A structure with the protocol ``Latent``.
+        samples: N, the number of latent codes.
+        label_N: Class indices, for models whose prior is class-conditional.
+        seed: Random seed.
+    """
     device = next(model.parameters()).device
-    found = [torch.zeros(0, model.latent, device=device)]
+    codes = [torch.zeros(0, model.latent, device=device)]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        for row in range(number):
+        for row in range(samples):
             torch.manual_seed(key(seed, "prior", row) % 2**63)
-            found.append(model.prior(1, None if label_N is None else label_N[row : row + 1].to(device)).float())
-    return torch.cat(found)
+            codes.append(model.prior(1, None if label_N is None else label_N[row : row + 1].to(device)).float())
+    return torch.cat(codes)
 
 
-def most_tokens(search: Search, target: Field) -> int:
-    """How many tokens may be written at a place: no text that was learnt from has more, and its end."""
+def max_new_tokens(search: Search, target: Field) -> int:
+    """Return the maximum number of tokens decoded from a latent code: that of the training texts, and EOS."""
     return min(search.limit(target.max_length), target.max_length + 1)
 
 
 @block("prior-samples")
 class PriorSamples(Metric):
-    """Texts written at places drawn from the prior, of all classes in turn: where they are all alike, the model has collapsed.
+    """Diversity of texts decoded from samples of the prior, over all classes in turn. Low diversity indicates mode collapse.
 
-    prior_self_bleu: BLEU of each against all others, 0 to 100; prior_distinct: the share of different texts
+    prior_self_bleu: BLEU of each text against all others, 0..100;  prior_distinct: fraction of distinct texts
 
-    The k-th text depends on the seed and k alone.
+    The k-th text depends only on the seed and k.
 
     Self-BLEU: Zhu et al. 2018 (Texygen), https://arxiv.org/abs/1802.01886
 
     Args:
-        number: How many are drawn; Self-BLEU grows with it.
-        search: How they are written.
-        seed: Another seed draws others.
+        samples: Number of samples; Self-BLEU grows with it.
+        search: Decoding strategy.
+        seed: Random seed of the samples.
 
     Example:
         >>> PriorSamples().remarks({"prior_self_bleu": 97.0, "prior_distinct": 0.1})[0][:24]
-        'collapsed: the texts tha'
+        'collapsed: texts decoded'
     """
 
     inputs = "model"
     needs = (Decodes, Latent)
     higher_is_better = {"prior_self_bleu": False, "prior_distinct": True}
 
-    def __init__(self, *, number: Count = 200, search: Build[Search] = GreedySearch, seed: Natural = 0):
+    def __init__(self, *, samples: Count = 200, search: Build[Search] = GreedySearch, seed: Natural = 0):
         super().__init__()
-        if number < 2:
-            raise ValueError(f"number is {number}, but texts are compared with each other: give two or more, 200 is usual")
-        self.number, self.search, self.seed = number, search(), seed
+        if samples < 2:
+            raise ValueError(f"samples must be at least 2 for Self-BLEU, not {samples}; 200 is usual")
+        self.samples, self.search, self.seed = samples, search(), seed
 
     def check(self, info: Info) -> None:
-        info["target"]  # raises where the data has it not
+        info["target"]  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
         model, info = context.model, context.codec.info
-        label_N = torch.arange(self.number) % info["label"].vocab if model.samples_by_label else None
-        z_NP, texts = places(model, self.number, label_N, self.seed), list[str]()
-        most, limit = max(1, context.batch_tokens // (info["target"].max_length + 1)), most_tokens(self.search, info["target"])
-        for first in range(0, self.number, most):
-            rows = range(self.number)[first : first + most]
-            label_B = None if label_N is None else label_N[first : first + most].to(context.device)
-            memory = model.memory_from(z_NP[first : first + most], label_B)
+        label_N = torch.arange(self.samples) % info["label"].vocab if model.samples_by_label else None
+        z_NP, texts = sample_prior(model, self.samples, label_N, self.seed), list[str]()
+        batch_size = max(1, context.batch_tokens // (info["target"].max_length + 1))
+        limit = max_new_tokens(self.search, info["target"])
+        for first in range(0, self.samples, batch_size):
+            rows = range(self.samples)[first : first + batch_size]
+            label_B = None if label_N is None else label_N[first : first + batch_size].to(context.device)
+            memory = model.memory_from(z_NP[first : first + batch_size], label_B)
             found = self.search(model, memory, limits=[limit] * len(rows), keys=list(rows))
             texts += [context.codec.decode(info.target, best[0].ids) for best in found]
         return {"prior_self_bleu": self_bleu(texts).score, "prior_distinct": distinct_texts(texts)}
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
-        return collapse_remarks("the texts that are drawn", metric_values["prior_self_bleu"], metric_values["prior_distinct"])
+        return collapse_remarks("texts decoded from the prior", metric_values["prior_self_bleu"], metric_values["prior_distinct"])
 
     def signature(self) -> str:
-        return f"texts:{self.number}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"
+        return f"texts:{self.samples}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"

@@ -162,7 +162,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
         self.standard = Standard(self.latent)
         self.generator = Generator(noise, label_dim, label.vocab, self.latent, generator)
         self.discriminator = discriminator(self.latent, label.vocab)
-        self.target, self.dim, self.labelled = self.model.target, self.model.dim, self.model.labelled
+        self.target, self.dim, self.class_conditional = self.model.target, self.model.dim, self.model.class_conditional
 
     def substructures(self) -> dict[str, Structure]:
         return {"model": self.model}
