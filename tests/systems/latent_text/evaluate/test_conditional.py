@@ -215,9 +215,9 @@ def test_table_has_the_union_of_all_columns():
 def test_invalid_inputs_are_reported():
     with pytest.raises(ValueError, match="1 texts, but 2 target labels"):
         evaluate_generation(["a"], ["+", "-"], HELD, ORACLE)
-    with pytest.raises(ValueError, match="one text is not enough"):
+    with pytest.raises(ValueError, match="at least two texts, got one"):
         evaluate_generation(["a"], ["+"], HELD, ORACLE)
-    with pytest.raises(ValueError, match="there are no texts"):
+    with pytest.raises(ValueError, match="got no texts"):
         evaluate_generation([], [], HELD, ORACLE)
     with pytest.raises(ValueError, match="there are no references"):
         evaluate_generation(["a", "b"], ["+", "-"], [], ORACLE)

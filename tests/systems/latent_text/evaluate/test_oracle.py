@@ -119,7 +119,7 @@ def test_metric_equals_the_accuracy_of_the_oracle(tmp_path):
     )
     with pytest.raises(ValueError, match=r"the oracle has no class '\?'; available: \+, -"):
         metric.compute(["a"], [{"label": "?"}])
-    with pytest.raises(ValueError, match="row 0 has no column 'label'"):
+    with pytest.raises(ValueError, match="example 0 has no column 'label'"):
         metric.compute(["a"], [{}])
 
 
