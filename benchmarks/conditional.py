@@ -80,7 +80,7 @@ CHANGED = {
     ),
 }
 """What a corpus changes in every recipe."""
-LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
+LISTENED = {"flickrstyle": ("objective.mutual_information.max_length=21",)}
 NOISE = ((), ("objective.reconstruction.noise.start=0.5",))
 WEIGHT = ((), ("objective.mutual_information.weight.weight=3",))
 WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.weight=3",))

@@ -302,7 +302,7 @@ DAMAGED = {
     "recipe cut": ("recipe.yaml", lambda data: data[: len(data) // 2], "recipe.yaml"),
     "recipe empty": ("recipe.yaml", lambda data: b"", "recipe.yaml"),
     "recipe not text": ("recipe.yaml", lambda data: b"\xff" + data, "recipe.yaml"),
-    "recipe of another": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "weights do not fit"),
+    "recipe of another": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "weights do not match the network"),
     "fields cut": ("fields.json", lambda data: data[: len(data) // 2], "fields.json"),
     "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 2', b'"format": 99'), "format 99"),
     "fields empty": ("fields.json", lambda data: b"{}", "fields.json"),
@@ -462,7 +462,9 @@ def fill(disk: Path, free: int) -> Path:
     return disk / "filler"
 
 
-@pytest.mark.parametrize(("free", "said"), [(0, "No space left on device"), (24 * 1024, "the disk or the quota is full")])
+@pytest.mark.parametrize(
+    ("free", "said"), [(0, "No space left on device"), (24 * 1024, "no space left on the disk or in the quota")]
+)
 def test_a_full_disk(free, said, home, disk, tmp_path):
     run = disk / "run"
     assert weft_train(home / "tiny.yaml", run).code == 0

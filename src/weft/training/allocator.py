@@ -22,7 +22,7 @@ _HUGE_PAGES = 14  # MADV_HUGEPAGE of sys/mman.h
 _done = False
 
 
-def keep_freed() -> bool:
+def keep_freed_memory() -> bool:
     """Tell malloc, once, to keep freed memory of up to 1 GiB a block. Returns whether it does.
 
     It concerns the whole process, so it is for programs to call and not for libraries when they are imported.

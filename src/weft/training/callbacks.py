@@ -10,11 +10,11 @@ from torch import Tensor
 from weft.core.contracts import Corpus
 from weft.data import Feed
 from weft.evaluate import Evaluation
-from weft.learning import Loop, Progress
+from weft.learning import Progress, TrainingLoop
 from weft.learning.network import Network
 from weft.training.display import Display
 from weft.training.interrupt import StopRequest
-from weft.training.resources import Meter
+from weft.training.resources import ResourceMeter
 from weft.training.run_folder import RunFolder
 from weft.training.saving import CheckpointPolicy
 from weft.training.tensorboard import TensorBoard
@@ -58,7 +58,7 @@ class StageCallbacks:
         device: Device of the model.
     """
 
-    loop: Loop
+    loop: TrainingLoop
     """The loop that calls."""
 
     def __init__(
@@ -71,7 +71,7 @@ class StageCallbacks:
         policy: CheckpointPolicy,
         log: RunLog,
         display: Display,
-        meter: Meter,
+        meter: ResourceMeter,
         stop: StopRequest,
         feeds: list[Feed],
         device: torch.device,
@@ -81,13 +81,13 @@ class StageCallbacks:
         self.saved = False
         """Whether a checkpoint was written."""
 
-    def logged(self, row: dict[str, Any]) -> None:
+    def on_log(self, row: dict[str, Any]) -> None:
         row = {"stage": self.stage, **row}
         self.log.write(row)
         self.meter.sample()
         self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
 
-    def due(self, progress: Progress, last: bool) -> bool:
+    def should_evaluate(self, progress: Progress, last: bool) -> bool:
         every = self.evaluation.every
         return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
 

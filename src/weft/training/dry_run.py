@@ -16,7 +16,7 @@ from weft.core.batch import Batch, Clock, Instance, collate
 from weft.core.contracts import Objective
 from weft.core.fields import Info
 from weft.core.seq import Seq
-from weft.learning import Loop, Network, NeverRuns, taken_from
+from weft.learning import Network, PhaseNeverRunsError, TrainingLoop, match_weights
 from weft.learning.nonfinite import tensors_in
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import Part, Problem, RecipeError, deduplicate
@@ -113,16 +113,16 @@ def check(run: Run) -> list[Report]:
 def _start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
     """What a stage is to take from the one before must be there."""
     try:
-        taken_from(network.tensors(), before.tensors(), start)
+        match_weights(network.tensors(), before.tensors(), start)
     except ValueError as error:
         raise _located(part, error, "start") from error
 
 
-def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Loop:
+def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
     """The loop that would train; what it refuses in a phase is said of that phase."""
 
-    def build(some: Any) -> Loop:
-        return Loop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device(device), precision="fp32")
+    def build(some: Any) -> TrainingLoop:
+        return TrainingLoop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device(device), precision="fp32")
 
     try:
         return build(learning)
@@ -135,7 +135,7 @@ def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Loop
             try:
                 build(alone)
             except ValueError as wrong:
-                problems += _located(part, wrong, "start" if isinstance(wrong, NeverRuns) else "").problems
+                problems += _located(part, wrong, "start" if isinstance(wrong, PhaseNeverRunsError) else "").problems
         raise RecipeError(problems or _located(plan.learning, error).problems) from error
 
 
@@ -265,9 +265,9 @@ def _no_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
 class _Nobody:
     """A watcher for a loop that is only looked at."""
 
-    def logged(self, row: dict[str, Any]) -> None: ...
+    def on_log(self, row: dict[str, Any]) -> None: ...
 
-    def due(self, progress: Any, last: bool) -> bool:
+    def should_evaluate(self, progress: Any, last: bool) -> bool:
         return False
 
     def evaluate(self, progress: Any, last: bool) -> float | None:

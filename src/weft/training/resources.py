@@ -20,7 +20,7 @@ PRICE, GRID = "WEFT_PRICE", "WEFT_GRID"
 """Environment variables: the price of a kWh (in whatever money), and grams of CO2 per kWh of the grid."""
 
 
-class Meter:
+class ResourceMeter:
     """Measures a stretch of work from when it is made.
 
     Energy is read from the processor's RAPL counters where the system lets us (the whole package: other programs too); elsewhere
@@ -98,7 +98,7 @@ def total(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[st
     """All sessions of a run together; money and CO2 where a price and a grid figure are given.
 
     Args:
-        sessions: What ``Meter.read`` said of each.
+        sessions: What ``ResourceMeter.read`` said of each.
         stages: By name, the ``tokens`` of each stage and the seconds it ``spent`` in data, forward, backward, optimizer.
     """
     joules = sum(session["joules"] for session in sessions)

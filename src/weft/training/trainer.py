@@ -15,10 +15,10 @@ from weft.core.io import read_json
 from weft.data import Feed, load_codec, save_codec
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.inference.trained_run import TrainedRun
-from weft.learning import Loop, Processes, Progress, joined, read_weights, take_weights, write_weights
+from weft.learning import Processes, Progress, TrainingLoop, join_processes, read_weights, transfer_weights, write_weights
 from weft.learning.network import Network
 from weft.training import artifacts
-from weft.training.allocator import keep_freed
+from weft.training.allocator import keep_freed_memory
 from weft.training.build import (
     StagePlan,
     build_network,
@@ -33,7 +33,7 @@ from weft.training.build import (
 from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
-from weft.training.resources import Meter, describe
+from weft.training.resources import ResourceMeter, describe
 from weft.training.resume import update_recipe
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
@@ -60,11 +60,11 @@ def train(
         display: Progress display; None = nothing is shown.
         tensorboard: Whether to write TensorBoard event files too.
     """
-    keep_freed()
-    with joined() as processes:
-        trainer = Trainer(run, RunFolder(processes.share(str(path))), display, processes)
+    keep_freed_memory()
+    with join_processes() as processes:
+        trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes)
         with _folder_errors(trainer):
-            return trainer.train(processes.ask_first(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
+            return trainer.train(processes.on_main(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
 
 
 @contextlib.contextmanager
@@ -104,15 +104,15 @@ class Trainer:
     """Model and objectives of the current stage."""
     learning: Any
     evaluation: Evaluation
-    loop: Loop
+    loop: TrainingLoop
 
     def __init__(self, run: Run, folder: RunFolder, display: Display | None = None, processes: Processes | None = None):
         self.run, self.folder, self.processes = run, folder, processes or Processes()
-        self.display = display if display is not None and self.processes.first else Display()
-        self.device = self.processes.place(choose_device(run.device))
+        self.display = display if display is not None and self.processes.is_main else Display()
+        self.device = self.processes.select_device(choose_device(run.device))
         self.plans = plans(run)
         self.stop = StopRequest(self.display, several=self.processes.world > 1)
-        self.log, self.meter = RunLog(folder), Meter()
+        self.log, self.meter = RunLog(folder), ResourceMeter()
         self.corpora: dict[str, Corpus] = {}
         self.feeds: list[Feed] = []
         self.stages: list[StageCallbacks] = []
@@ -139,17 +139,17 @@ class Trainer:
 
     def train(self, resume: bool) -> TrainedRun:
         """Train all stages, evaluate the final weights and write the final files."""
-        with self.processes.in_turn():  # the first process prepares the data, the others find it prepared
+        with self.processes.main_first():  # the first process prepares the data, the others find it prepared
             self.open_data()
         with self.stop.on_signals():
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
                 weights = self.train_stage(plan, weights, resume)
         self.sum_feed_counts()
-        trained = self.finish() if self.processes.first else self.trained(EvaluationResult({}))
-        self.processes.share(None)  # the others wait for the final files
+        trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
+        self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
-        if self.processes.first:
+        if self.processes.is_main:
             self.display.say(describe(self.write_usage(cpu)))
         self.display.finished(self.folder.path, trained.result.metric_values, trained.result.remarks)
         return trained
@@ -191,12 +191,12 @@ class Trainer:
         """Train one stage, or load its weights if it is finished. Returns its final weights."""
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
-        if self.processes.ask_first(lambda: resume and not last and final.exists()):
+        if self.processes.on_main(lambda: resume and not last and final.exists()):
             self.stage_usage[plan.name] = self.usage_of_finished(plan)
-            return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
+            return self.processes.broadcast_tensors(read_weights(final) if self.processes.is_main else None)
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
-        resumes = self.processes.ask_first(lambda: resume and policy.can_resume())
+        resumes = self.processes.on_main(lambda: resume and policy.can_resume())
         self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
             self.loop.run(resumes)
@@ -205,9 +205,9 @@ class Trainer:
             self.stage_usage[plan.name] = _usage(self.loop.progress)
         weights = policy.chosen_weights(self.loop.progress)
         if weights is None:
-            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
-        weights = self.processes.share_tensors(weights)
-        if self.processes.first:
+            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}
+        weights = self.processes.broadcast_tensors(weights)
+        if self.processes.is_main:
             write_weights(final, weights)
         if self.network.is_sharded():
             self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
@@ -223,7 +223,7 @@ class Trainer:
         self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
         check_metrics(self.evaluation, self.network.model)
         if before:
-            taken = take_weights(self.network, before, plan.start)
+            taken = transfer_weights(self.network, before, plan.start)
             total = len(self.network.tensors())
             self.display.say(f"stage {plan.name}: loaded {len(taken)} of {total} tensors from the previous stage")
         self.network.to(self.device)
@@ -232,7 +232,7 @@ class Trainer:
         """Build the training loop of a stage with its callbacks. Returns the policy that saves its checkpoints."""
         path = self.folder.checkpoints(plan.name, len(self.plans) == 1)
         policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display)
-        if self.processes.first:
+        if self.processes.is_main:
             policy.checkpoints.clean()
         for objective in self.network.objectives.values():
             objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
@@ -254,7 +254,7 @@ class Trainer:
         def make_feed(split: str, objective: Objective, phase: str) -> Feed:
             return self.make_feed(plan, self.learning.batch_tokens, split, objective, phase)
 
-        callbacks.loop = self.loop = Loop(
+        callbacks.loop = self.loop = TrainingLoop(
             self.network,
             self.learning,
             make_feed,
@@ -325,7 +325,7 @@ class Trainer:
     def close(self) -> None:
         """Close the log; write the usage of a session that failed or was interrupted."""
         self.log.close()
-        if self.started and self.processes.first and not self.usage_written:
+        if self.started and self.processes.is_main and not self.usage_written:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self.write_usage(self.meter.cpu_seconds() * self.processes.world)  # the others may be gone
 

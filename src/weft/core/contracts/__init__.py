@@ -4,7 +4,7 @@ A slot's ``__init__`` fixes the wiring: what the parent passes to every block th
 """
 
 from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
-from weft.core.contracts.learning import Constraint, Feed, Learning, Optimizer, Schedule, Sync
+from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
     PROTOCOLS,
@@ -68,6 +68,7 @@ __all__ = [
     "Annealing",
     "Attention",
     "BatchNormalization",
+    "BatchSource",
     "Classifies",
     "ClassifiesPairs",
     "Codec",
@@ -88,7 +89,6 @@ __all__ = [
     "EncodesImages",
     "EvaluationContext",
     "ExtractsSpans",
-    "Feed",
     "FeedForward",
     "FreeBits",
     "Head",
