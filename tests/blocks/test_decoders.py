@@ -199,14 +199,14 @@ def test_dropout_touches_the_output_in_training_only():
 
 def test_decoders_say_what_is_missing():
     for decoder, plain in ((AttentionLSTM, "lstm"), (AttentionGRU, "gru")):
-        with pytest.raises(ValueError, match=f"needs something to look at.*use {plain}"):
+        with pytest.raises(ValueError, match=f"needs a memory to attend to.*use {plain}"):
             decoder(DIM, None)
-        with pytest.raises(ValueError, match="the memory has no source"):
+        with pytest.raises(ValueError, match="needs a memory to attend to, but got one without sources"):
             decoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), Memory((), randn(1, MEMORY)))
-    with pytest.raises(ValueError, match="built to look at a memory, but there is none"):
+    with pytest.raises(ValueError, match="was built with cross-attention, but got no memory"):
         TransformerDecoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), None)
-    with pytest.raises(ValueError, match="the memory has no source"):
+    with pytest.raises(ValueError, match="needs a memory to attend to, but got one without sources"):
         TransformerDecoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), Memory((), randn(1, MEMORY)))
-    with pytest.raises(ValueError, match="LSTMDecoder cannot respect the mask Full"):
+    with pytest.raises(ValueError, match="LSTMDecoder does not support the mask Full; supported: Causal"):
         LSTMDecoder(DIM, None)(Seq(randn(1, 2, DIM)), None, Full())
     assert LSTMDecoder(DIM, None)(Seq(randn(1, 2, DIM)), None, Causal()).hidden.width == 2

@@ -121,7 +121,7 @@ def test_gradients_are_right() -> None:
 
 
 def test_more_layers_than_there_are_cannot_be_summed() -> None:
-    with pytest.raises(ValueError, match="the last 4 layers cannot be summed where there are 3: set layers of layer_mix"):
+    with pytest.raises(ValueError, match="cannot sum the last 4 of 3 layers; set layers of sum-last to at most 3"):
         Transformer(8, layers=3, layer_mix=SumLast)
     Transformer(8, layers=4, layer_mix=SumLast)
 

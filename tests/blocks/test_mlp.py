@@ -17,9 +17,9 @@ def twin(mlp: MLP, activation: nn.Module) -> nn.Sequential:
     for i, map_ in enumerate(mlp.maps):
         layers += [nn.Linear(map_.in_features, map_.out_features)]
         layers[-1].load_state_dict(map_.state_dict())
-        if len(mlp.standardizers):
+        if len(mlp.batch_norms):
             layers.append(nn.BatchNorm1d(map_.out_features))
-            own = mlp.standardizers[i]
+            own = mlp.batch_norms[i]
             layers[-1].load_state_dict({"weight": own.weight, "bias": own.bias}, strict=False)
         layers.append(activation)
     layers.append(nn.Linear(mlp.out.in_features, mlp.out.out_features))
@@ -29,7 +29,7 @@ def twin(mlp: MLP, activation: nn.Module) -> nn.Sequential:
 
 @pytest.mark.parametrize("batch_norm", [None, BatchNorm])
 def test_it_computes_what_torch_does_in_training_and_in_evaluation(batch_norm):
-    mlp = MLP(3, 2, hidden=[5, 4], activation=partial(LeakyReLU, slope=0.1), batch_norm=batch_norm)
+    mlp = MLP(3, 2, hidden=[5, 4], activation=partial(LeakyReLU, negative_slope=0.1), batch_norm=batch_norm)
     for parameter in mlp.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     other = twin(mlp, nn.LeakyReLU(0.1))

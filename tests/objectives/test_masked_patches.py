@@ -163,7 +163,7 @@ def test_the_loss_falls() -> None:
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(ValueError, match=r"masked-patches needs images, but the fields of the data \(data\) are: text"):
         MaskedPatches(Info({"text": Field("text", 9)}), 16)
-    with pytest.raises(ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 16 x 16"):
+    with pytest.raises(ValueError, match="images of 12 x 12 pixels are not divisible into patches of 16 x 16"):
         MaskedPatches(INFO, 16)
     with pytest.raises(ValueError, match=r"mask_ratio 0.01 masks 0 of the 9 patches of an image; at least one must be masked"):
         MaskedPatches(INFO, 16, patch_size=4, mask_ratio=0.01)

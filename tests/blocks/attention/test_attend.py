@@ -77,8 +77,8 @@ def test_scale_says_what_the_score_computes(kind):
 
 
 @pytest.mark.parametrize("kind", [DotScore, ScaledDotScore])
-def test_inner_products_need_one_width(kind):
-    with pytest.raises(ValueError, match=r"one width, not 4 and 6; use general or additive"):
+def test_dot_product_scores_need_equal_sizes(kind):
+    with pytest.raises(ValueError, match="of equal size, but they have 4 and 6; use general or additive"):
         kind(4, 6)
 
 
@@ -251,7 +251,7 @@ def test_multihead_hands_the_bias_of_the_position_to_the_scores():
 
 
 def test_multihead_checks_its_heads():
-    with pytest.raises(ValueError, match=r"dim 10 cannot be divided among 4 heads.*give head_dim"):
+    with pytest.raises(ValueError, match=r"dim 10 is not divisible by 4 heads.*set head_dim"):
         MultiHeadAttention(10, 10, heads=4)
     assert MultiHeadAttention(10, 10, heads=4, head_dim=3).out.in_features == 12
 

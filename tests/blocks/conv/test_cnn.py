@@ -30,24 +30,24 @@ def test_a_layer_is_torchs_convolution_with_a_gate(width, dilation):
     def convolve(dense):
         return F.conv1d(x_BTD.mT, taps(dense.weight, width), dense.bias, padding=reach, dilation=dilation).mT
 
-    torch.testing.assert_close(layer(x_BTD, True), convolve(layer.value) * convolve(layer.opening).sigmoid())
+    torch.testing.assert_close(layer(x_BTD, False), convolve(layer.value) * convolve(layer.opening).sigmoid())
 
 
 @pytest.mark.parametrize(("width", "dilation"), [(3, 1), (5, 2)])
 def test_under_causal_the_taps_ahead_are_silent(width, dilation):
     layer = GatedConvolution(4, width, dilation, torch.nn.Sigmoid)
     x_BTD = torch.randn(2, 7, 4)
-    got = layer(x_BTD, False)
+    got = layer(x_BTD, True)
     for dense in (layer.value, layer.opening):
         with torch.no_grad():
             dense.weight[:, (width // 2 + 1) * 4 :] = 0.0
-    torch.testing.assert_close(got, layer(x_BTD, True))
+    torch.testing.assert_close(got, layer(x_BTD, False))
 
 
 def test_windows_by_hand():
     x_BTD = torch.arange(1.0, 5.0)[None, :, None]
     assert windows(x_BTD, 3, 2).squeeze(0).tolist() == [[0, 1, 3], [0, 2, 4], [1, 3, 0], [2, 4, 0]]
-    assert windows(x_BTD, 3, 1, ahead=False).squeeze(0).tolist() == [[0, 1, 0], [1, 2, 0], [2, 3, 0], [3, 4, 0]]
+    assert windows(x_BTD, 3, 1, causal=True).squeeze(0).tolist() == [[0, 1, 0], [1, 2, 0], [2, 3, 0], [3, 4, 0]]
 
 
 def test_layers_stand_on_each_other_with_their_dilations():
@@ -56,7 +56,7 @@ def test_layers_stand_on_each_other_with_their_dilations():
     x = Seq(torch.randn(2, 6, 4))
     h = x.data
     for layer, residual in zip(encoder.layers, encoder.residuals, strict=True):
-        h = h + layer(residual.norm(h), True)
+        h = h + layer(residual.norm(h), False)
     torch.testing.assert_close(encoder(x).data, h)
     assert len(encoder.states(x)) == 4
 

@@ -91,16 +91,18 @@ def test_a_head_can_be_tied_and_other_embedders_added():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"'text' are not spelled: set tokenizer: \{type: word, max_characters: 20\}"):
+    with pytest.raises(
+        ValueError, match=r"the field 'text' has no character ids; set tokenizer: \{type: word, max_characters: 20\}"
+    ):
         CharCNN(6, Field("text", 30))
     with pytest.raises(ValueError, match="kernel_size is 2, but must be odd; use 3"):
         CharCNN(6, FIELD, kernel_size=2)
-    with pytest.raises(ValueError, match="without the mark 'letters'"):
+    with pytest.raises(ValueError, match="needs the mark 'letters'"):
         CharCNN(6, FIELD)(Seq(IDS))
 
 
 def test_letters_that_there_are_not_are_named():
     wrong = LETTERS.clone()
     wrong[0, 1, 0] = 12
-    with pytest.raises(ValueError, match=r"the letter 12 \(letter 0 of word 1\), but there are 12 letters, from 0"):
+    with pytest.raises(ValueError, match=r"character id 12 \(word 1, character 0\) is out of range; character ids are 0 to 11"):
         CharCNN(4, FIELD)(Seq(IDS).mark(letters=wrong))

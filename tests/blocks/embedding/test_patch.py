@@ -49,7 +49,7 @@ def test_an_image_is_put_together_again_from_its_patches(channels: int, height: 
 def test_patches_are_read_in_rows_from_the_top_left() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
     assert patchify(x, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
-    with pytest.raises(ValueError, match="an image of 4 x 4 pixels cannot be cut into patches of 3 x 3"):
+    with pytest.raises(ValueError, match="an image of 4 x 4 pixels is not divisible into patches of 3 x 3"):
         patchify(x, 3)
 
 
@@ -94,15 +94,17 @@ def test_vectors_start_with_variance_1() -> None:
 
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(
-        ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 5 x 5: give a size that divides 12"
+        ValueError, match="images of 12 x 12 pixels are not divisible into patches of 5 x 5; set size to a divisor of 12"
     ):
         PatchEmbedder(4, FIELD, size=5)
-    with pytest.raises(ValueError, match="patches are cut out of images, but the field 'text' is a text"):
+    with pytest.raises(ValueError, match="the embedder patch needs images, but the field 'text' is of type text"):
         PatchEmbedder(4, Field("text", 9), size=4)
     patch = PatchEmbedder(4, FIELD, size=4)
-    with pytest.raises(ValueError, match="an image of 1 x 12 x 12, but this network takes 3 x 12 x 12"):
+    with pytest.raises(
+        ValueError, match=r"the image has 1 x 12 x 12 \(channels x height x width\), but the model expects 3 x 12 x 12"
+    ):
         patch(Seq(torch.zeros(2, 1, 12, 12)))
-    with pytest.raises(ValueError, match="an image of 3 x 16 x 12, but this network takes 3 x 12 x 12"):
+    with pytest.raises(ValueError, match=r"the image has 3 x 16 x 12 .*the model expects 3 x 12 x 12"):
         patch(Seq(torch.zeros(2, 3, 16, 12)))
     for embedder in (TokenEmbedder, LearnedPositionEmbedder, SinusoidalPositionEmbedder, SumEmbedder):
         with pytest.raises(ValueError, match="cannot embed the image field 'image'; use the embedder patch"):

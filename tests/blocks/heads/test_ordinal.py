@@ -53,5 +53,5 @@ def test_starts_with_thresholds_around_zero():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="has 1 class"):
+    with pytest.raises(ValueError, match="needs at least 2 classes, but the field 'label' has 1"):
         OrdinalHead(4, Field("label", 1, kind="number"), None)

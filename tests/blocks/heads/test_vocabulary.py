@@ -18,8 +18,8 @@ FIELD = Field("text", 13)
 @pytest.fixture
 def small_chunks(monkeypatch):
     """At most 5 rows of logits at a time."""
-    assert nll_module.KEPT >= 2**20
-    monkeypatch.setattr(nll_module, "KEPT", 5 * FIELD.vocab + 3)
+    assert nll_module.MAX_LOGITS >= 2**20
+    monkeypatch.setattr(nll_module, "MAX_LOGITS", 5 * FIELD.vocab + 3)
 
 
 def heads():
@@ -122,11 +122,11 @@ def test_a_copied_pair_stays_tied_to_its_own_table():
 
 
 def test_tied_head_needs_a_fitting_table():
-    with pytest.raises(ValueError, match=r"needs an embedder to be tied to.*use untied"):
+    with pytest.raises(ValueError, match=r"needs an embedder to share weights with.*use untied"):
         TiedHead(4, FIELD, None)
     with pytest.raises(ValueError, match="SinusoidalPositionEmbedder has no embedding matrix to tie a head to"):
         TiedHead(4, FIELD, SinusoidalPositionEmbedder(4, FIELD))
-    with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to a table of 9 x 4; use untied"):
+    with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to an embedding matrix of 9 x 4; use untied"):
         TiedHead(4, FIELD, TokenEmbedder(4, Field("text", 9)))
 
 

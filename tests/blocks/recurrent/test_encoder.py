@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from weft.blocks import GRU, LSTM, BagOfWords, PositionwiseFeedForward
-from weft.blocks.recurrent.ordering import Reading
+from weft.blocks.recurrent.ordering import SequenceOrder
 from weft.core.masks import Causal
 from weft.core.seq import Seq
 
@@ -64,12 +64,12 @@ def test_padding_is_never_read(encoder, mask):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("mask", [RIGHT, RIGHT.flip(1), HOLES, None])
-def test_reading_puts_back_what_it_took(reverse, mask):
+def test_restore_inverts_reorder(reverse, mask):
     data = torch.randn(4, 5, 3)
-    reading = Reading.of(Seq(data, mask), reverse)
+    order = SequenceOrder.of(Seq(data, mask), reverse)
     kept = data if mask is None else data * mask[..., None]
-    arranged = reading.arrange(data)
-    torch.testing.assert_close(reading.restore(arranged), kept)
+    arranged = order.reorder(data)
+    torch.testing.assert_close(order.restore(arranged), kept)
     real = torch.ones(4, 5, dtype=torch.bool) if mask is None else mask
     for row in range(4):
         words = data[row, real[row]]

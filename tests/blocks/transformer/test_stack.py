@@ -117,7 +117,7 @@ def test_states_and_cycled_layers():
     states = encoder.states(x)
     assert len(states) == 6 and states[0] is x
     torch.testing.assert_close(states[-1].data, encoder(x).data)
-    with pytest.raises(ValueError, match="an empty list of layers"):
+    with pytest.raises(ValueError, match="layer is an empty list"):
         Transformer(8, layer=[])
 
 
