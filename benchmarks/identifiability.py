@@ -137,7 +137,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         ]
         objectives |= {
             "text_classifier": CARATextClassifier,
-            "mutual_information": partial(CARAMutualInformation, length=6, weight=partial(ConstantAnnealing, weight=1.0)),
+            "mutual_information": partial(CARAMutualInformation, max_length=6, weight=partial(ConstantAnnealing, weight=1.0)),
         }
     structure = partial(
         CARA,
