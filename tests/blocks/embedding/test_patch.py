@@ -165,7 +165,7 @@ def test_image_field_is_saved_and_loaded(tmp_path) -> None:
         def declare(self):
             return INFO
 
-        def open(self, codec=None, *, known=None, only=(), tell=None):
+        def open(self, codec=None, *, tokenizers=None, splits=(), progress=None):
             raise AssertionError("the codec is loaded without opening the data")
 
         def tokenizers(self):
