@@ -142,8 +142,8 @@ def test_catalog_schema_recipes_version():
 def test_recipes_are_told_in_a_whole_sentence(monkeypatch):
     told = {line.split()[0]: line[25:] for line in weft("recipes").out.splitlines()}
     assert list(told) == list(shipped_recipes()) and all(text.endswith((".", " ...")) for text in told.values())
-    assert told["optimus"].endswith("(Yelp, files under the folder in WEFT_DATA): a text VAE, then texts of a class, by a "
-                                    "conditional GAN in the latent space of the VAE, which stays as it is.")  # fmt: skip
+    assert told["optimus"].endswith("(Yelp, files under the folder in WEFT_DATA): a text VAE, then class-conditional generation "
+                                    "with a conditional GAN in the latent space of the frozen VAE.")  # fmt: skip
     assert all(len(text) <= MAX_SUMMARY for text in told.values())
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(io, "StringIO", type("Screen", (io.StringIO,), {"isatty": lambda self: True}))

@@ -197,7 +197,7 @@ def test_an_interrupted_conversion_leaves_nothing(step: str, tmp_path: Path, mon
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     folder = published("bert", tmp_path / "published")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists and is not empty"):
         to_run(folder, tmp_path / "file")
     with pytest.raises(ValueError, match=r"cannot write .*: File exists"):
         to_run(folder, tmp_path / "file" / "run")

@@ -7,6 +7,7 @@ unless a path of other arrows implies it (transitive reduction); imports against
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -57,6 +58,7 @@ def layers(pyproject: Path = ROOT / "pyproject.toml") -> list[list[str]]:
     return [row for row in rows if not row[0].startswith("_")]
 
 
+@functools.cache
 def imports(source: Path = SOURCE) -> Graph:
     """Which package imports which others at run time; imports for type checkers are left out."""
     packages = {path.name for path in source.iterdir() if (path / "__init__.py").is_file()}
