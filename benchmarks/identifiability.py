@@ -101,9 +101,9 @@ class Dishes(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
         train = Sentences([(dish, usual(dish)) for dish in DISHES])
         everything = Sentences([(dish, label) for dish in DISHES for label in LABELS])

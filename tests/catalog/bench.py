@@ -326,9 +326,9 @@ def unpack(data: Tensor, mask: Tensor) -> list[Tensor]:
 
 
 def with_marks(x: Seq) -> Seq:
-    """With a segment and a spelling, for embedders that look at them; both follow from the id. Padding and 7 have no letters."""
-    letters = torch.stack([x.data % 5 + 1, x.data % 3 * 4, x.data % 2 * 11], -1)
-    return x.mark(segment=x.data % 2, letters=letters * (x.data > 7)[..., None])
+    """With segments and characters that follow from the ids. Padding and id 7 have no characters."""
+    characters = torch.stack([x.data % 5 + 1, x.data % 3 * 4, x.data % 2 * 11], -1)
+    return x.mark(segment=x.data % 2, characters=characters * (x.data > 7)[..., None])
 
 
 def memory_of(

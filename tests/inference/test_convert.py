@@ -169,7 +169,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert commands("convert", str(tmp_path / "t5"), t5) == 2
     assert "already exists and is not empty; choose another folder" in capsys.readouterr().err
     assert commands("convert", str(tmp_path / "t5"), str(tmp_path / "new"), "--family", "t5") == 2
-    assert "is not a run's folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
     assert commands("train", t5, "--resume", "--run", t5) == 2
     assert "there is no file" in capsys.readouterr().err
 
@@ -197,7 +197,7 @@ def test_an_interrupted_conversion_leaves_nothing(step: str, tmp_path: Path, mon
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     folder = published("bert", tmp_path / "published")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists and is not empty"):
         to_run(folder, tmp_path / "file")
     with pytest.raises(ValueError, match=r"cannot write .*: File exists"):
         to_run(folder, tmp_path / "file" / "run")

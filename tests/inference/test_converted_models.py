@@ -69,7 +69,7 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
 
 
 def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
-    data = "{type: labeled-text, train: rows.tsv, answer: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
+    data = "{type: labeled-text, train: rows.tsv, label_type: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
     place = trained(tmp_path, "bert", "regression", data, more=", task: classification")
     run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
@@ -158,7 +158,7 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
                 run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
             )
             assert torch.allclose(run.model.segment_head(run.model.features(Seq(ids).mark(segment=segment))), wanted, atol=1e-5)
-            with pytest.raises(ValueError, match=r"request 1: nothing is filled in \(share is 0\), and no row asks"):
+            with pytest.raises(ValueError, match=r"request 1: mask_ratio is 0, so the model predicts no masked tokens"):
                 run.predict(["a good [MASK]"])
 
 
@@ -188,7 +188,9 @@ def test_a_roberta_and_a_tokenizer_that_pad_differently_are_refused(tmp_path: Pa
     model = hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT, pad_token_id=1, type_vocab_size=1))
     model.save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    with pytest.raises(ValueError, match=r"pad_token_id 1, from which .* but the tokenizer's \[PAD\] is 0: they do not belong"):
+    with pytest.raises(
+        ValueError, match=r"pad_token_id is 1 in config\.json but 0 \(\[PAD\]\) in the tokenizer; RoBERTa derives position ids"
+    ):
         weft.load(tmp_path, "cpu")
     (tmp_path / "vocab.txt").write_text("\n".join([WORDS[1], WORDS[0], *WORDS[2:]]) + "\n")
     assert weft.load(tmp_path, "cpu").model is not None

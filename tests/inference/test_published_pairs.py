@@ -88,9 +88,9 @@ def test_the_command_takes_tabs_between_the_texts(folder: Path) -> None:
 def test_more_than_two_texts_are_refused(folder: Path) -> None:
     run = weft.load(folder, "cpu")
     for row in (("a", "good", "film"), "a\tgood\tfilm"):
-        with pytest.raises(ValueError, match=r"3 texts, but 2 are wanted \(first, second\)"):
+        with pytest.raises(ValueError, match=r"3 texts given, but an input needs 2 \(first, second\)"):
             run.predict([row])
-    with pytest.raises(ValueError, match="there is no second"):
+    with pytest.raises(ValueError, match="has no second"):
         run.predict([{"first": "a"}])
 
 

@@ -173,9 +173,12 @@ SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  ty
 @pytest.mark.parametrize(
     "tokenizer, message",
     [
-        ("byte", "need 14 sentinels, but .* has 0 spare ids"),
+        ("byte", "need 14 sentinels, but the vocabulary of 'text' has 0;"),
         # a text of 256 tokens: round(0.15 256) = 38 hidden ones, in 13 spans
-        ("{type: with-sentinels, count: 13}", "texts of up to 256 tokens may have 13 spans, which need 14 .* has 13 spare ids"),
+        (
+            "{type: with-sentinels, count: 13}",
+            "texts of up to 256 tokens can have 13 spans, which need 14 sentinels, but .* has 13;",
+        ),
     ],
 )
 def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
     ]
     good, bad = (str((home / name).resolve()) for name in ("good.txt", "bad.txt"))
     assert dumped == [{"good": bad, "bad": [bad]}, {"bad": bad, "good": [bad]}, {"good": good, "bad": [good]}]
-    with pytest.raises(RecipeError, match=r"data: train has a class 'type': give all classes at once"):
+    with pytest.raises(RecipeError, match=r"data: train has a class 'type'; override all classes at once"):
         read_run_text(recipe(False), "r.yaml", home, ["data.train=good.txt", "data.train.bad=bad.txt"]).data()
     (home / "r.yaml").write_text(text)
     with pytest.raises(SystemExit) as left:

@@ -15,7 +15,7 @@ from weft.core.registry import block
 class ReLU(Activation):
     """Rectified linear unit.
 
-    max(x, 0)
+    y = max(x, 0)
 
     Nair and Hinton 2010
 
@@ -33,7 +33,7 @@ class ReLU(Activation):
 class LeakyReLU(Activation):
     """Leaky rectified linear unit: a ReLU with a small slope for negative inputs.
 
-    max(x, 0) + a min(x, 0), with a the negative slope
+    y = max(x, 0) + a min(x, 0), with a the negative slope
 
     Maas et al. 2013; in GAN discriminators: Radford et al. 2016, https://arxiv.org/abs/1511.06434
 
@@ -58,7 +58,7 @@ class LeakyReLU(Activation):
 class GELU(Activation):
     """Gaussian error linear unit.
 
-    x Phi(x), with Phi the cumulative distribution function of the standard normal distribution
+    y = x Phi(x), with Phi the cumulative distribution function of the standard normal distribution
 
     Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415
 
@@ -76,7 +76,7 @@ class GELU(Activation):
 class GELUTanh(Activation):
     """Tanh approximation of GELU, as in GPT-2.
 
-    x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+    y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 
     Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415
 
@@ -94,7 +94,7 @@ class GELUTanh(Activation):
 class SiLU(Activation):
     """Sigmoid linear unit, also known as Swish.
 
-    x sigmoid(x)
+    y = x sigmoid(x)
 
     Ramachandran et al. 2017, https://arxiv.org/abs/1710.05941
 
@@ -112,7 +112,7 @@ class SiLU(Activation):
 class Tanh(Activation):
     """Hyperbolic tangent.
 
-    (e^x - e^-x) / (e^x + e^-x)
+    y = (e^x - e^-x) / (e^x + e^-x)
 
     Example:
         >>> import torch
@@ -128,7 +128,7 @@ class Tanh(Activation):
 class Sigmoid(Activation):
     """Logistic sigmoid.
 
-    1 / (1 + e^-x)
+    y = 1 / (1 + e^-x)
 
     Example:
         >>> import torch
@@ -144,7 +144,7 @@ class Sigmoid(Activation):
 class Identity(Activation):
     """No activation: returns its input.
 
-    x
+    y = x
 
     Example:
         >>> import torch

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.core import html
 from weft.core.batch import Clock
-from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
+from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
 from weft.core.fields import Field
 from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Natural
@@ -120,7 +120,7 @@ class Evaluation:
 
     def evaluate(
         self,
-        model: torch.nn.Module,
+        model: Structure,
         objective: Objective,
         dataset: Dataset,
         codec: Codec,
@@ -170,7 +170,7 @@ class Evaluation:
         )
 
     def _run_batches(
-        self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device
+        self, model: Structure, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device
     ) -> _Totals:
         """The sums of the loss terms and, where a metric needs them, the predictions over all batches."""
         totals = _Totals()

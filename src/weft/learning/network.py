@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Objective
+from weft.core.contracts import Objective, Structure
 from weft.core.loss import Loss
 from weft.learning.sharding import is_sharded, shard_like
 
@@ -23,7 +23,7 @@ class TrainingStep(nn.Module):
         objective: Computes the loss.
     """
 
-    def __init__(self, model: nn.Module, objective: Objective):
+    def __init__(self, model: Structure, objective: Objective):
         super().__init__()
         self.model, self.objective = model, objective
 
@@ -41,7 +41,7 @@ class Network:
         objectives: Objectives by name; a single one has the name ``""``.
     """
 
-    def __init__(self, model: nn.Module, objectives: Mapping[str, Objective]):
+    def __init__(self, model: Structure, objectives: Mapping[str, Objective]):
         self.model, self.objectives = model, dict(objectives)
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:

@@ -16,7 +16,7 @@ from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
+from weft.objectives.inputs import PairInput, PairOrder, refuse_choices
 
 
 @block("classification")
@@ -59,7 +59,7 @@ class Classification(Objective):
         refuse_choices(info)
         kind = info["label"].kind
         better = {"labels": "multi-label", "number": "regression"}.get(kind, "for this kind")
-        self.label = expect_kind(info, "label", "label", f"use the objective {better}")
+        self.label = info.expect("label", "label", f"use the objective {better}")
         self.input = PairInput(info, pair_order, bos)
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(self.label, weights)

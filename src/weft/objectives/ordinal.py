@@ -15,7 +15,7 @@ from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
+from weft.objectives.inputs import PairInput, PairOrder, refuse_choices
 
 
 @block("ordinal")
@@ -49,7 +49,7 @@ class Ordinal(Objective):
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         super().__init__(info, dim)
         refuse_choices(info)
-        expect_kind(info, "label", "label", "use data with one label per example, or another objective")
+        info.expect("label", "label", "use data with one label per example, or another objective")
         self.input = PairInput(info, pair_order, bos)
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -14,7 +14,7 @@ from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind
+from weft.objectives.inputs import PairInput, PairOrder
 
 
 @block("regression")
@@ -42,7 +42,7 @@ class Regression(Objective):
 
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         super().__init__(info, dim)
-        expect_kind(info, "label", "number", "set label_type: number of the data, or use another objective")
+        info.expect("label", "number", "set label_type: number of the data, or use another objective")
         self.input = PairInput(info, pair_order, bos)
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:

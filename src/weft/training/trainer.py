@@ -163,9 +163,9 @@ class Trainer:
         for plan in with_data(self.plans):
             path, data = plan.place(self.folder.path), plan.data()
             codec = load_codec(data, path) if (path / "fields.json").exists() else None
-            known = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
-            with self.display.waiting("reading the data") as tell:
-                corpus = self.corpora[plan.name] = data.open(codec, known=known, tell=tell)
+            tokenizers = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
+            with self.display.waiting("reading the data") as progress:
+                corpus = self.corpora[plan.name] = data.open(codec, tokenizers=tokenizers, progress=progress)
             if codec is None:
                 save_codec(corpus.codec, path)
                 for line in show_ledger(corpus.ledger):

@@ -17,7 +17,7 @@ from weft.core.seq import Seq
 FIELD = Field("text", 30, characters=12)
 LETTERS = torch.tensor([[[8, 9, 10], [11, 0, 0], [0, 0, 0]], [[7, 7, 0], [9, 8, 0], [3, 0, 0]]])
 IDS = torch.tensor([[20, 21, 2], [22, 22, 3]])
-X = Seq(IDS).mark(letters=LETTERS)
+X = Seq(IDS).mark(characters=LETTERS)
 
 
 def by_hand(module, ids, letters):
@@ -44,13 +44,13 @@ def test_padded_letters_and_their_number_change_nothing():
     module = CharCNN(6, FIELD)
     with torch.no_grad():
         module.letter[0] = 100.0  # whatever padding's own vector is
-    wide = Seq(IDS).mark(letters=torch.nn.functional.pad(LETTERS, (0, 4)))
+    wide = Seq(IDS).mark(characters=torch.nn.functional.pad(LETTERS, (0, 4)))
     torch.testing.assert_close(module(wide).data, module(X).data)
 
 
 def test_spelling_tells_unknown_words_apart():
     module = CharCNN(6, FIELD)
-    x = Seq(torch.full((1, 2), 3)).mark(letters=torch.tensor([[[8, 9], [9, 8]]]))
+    x = Seq(torch.full((1, 2), 3)).mark(characters=torch.tensor([[[8, 9], [9, 8]]]))
     vectors = module(x).data[0]
     assert not torch.allclose(vectors[0], vectors[1])
 
@@ -58,9 +58,9 @@ def test_spelling_tells_unknown_words_apart():
 def test_hidden_words_keep_their_letters_and_marks_are_never_hidden():
     module = CharCNN(6, FIELD, word_dropout=0.9).train()
     torch.manual_seed(0)
-    many = Seq(IDS.repeat(300, 1)).mark(letters=LETTERS.repeat(300, 1, 1))
+    many = Seq(IDS.repeat(300, 1)).mark(characters=LETTERS.repeat(300, 1, 1))
     got = module(many).data
-    as_unknown = module.eval()(Seq(torch.full_like(IDS, 3)).mark(letters=LETTERS)).data
+    as_unknown = module.eval()(Seq(torch.full_like(IDS, 3)).mark(characters=LETTERS)).data
     plain = module(X).data
     hidden = torch.isclose(got, as_unknown.repeat(300, 1, 1)).all(-1)
     assert bool((hidden | torch.isclose(got, plain.repeat(300, 1, 1)).all(-1)).all())
@@ -97,7 +97,7 @@ def test_what_is_refused():
         CharCNN(6, Field("text", 30))
     with pytest.raises(ValueError, match="kernel_size is 2, but must be odd; use 3"):
         CharCNN(6, FIELD, kernel_size=2)
-    with pytest.raises(ValueError, match="needs the mark 'letters'"):
+    with pytest.raises(ValueError, match="needs the mark 'characters'"):
         CharCNN(6, FIELD)(Seq(IDS))
 
 
@@ -105,4 +105,4 @@ def test_letters_that_there_are_not_are_named():
     wrong = LETTERS.clone()
     wrong[0, 1, 0] = 12
     with pytest.raises(ValueError, match=r"character id 12 \(word 1, character 0\) is out of range; character ids are 0 to 11"):
-        CharCNN(4, FIELD)(Seq(IDS).mark(letters=wrong))
+        CharCNN(4, FIELD)(Seq(IDS).mark(characters=wrong))

@@ -165,7 +165,7 @@ def test_a_run_remembers_an_image_field(tmp_path) -> None:
         def declare(self):
             return INFO
 
-        def open(self, codec=None, *, known=None, only=(), tell=None):
+        def open(self, codec=None, *, tokenizers=None, splits=(), progress=None):
             raise AssertionError("the codec is loaded without opening the data")
 
         def tokenizers(self):

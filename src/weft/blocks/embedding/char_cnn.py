@@ -39,7 +39,7 @@ class CharCNN(Embedder):
         dropout: Dropout probability of the character embeddings and of the filter outputs.
 
     Example:
-        >>> x = Seq(torch.tensor([[7, 8]])).mark(letters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
+        >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
         >>> CharCNN(4, Field("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])
     """
@@ -73,10 +73,10 @@ class CharCNN(Embedder):
         self.drop = DropoutLayer(dropout)
 
     def forward(self, x: Seq) -> Seq:
-        if "letters" not in x.marks:
-            raise ValueError("char-cnn needs the mark 'letters' (character ids of each word), but the sequence has none")
+        if "characters" not in x.marks:
+            raise ValueError("char-cnn needs the mark 'characters' (character ids of each word), but the sequence has none")
         word_BTD = self.word(self._drop_words(x)).data
-        return x.with_data(word_BTD + self.out(self.drop(self._filter_outputs(x.marks["letters"]))))
+        return x.with_data(word_BTD + self.out(self.drop(self._filter_outputs(x.marks["characters"]))))
 
     def table(self) -> Tensor:
         return self.word.table()
@@ -97,5 +97,5 @@ class CharCNN(Embedder):
         """Replace words by the unknown token at random; special tokens, which have no characters, are kept."""
         if not self.training or not self.word_dropout or x.data.is_floating_point():
             return x
-        dropped_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["letters"] > 0).any(-1)
+        dropped_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["characters"] > 0).any(-1)
         return x.with_data(x.data.masked_fill(dropped_BT, self.unk))

@@ -17,7 +17,7 @@ from weft.core.seq import Seq
 class TokenEmbedder(Embedder):
     """Learned token embeddings; for soft ids (distributions over the vocabulary), their expectation.
 
-    x_t = scale E[id_t]   or   x_t = scale sum_v p_tv E[v]
+    x_t = scale E[id_t],  or x_t = scale sum_v p_tv E[v] for soft ids p
 
     The embedding matrix E is initialized with variance 1 / dim, so that a tied head gives logits of variance 1, and the default
     scale gives embeddings of variance 1.

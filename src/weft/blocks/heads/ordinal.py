@@ -19,7 +19,8 @@ from weft.core.registry import block
 class OrdinalHead(FeatureHead):
     """Ordered logit head: one score per vector and increasing thresholds between the classes, for labels such as ratings.
 
-    p(y > k) = sigmoid(s - b_k),  s = w . dropout(h),  b_0 < b_1 < ... < b_V-2;  logits_k = log(p(y > k - 1) - p(y > k))
+    p(y > k) = sigmoid(s - b_k),  s = w . dropout(h),  logits_k = log(p(y > k - 1) - p(y > k)),
+    with thresholds b_0 < b_1 < ... < b_V-2
 
     Consecutive thresholds differ by the softplus of a learned parameter, so that p(y > k) always decreases with k.
 

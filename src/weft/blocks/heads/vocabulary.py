@@ -117,7 +117,7 @@ class UntiedHead(FeatureHead):
 class ClassifierHead(FeatureHead):
     """Classification head: dropout and a linear layer, with an optional hidden layer.
 
-    logits = W dropout(h) + b,  or with a hidden layer  W dropout(f(U dropout(h) + c)) + b
+    logits = W dropout(h) + b,  or logits = W dropout(f(U dropout(h) + c)) + b with a hidden layer
 
     Args:
         hidden: Size of the hidden layer; None = no hidden layer.

@@ -3,7 +3,7 @@
 A slot's ``__init__`` fixes the wiring: what the parent passes to every block that fills the slot.
 """
 
-from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
+from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
 from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
@@ -88,6 +88,7 @@ __all__ = [
     "Encodes",
     "EncodesImages",
     "EvaluationContext",
+    "ExamplePool",
     "ExtractsSpans",
     "FeedForward",
     "FreeBits",

@@ -64,14 +64,14 @@ class Sync(ABC):
         """Return the callable to use in place of ``step``. Called once, before the optimizer is built, with the parameters that
         the phase trains; may replace parameters of the modules by others of the same names."""
 
-    def no_sync(self) -> AbstractContextManager[Any]:
-        """A context in which backward does not synchronize (all micro-batches but the last)."""
+    def no_sync(self) -> AbstractContextManager[object]:
+        """A context in which the backward pass does not synchronize, for all micro-batches but the last."""
         return nullcontext()
 
     def finish(self) -> None:
         """Called after the last backward pass of an update."""
 
-    def unsharded(self) -> AbstractContextManager[Any]:
+    def unsharded(self) -> AbstractContextManager[object]:
         """A context in which each process holds the full, unsharded parameters; all processes must enter it."""
         return nullcontext()
 

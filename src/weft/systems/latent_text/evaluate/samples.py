@@ -78,7 +78,8 @@ class PriorSamples(Metric):
         info["target"]  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
-        model, info = context.model, context.codec.info
+        model: Any = context.model  # Latent and Decodes
+        info = context.codec.info
         label_N = torch.arange(self.samples) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = sample_prior(model, self.samples, label_N, self.seed), list[str]()
         batch_size = max(1, context.batch_tokens // (info["target"].max_length + 1))
