@@ -268,7 +268,7 @@ def test_defaults_are_located_too(read, small: str) -> None:
 def test_in_lists_and_mappings(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 2, layer: [{mixer: {heads: 2}},\n    {mixer: {heads: 3}}]")
     (line,) = refused(read(text).structure, INFO)
-    assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 cannot")
+    assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 is not divisible by 3 heads")
     text = small.replace("objective: next-token", "objective:\n  a: next-token\n  b: classification")
     (line,) = refused(read(text).objective["b"], INFO, 16)
     assert line.startswith("r.yaml:10: objective.b: needs a field 'label'")

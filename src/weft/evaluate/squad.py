@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,19 +40,38 @@ def compute_f1(answer: str, gold: str) -> float:
     return 2 * (Counter(found) & Counter(expected)).total() / (len(found) + len(expected))
 
 
-def _statistics(
-    score: Callable[[str, str], float], predictions: Sequence[str], references: Sequence[dict[str, str]], field: str
-) -> np.ndarray:
-    """N x 2: the highest score over the gold answers of each question, and 1."""
-    found: list[tuple[float, int]] = []
-    for answer, cell in zip(predictions, reference_column(predictions, references, field), strict=True):
-        gold = [text for text in cell.split("\t") if normalize_answer(text)] or [""]  # "" = unanswerable
-        found.append((max(score(answer, text) for text in gold), 1))
-    return np.array(found, np.float64)
+class _AnswerMetric(Metric):
+    """Mean over the questions of the highest score of an answer over the gold answers."""
+
+    name: ClassVar[str]
+    inputs = "text"
+
+    def __init__(self, *, field: str = "answer"):
+        super().__init__()
+        self.field = field
+
+    def score(self, answer: str, gold: str) -> float:
+        """The score of an answer with respect to one gold answer."""
+        raise NotImplementedError
+
+    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
+        return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
+
+    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
+        """N x 2: the highest score over the gold answers of each question, and 1."""
+        found: list[tuple[float, int]] = []
+        for answer, cell in zip(predictions, reference_column(predictions, references, self.field), strict=True):
+            gold = [text for text in cell.split("\t") if normalize_answer(text)] or [""]  # "" = unanswerable
+            found.append((max(self.score(answer, text) for text in gold), 1))
+        return np.array(found, np.float64)
+
+    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
+        """The mean from the summed statistics."""
+        return {self.name: float(sums[0] / sums[1])}
 
 
 @block("answer-exact-match")
-class AnswerExactMatch(Metric):
+class AnswerExactMatch(_AnswerMetric):
     """Exact match of SQuAD: the fraction of answers that equal a gold answer, after normalization.
 
     answer_exact_match = sum_i max_g [normalize(answer_i) = normalize(gold_ig)] / n
@@ -70,27 +89,15 @@ class AnswerExactMatch(Metric):
         {'answer_exact_match': 1.0}
     """
 
-    inputs = "text"
+    name = "answer_exact_match"
     higher_is_better = {"answer_exact_match": True}
 
-    def __init__(self, *, field: str = "answer"):
-        super().__init__()
-        self.field = field
-
-    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
-
-    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: whether the answer is correct, and 1."""
-        return _statistics(compute_exact, predictions, references, self.field)
-
-    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The fraction from the summed statistics."""
-        return {"answer_exact_match": float(sums[0] / sums[1])}
+    def score(self, answer: str, gold: str) -> float:
+        return compute_exact(answer, gold)
 
 
 @block("answer-f1")
-class AnswerF1(Metric):
+class AnswerF1(_AnswerMetric):
     """F1 of SQuAD: the word overlap of each answer with its most similar gold answer, averaged over the questions.
 
     answer_f1 = sum_i max_g 2 |w(answer_i) & w(gold_ig)| / (|w(answer_i)| + |w(gold_ig)|) / n,
@@ -108,20 +115,8 @@ class AnswerF1(Metric):
         0.3333333333333333
     """
 
-    inputs = "text"
+    name = "answer_f1"
     higher_is_better = {"answer_f1": True}
 
-    def __init__(self, *, field: str = "answer"):
-        super().__init__()
-        self.field = field
-
-    def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
-
-    def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: the F1, and 1."""
-        return _statistics(compute_f1, predictions, references, self.field)
-
-    def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The mean from the summed statistics."""
-        return {"answer_f1": float(sums[0] / sums[1])}
+    def score(self, answer: str, gold: str) -> float:
+        return compute_f1(answer, gold)
