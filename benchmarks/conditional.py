@@ -29,7 +29,7 @@ from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
 from benchmarks.sentences import STYLE, YELP, Corpus, apart
 from weft.core.io import read_json
-from weft.evaluate import KneserNey, Pool
+from weft.evaluate import KneserNey, ReferencePool
 from weft.recipe import RecipeError
 from weft.systems.latent_text.evaluate import (
     GenerationMetrics,
@@ -80,7 +80,7 @@ CHANGED = {
     ),
 }
 """What a corpus changes in every recipe."""
-LISTENED = {"flickrstyle": ("objective.mutual_information.length=21",)}
+LISTENED = {"flickrstyle": ("objective.mutual_information.max_length=21",)}
 NOISE = ((), ("objective.reconstruction.noise.start=0.5",))
 WEIGHT = ((), ("objective.mutual_information.weight.weight=3",))
 WEIGHT_LATER = ((), ("stages.0.objective.mutual_information.weight.weight=3",))
@@ -270,7 +270,7 @@ def draw_why(file: Path, corpus: Corpus) -> None:
 
 def fitting(texts: Sequence[str]) -> str:
     """Of the first texts, the one with the best BLEU against others: what a network that always says the same should say."""
-    pool = Pool(texts[300:2300])
+    pool = ReferencePool(texts[300:2300])
     return max(texts[:300], key=lambda text: pool.bleu([text]).score)
 
 

@@ -66,9 +66,9 @@ class Ring(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
         splits = {"train": CirclePoints(self.rows, self.seed), "valid": CirclePoints(512, self.seed + 1)}
         return Corpus(codec or Codec(self.declare(), {}), splits, {"rows": self.rows})

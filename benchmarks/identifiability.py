@@ -101,9 +101,9 @@ class Dishes(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
         train = Sentences([(dish, usual(dish)) for dish in DISHES])
         everything = Sentences([(dish, label) for dish in DISHES for label in LABELS])
@@ -137,7 +137,7 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         ]
         objectives |= {
             "text_classifier": CARATextClassifier,
-            "mutual_information": partial(CARAMutualInformation, length=6, weight=partial(ConstantAnnealing, weight=1.0)),
+            "mutual_information": partial(CARAMutualInformation, max_length=6, weight=partial(ConstantAnnealing, weight=1.0)),
         }
     structure = partial(
         CARA,

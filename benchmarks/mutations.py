@@ -79,7 +79,7 @@ learning:
     - objective: smooth
       every: {epochs: 1}
       constrain: [{type: clip-weights, limit: 0.5}]
-evaluate: {metrics: [bleu, {type: exact-match, by: format}], search: {type: beam, beams: 2}}
+evaluate: {metrics: [bleu, {type: exact-match, group_by: format}], search: {type: beam, beams: 2}}
 stages:
   - name: polish
     learning: {type: gradient, steps: 5, optimizer: adamw}

@@ -16,7 +16,7 @@ from torch import nn
 from weft.blocks import LSTM, AttentionLSTM
 from weft.core.batch import Clock
 from weft.data import Dates, Feed
-from weft.learning import Gradient, Loop
+from weft.learning import Gradient, TrainingLoop
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
 from weft.training.build import build_network, plans
@@ -26,9 +26,9 @@ ROUNDS, UPDATES = 7, 20
 
 
 class Nobody:
-    def logged(self, row: Any) -> None: ...
+    def on_log(self, row: Any) -> None: ...
 
-    def due(self, progress: Any, last: bool) -> bool:
+    def should_evaluate(self, progress: Any, last: bool) -> bool:
         return False
 
     def evaluate(self, progress: Any, last: bool) -> float | None:
@@ -51,7 +51,9 @@ def main() -> None:
     ours, theirs = (build_network(plan, corpus.codec.info, 1) for _ in range(2))
     feed = Feed(corpus.splits["train"], ours.objectives[""], key=(1,), budget=4000)
     batches = [b for b in (feed.batch(i) for i in range(UPDATES)) if b is not None]
-    loop = Loop(ours, learning(), lambda *_: feed, Nobody(), seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
+    loop = TrainingLoop(
+        ours, learning(), lambda *_: feed, Nobody(), seed=1, stage=0, device=torch.device("cpu"), precision="fp32"
+    )
     objective, parameters = theirs.objectives[""], list(theirs.parameters().values())
     optimizer = torch.optim.Adam(parameters, 1e-3, fused=True)
 

@@ -43,7 +43,8 @@ def tell(text, done, total):
     last = (text, now)
 
 tell("importing", 0, 0)
-corpus = PlainText(train=sys.argv[1], tokenizer=partial(BPE, size=int(sys.argv[2])), validation_fraction=0.001).open(tell=tell)
+data = PlainText(train=sys.argv[1], tokenizer=partial(BPE, vocab_size=int(sys.argv[2])), validation_fraction=0.001)
+corpus = data.open(progress=tell)
 tell("end", 0, 0)
 with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))

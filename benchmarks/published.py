@@ -115,9 +115,9 @@ def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> Non
     from weft.core.seq import Seq
     from weft.objectives import MaskedLM
     from weft.pretrained import load
-    from weft.training.allocator import keep_freed
+    from weft.training.allocator import keep_freed_memory
 
-    keep_freed()
+    keep_freed_memory()
     torch.manual_seed(0)
     theirs = hf.BertForMaskedLM(hf.BertConfig(**sizes, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout))
     with tempfile.TemporaryDirectory() as folder:

@@ -36,10 +36,10 @@ from weft.core.batch import Batch
 from weft.core.example import Example
 from weft.core.fields import Field, Info
 from weft.data import Feed
-from weft.learning import Gradient, Loop, Network
+from weft.learning import Gradient, Network, TrainingLoop
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
-from weft.training.allocator import keep_freed
+from weft.training.allocator import keep_freed_memory
 
 DIM, HEADS, HIDDEN, LAYERS, VOCAB, DROPOUT, SMOOTHING, BUDGET, LONGEST = 256, 4, 1024, 3, 8000, 0.1, 0.1, 2000, 64
 
@@ -174,7 +174,7 @@ def network(info: Info) -> Network:
     return Network(model, {"": NextToken(info, DIM, label_smoothing=SMOOTHING)})
 
 
-def by_weft(loop: Loop) -> Iterator[None]:
+def by_weft(loop: TrainingLoop) -> Iterator[None]:
     while True:
         loop.run_phase(loop.phases[0])
         loop.progress.round += 1
@@ -188,12 +188,12 @@ def main() -> None:
     parser.add_argument("--plain-memory", action="store_true", help="leave malloc as it is")
     choice = parser.parse_args()
     torch.set_num_threads(choice.threads)
-    kept = not choice.plain_memory and keep_freed()
+    kept = not choice.plain_memory and keep_freed_memory()
     info = Info({n: Field(n, VOCAB, max_length=LONGEST) for n in ("source", "target")}, target="target")
     ours = network(info)
     feed = Feed(Pairs(4000), ours.objectives[""], key=(1,), budget=BUDGET)
     learning = Gradient(steps=choice.steps + 3, batch_tokens=BUDGET)
-    loop = Loop(ours, learning, lambda *_: feed, Nobody(), seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
+    loop = TrainingLoop(ours, learning, lambda *_: feed, Nobody(), seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
     batches = [unpadded(b) for b in (feed.batch(i) for i in range(choice.steps + 3)) if b is not None]
     own, theirs = sum(p.numel() for p in ours.parameters().values()), sum(p.numel() for p in ByHand().parameters())
     tokens = statistics.mean(int(real.sum()) + int((target >= 0).sum()) for _, real, _, target in batches)

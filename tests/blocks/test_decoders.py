@@ -1,4 +1,4 @@
-"""Every decoder: stepping equals the full pass, padding changes nothing, nothing of the future is seen."""
+"""All decoders: incremental decoding equals the full pass, padding does not matter, and they are causal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def randn(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def looked_at(rows=3):
+def example_memory(rows=3):
     """Two sources, one padded on the left, and a vector."""
     mask = torch.tensor([[True] * 4, [False, True, True, True], [False, False, False, True]])[:rows]
     return Memory((Seq(randn(rows, 4, MEMORY), mask), Seq(randn(rows, 2, MEMORY))), randn(rows, MEMORY))
@@ -62,12 +62,12 @@ def looked_at(rows=3):
 
 def build(decoder, memory):
     torch.manual_seed(0)
-    return decoder(DIM, memory).eval(), None if memory is None else looked_at()
+    return decoder(DIM, memory).eval(), None if memory is None else example_memory()
 
 
 @pytest.mark.parametrize(("decoder", "memory"), CASES)
 @pytest.mark.parametrize("chunks", [(6,), (1,) * 6, (3, 1, 2)], ids=str)
-def test_stepping_equals_the_full_pass(decoder, memory, chunks):
+def test_incremental_decoding_equals_the_full_forward_pass(decoder, memory, chunks):
     module, given = build(decoder, memory)
     data = randn(3, 6, DIM)
     want = module(Seq(data), given).hidden.data
@@ -81,7 +81,7 @@ def test_stepping_equals_the_full_pass(decoder, memory, chunks):
 
 @pytest.mark.parametrize(("decoder", "memory"), CASES)
 @pytest.mark.parametrize("marked", [False, True])
-def test_stepping_over_ragged_chunks_equals_the_full_pass(decoder, memory, marked):
+def test_incremental_decoding_of_padded_chunks_equals_the_full_forward_pass(decoder, memory, marked):
     module, given = build(decoder, memory)
     data = randn(3, 6, DIM)
     mask = torch.tensor(
@@ -101,7 +101,7 @@ def test_stepping_over_ragged_chunks_equals_the_full_pass(decoder, memory, marke
 
 
 @pytest.mark.parametrize(("decoder", "memory"), CASES)
-def test_selected_rows_go_on_as_if_they_had_been_alone(decoder, memory):
+def test_selected_rows_continue_as_if_decoded_alone(decoder, memory):
     module, given = build(decoder, memory)
     data, rows = randn(3, 5, DIM), torch.tensor([2, 0, 0, 1])
     state = module.step(Seq(data[:, :3]), module.start(given, 3)).state.select(rows)
@@ -111,7 +111,7 @@ def test_selected_rows_go_on_as_if_they_had_been_alone(decoder, memory):
 
 @pytest.mark.parametrize(("decoder", "memory"), CASES)
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_nothing(decoder, memory, side):
+def test_padding_does_not_change_the_output(decoder, memory, side):
     module, given = build(decoder, memory)
     data = randn(3, 4, DIM)
     want = module(Seq(data), given).hidden.data
@@ -125,7 +125,7 @@ def test_padding_changes_nothing(decoder, memory, side):
 
 
 @pytest.mark.parametrize(("decoder", "memory"), [c for c in CASES if c.values[1]])
-def test_padding_of_the_memory_changes_nothing(decoder, memory):
+def test_padding_of_the_memory_does_not_change_the_output(decoder, memory):
     module, given = build(decoder, memory)
     x = Seq(randn(3, 4, DIM))
     want = module(x, given).hidden.data
@@ -136,7 +136,7 @@ def test_padding_of_the_memory_changes_nothing(decoder, memory):
 
 
 @pytest.mark.parametrize(("decoder", "memory"), CASES)
-def test_nothing_of_the_future_is_seen(decoder, memory):
+def test_decoders_are_causal(decoder, memory):
     module, given = build(decoder, memory)
     data = randn(3, 5, DIM).requires_grad_()
     (module(Seq(data), given).hidden.data[:, 2] @ randn(DIM)).sum().backward()
@@ -146,7 +146,7 @@ def test_nothing_of_the_future_is_seen(decoder, memory):
 
 
 @pytest.mark.parametrize(("decoder", "memory"), [c for c in CASES if c.values[1]])
-def test_the_memory_matters_and_every_parameter_learns(decoder, memory):
+def test_memory_affects_the_output_and_every_parameter_gets_a_gradient(decoder, memory):
     module, given = build(decoder, memory)
     x = Seq(randn(3, 4, DIM))
     module(x, given).hidden.data.square().sum().backward()
@@ -155,20 +155,20 @@ def test_the_memory_matters_and_every_parameter_learns(decoder, memory):
     assert not torch.allclose(module(x, changed).hidden.data, module(x, given).hidden.data)
 
 
-@pytest.mark.parametrize(("ours", "kind"), [(LSTMDecoder, nn.LSTM), (GRUDecoder, nn.GRU)])
-def test_recurrent_decoders_are_torchs_network_from_the_bridged_state(ours, kind):
+@pytest.mark.parametrize(("ours", "torch_class"), [(LSTMDecoder, nn.LSTM), (GRUDecoder, nn.GRU)])
+def test_recurrent_decoder_equals_torch_from_the_projected_initial_state(ours, torch_class):
     module = ours(DIM, MEMORY, layers=2)
-    theirs = kind(DIM, DIM, 2, batch_first=True)
+    theirs = torch_class(DIM, DIM, 2, batch_first=True)
     theirs.load_state_dict(module.recurrent.state_dict())
     data, vector = randn(3, 4, DIM), randn(3, MEMORY)
     first = torch.tanh(module.bridge(vector)).view(3, -1, 2, DIM).permute(1, 2, 0, 3).contiguous()
-    want = theirs(data, (first[0], first[1]) if kind is nn.LSTM else first[0])[0]
+    want = theirs(data, (first[0], first[1]) if torch_class is nn.LSTM else first[0])[0]
     torch.testing.assert_close(module(Seq(data), Memory((), vector)).hidden.data, want)
     torch.testing.assert_close(module(Seq(data), None).hidden.data, theirs(data)[0])
 
 
-def test_attention_decoder_is_luongs_formula():
-    module, given = AttentionLSTM(DIM, MEMORY, score=GeneralScore), looked_at()
+def test_attention_decoder_equals_the_formula_of_luong():
+    module, given = AttentionLSTM(DIM, MEMORY, score=GeneralScore), example_memory()
     data = randn(3, 4, DIM)
     first = torch.tanh(module.bridge(given.vector)).view(3, 2, 1, DIM).permute(1, 2, 0, 3).contiguous()
     h = module.recurrent(data, (first[0], first[1]))[0]
@@ -180,7 +180,7 @@ def test_attention_decoder_is_luongs_formula():
     torch.testing.assert_close(module(Seq(data), given).hidden.data, want, **CLOSE)
 
 
-def test_a_masked_step_leaves_the_state_untouched():
+def test_a_padded_step_does_not_change_the_state():
     for decoder in (LSTMDecoder, partial(GRUDecoder, layers=2)):
         module = decoder(DIM, None)
         state = module.step(Seq(randn(2, 3, DIM)), module.start(None, 2)).state
@@ -191,22 +191,22 @@ def test_a_masked_step_leaves_the_state_untouched():
             assert not torch.equal(new[:, 1], old[:, 1])
 
 
-def test_dropout_touches_the_output_in_training_only():
+def test_dropout_applies_to_the_output_in_training_only():
     module, x = LSTMDecoder(DIM, None, dropout=0.5), Seq(randn(4, 50, DIM))
     assert 0.4 < (module(x).hidden.data == 0).float().mean() < 0.6
     assert not (module.eval()(x).hidden.data == 0).any()
 
 
-def test_decoders_say_what_is_missing():
+def test_decoders_reject_a_missing_memory_and_unsupported_masks():
     for decoder, plain in ((AttentionLSTM, "lstm"), (AttentionGRU, "gru")):
-        with pytest.raises(ValueError, match=f"needs something to look at.*use {plain}"):
+        with pytest.raises(ValueError, match=f"needs a memory to attend to.*use {plain}"):
             decoder(DIM, None)
-        with pytest.raises(ValueError, match="the memory has no source"):
+        with pytest.raises(ValueError, match="needs a memory to attend to, but got one without sources"):
             decoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), Memory((), randn(1, MEMORY)))
-    with pytest.raises(ValueError, match="built to look at a memory, but there is none"):
+    with pytest.raises(ValueError, match="was built with cross-attention, but got no memory"):
         TransformerDecoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), None)
-    with pytest.raises(ValueError, match="the memory has no source"):
+    with pytest.raises(ValueError, match="needs a memory to attend to, but got one without sources"):
         TransformerDecoder(DIM, MEMORY)(Seq(randn(1, 2, DIM)), Memory((), randn(1, MEMORY)))
-    with pytest.raises(ValueError, match="LSTMDecoder cannot respect the mask Full"):
+    with pytest.raises(ValueError, match="LSTMDecoder does not support the mask Full; supported: Causal"):
         LSTMDecoder(DIM, None)(Seq(randn(1, 2, DIM)), None, Full())
     assert LSTMDecoder(DIM, None)(Seq(randn(1, 2, DIM)), None, Causal()).hidden.width == 2

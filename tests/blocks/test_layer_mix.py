@@ -1,4 +1,4 @@
-"""Mixes of layers: features of a published model without tuning it."""
+"""Layer mixes: features of a pretrained model without fine-tuning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZES: dict[str, Any] = {
 
 @functools.cache
 def theirs() -> Any:
-    """A BERT of transformers whose every number is drawn from N(0, 0.3)."""
+    """A BERT of transformers with parameters sampled from N(0, 0.3)."""
     model = hf.BertModel(hf.BertConfig(**SIZES)).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -42,14 +42,14 @@ def theirs() -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "published"
-    theirs().save_pretrained(place)
-    (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    return place
+    folder_path = tmp_path / "published"
+    theirs().save_pretrained(folder_path)
+    (folder_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return folder_path
 
 
 def ours(folder: Path, mix: Any) -> Any:
-    """The same network in our blocks, with a mix of its layers."""
+    """The same network in weft, with a layer mix."""
     loaded = load(folder)
     structure = partial(
         loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=mix), weights=str(folder)
@@ -61,7 +61,7 @@ def ours(folder: Path, mix: Any) -> Any:
 
 
 def sequences() -> tuple[Seq, list[torch.Tensor]]:
-    """A padded batch of ids, and the hidden states that transformers has for it."""
+    """A padded batch of ids, and its hidden states in transformers."""
     ids = torch.randint(5, len(WORDS), (3, 7), generator=torch.Generator().manual_seed(0))
     mask = torch.arange(7) < torch.tensor([[7], [4], [2]])
     with torch.no_grad():
@@ -75,15 +75,15 @@ def near(got: Seq, want: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 5])
-def test_the_sum_of_the_last_layers_is_that_of_transformers_states(folder: Path, number: int) -> None:
+def test_sum_of_last_layers_equals_transformers(folder: Path, number: int) -> None:
     x, states = sequences()
     near(ours(folder, partial(SumLast, layers=number)).encode(x), torch.stack(states[-number:]).sum(0))
 
 
-def test_a_scalar_mix_weighs_all_states_the_embedders_first(folder: Path) -> None:
+def test_scalar_mix_weighs_all_hidden_states_embeddings_included(folder: Path) -> None:
     x, states = sequences()
     model = ours(folder, ScalarMix)
-    near(model.encode(x), torch.stack(states).mean(0))  # as it begins
+    near(model.encode(x), torch.stack(states).mean(0))  # initial weights
     score = torch.tensor([0.3, -1.0, 0.5, 2.0, -0.2, 0.1])
     with torch.no_grad():
         model.encoder.layer_mix.score.copy_(score)
@@ -93,19 +93,19 @@ def test_a_scalar_mix_weighs_all_states_the_embedders_first(folder: Path) -> Non
 
 @pytest.mark.parametrize("encoder", [Transformer, partial(SharedTransformer, groups=2)])
 @pytest.mark.parametrize("mix", [ScalarMix, SumLast])
-def test_what_is_mixed_is_the_last_of_the_states(encoder: Any, mix: Any) -> None:
+def test_mixed_states_are_the_last_of_the_states(encoder: Any, mix: Any) -> None:
     torch.manual_seed(0)
     model = encoder(8, layers=5, layer_mix=mix)
     x = Seq(torch.randn(2, 3, 8))
     states = model.states(x)
-    assert len(states) == 7  # the input, five layers, the mix
+    assert len(states) == 7  # the input, five layers, their mix
     assert torch.equal(states[-1].data, model.layer_mix(states[:-1]).data) and torch.equal(model(x).data, states[-1].data)
     plain = encoder(8, layers=5)
     plain.load_state_dict({name: t for name, t in model.state_dict().items() if not name.startswith("layer_mix.")})
     assert all(torch.equal(a.data, b.data) for a, b in zip(plain.states(x), states, strict=False))
 
 
-def test_gradients_are_right() -> None:
+def test_scalar_mix_gradients() -> None:
     generator = torch.Generator().manual_seed(0)
     numbers = [torch.randn(2, 3, 4, dtype=torch.float64, generator=generator, requires_grad=True) for _ in range(4)]
     scalar, last = ScalarMix(4, 4).double(), SumLast(4, 4, layers=2).double()
@@ -120,8 +120,8 @@ def test_gradients_are_right() -> None:
     assert torch.autograd.gradcheck(lambda *of: last([Seq(x) for x in of]).data, numbers)
 
 
-def test_more_layers_than_there_are_cannot_be_summed() -> None:
-    with pytest.raises(ValueError, match="the last 4 layers cannot be summed where there are 3: set layers of layer_mix"):
+def test_sum_last_rejects_more_layers_than_the_encoder_has() -> None:
+    with pytest.raises(ValueError, match="cannot sum the last 4 of 3 layers; set layers of sum-last to at most 3"):
         Transformer(8, layers=3, layer_mix=SumLast)
     Transformer(8, layers=4, layer_mix=SumLast)
 
@@ -156,7 +156,7 @@ evaluate: {{every: 0, metrics: [accuracy]}}
         ("{type: sum-last, layers: 4}", '["classifier.*"]', {"classifier.out.weight", "classifier.out.bias"}),
     ],
 )
-def test_a_recipe_trains_the_mix_and_the_head_alone(
+def test_recipe_trains_only_the_scalar_mix_and_the_head(
     mix: str, globs: str, moved: set[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = read_run_text(recipe(folder, mix, globs), "r.yaml", tmp_path)
@@ -173,7 +173,7 @@ def test_a_recipe_trains_the_mix_and_the_head_alone(
         assert bool(after["encoder.layer_mix.score"].abs().max() > 0) and float(after["encoder.layer_mix.scale"]) != 1.0
 
 
-def test_a_mix_has_no_place_in_the_published_layout(folder: Path, tmp_path: Path) -> None:
+def test_layer_mix_cannot_be_exported(folder: Path, tmp_path: Path) -> None:
     loaded = load(folder)
     structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=ScalarMix))
     with pytest.raises(ValueError, match=r"config\.json of a bert cannot express its encoder"):

@@ -1,4 +1,4 @@
-"""The dense map's product: whichever library makes it, it is torch's, with its gradients."""
+"""Matrix product of linear layers: values and gradients equal those of torch, whichever library computes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.blocks.matmul import MIN_ROWS, linear
 SHAPES = [(MIN_ROWS, 20), (4, MIN_ROWS, 20), (2, 3, 50, 20), (MIN_ROWS - 1, 20), (20,), (0, 20), (200, 0)]
 
 
-def made(shape: tuple[int, ...], bias: bool = True) -> list[Tensor | None]:
+def inputs(shape: tuple[int, ...], bias: bool = True) -> list[Tensor | None]:
     torch.manual_seed(0)
     x, weight = torch.randn(shape, requires_grad=True), torch.randn(30, shape[-1], requires_grad=True)
     return [x, weight, torch.randn(30, requires_grad=True) if bias else None]
@@ -26,7 +26,7 @@ def made(shape: tuple[int, ...], bias: bool = True) -> list[Tensor | None]:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A number for each product by oneDNN."""
+    """One entry per call of oneDNN."""
     if module._ONEDNN is None:
         pytest.skip("torch was built without oneDNN or MKL")
     inner, seen = module._ONEDNN, list[int]()
@@ -36,8 +36,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], bias: bool) -> None:
-    given = made(shape, bias)
+def test_values_and_gradients_equal_those_of_torch(shape: tuple[int, ...], bias: bool) -> None:
+    given = inputs(shape, bias)
     wanted = [tensor for tensor in given if tensor is not None]
     ours, theirs = linear(*given), F.linear(*given)  # pyright: ignore[reportArgumentType]
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
@@ -51,16 +51,16 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], bias: b
 
 
 @pytest.mark.parametrize("frozen", [0, 1, 2])
-def test_what_is_frozen_has_no_gradient_and_the_rest_has(frozen: int, calls: list[int]) -> None:
-    given: list[Any] = made((MIN_ROWS, 20))
+def test_only_tensors_that_require_gradients_get_them(frozen: int, calls: list[int]) -> None:
+    given: list[Any] = inputs((MIN_ROWS, 20))
     given[frozen].requires_grad_(False)
     linear(*given).sum().backward()
     assert [tensor.grad is None for tensor in given] == [i == frozen for i in range(3)]
     assert len(calls) == (1 if frozen == 0 else 2)
 
 
-def test_gradients_of_gradients(calls: list[int]) -> None:
-    given: list[Any] = made((MIN_ROWS, 20))
+def test_second_order_gradients_equal_those_of_torch(calls: list[int]) -> None:
+    given: list[Any] = inputs((MIN_ROWS, 20))
 
     def twice(f: Callable[..., Tensor]) -> tuple[Tensor, ...]:
         (first,) = torch.autograd.grad(f(*given).square().sum(), given[0], create_graph=True)
@@ -71,27 +71,27 @@ def test_gradients_of_gradients(calls: list[int]) -> None:
     assert calls
 
 
-def test_a_large_product_is_made_by_onednn_and_a_small_one_is_not(calls: list[int]) -> None:
-    linear = Linear(20, 30)
-    linear(torch.ones(MIN_ROWS - 1, 20))
+def test_onednn_computes_large_products_only(calls: list[int]) -> None:
+    layer = Linear(20, 30)
+    layer(torch.ones(MIN_ROWS - 1, 20))
     assert not calls
-    linear(torch.ones(2, MIN_ROWS, 20)).sum().backward()
+    layer(torch.ones(2, MIN_ROWS, 20)).sum().backward()
     assert len(calls) == 1  # the input needs no gradient
     with torch.inference_mode():
-        linear(torch.ones(MIN_ROWS, 20))
+        layer(torch.ones(MIN_ROWS, 20))
     assert len(calls) == 2
 
 
-def test_elsewhere_it_is_torchs_own(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    x, linear = torch.randn(2 * MIN_ROWS, 20), Linear(20, 30)
-    weight, bias = linear.weight.detach(), linear.bias.detach()
+def test_autocast_other_dtypes_and_function_transforms_use_torch(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, layer = torch.randn(2 * MIN_ROWS, 20), Linear(20, 30)
+    weight, bias = layer.weight.detach(), layer.bias.detach()
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-    linear(x)
+    layer(x)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert linear(x).dtype == torch.bfloat16
+        assert layer(x).dtype == torch.bfloat16
     assert Linear(20, 30).double()(x.double()).dtype == torch.float64
-    assert linear.to_empty(device="meta")(x.to("meta")).is_meta
+    assert layer.to_empty(device="meta")(x.to("meta")).is_meta
     rows = torch.func.vmap(lambda row: linear(row, weight, bias))(x.view(2, MIN_ROWS, 20))
     torch.testing.assert_close(rows.flatten(0, 1), F.linear(x, weight, bias), rtol=1e-5, atol=1e-5)
     with forward_ad.dual_level():

@@ -22,8 +22,8 @@ MASK = torch.tensor(
 
 
 @pytest.mark.parametrize("pooler", BY_HAND, ids=lambda p: p.__name__)
-def test_pooler_is_its_formula_over_real_tokens(pooler):
-    data = torch.randn(4, 5, 3) - 5  # negative: a padded zero would win the maximum
+def test_pooler_equals_its_formula_over_real_tokens(pooler):
+    data = torch.randn(4, 5, 3) - 5  # negative, so that zeros of padding would be the maximum
     got = pooler(3)(Seq(data.masked_fill(~MASK[..., None], torch.nan), MASK))
     want = torch.stack([BY_HAND[pooler](row[real]) for row, real in zip(data, MASK, strict=True)])
     torch.testing.assert_close(got, want)
@@ -32,7 +32,7 @@ def test_pooler_is_its_formula_over_real_tokens(pooler):
 
 
 @pytest.mark.parametrize("pooler", [*BY_HAND, partial(ConcatPooler, parts=[FirstPooler, MaxPooler]), PositionConcatPooler])
-def test_a_row_of_padding_gives_finite_numbers_and_gradients(pooler):
+def test_row_of_padding_gives_finite_values_and_gradients(pooler):
     data = torch.randn(2, 3, 4, requires_grad=True)
     mask = torch.tensor([[False] * 3, [True] * 3])
     module = pooler(4)
@@ -47,11 +47,11 @@ def test_concat_projects_its_parts():
     concat = ConcatPooler(4, parts=[LastPooler, MeanPooler, MaxPooler])
     want = concat.out(torch.cat([LastPooler(4)(x), MeanPooler(4)(x), MaxPooler(4)(x)], -1))
     torch.testing.assert_close(concat(x), want)
-    with pytest.raises(ValueError, match="0 poolers"):
+    with pytest.raises(ValueError, match="parts is empty, but concat needs at least one pooler"):
         ConcatPooler(4, parts=[])
 
 
-def test_by_place_has_weights_for_each_place_of_the_real_tokens():
+def test_position_concat_has_weights_for_each_position_of_the_real_tokens():
     pooler = PositionConcatPooler(3, positions=5)
     data = torch.randn(4, 5, 3)
     weight_LDD = pooler.out.weight.unflatten(1, (5, 3)).transpose(0, 1)
@@ -68,7 +68,7 @@ def test_by_place_has_weights_for_each_place_of_the_real_tokens():
         pooler(Seq(torch.randn(1, 6, 3)))
 
 
-def test_by_place_adds_up_the_tokens_of_a_word():
+def test_position_concat_sums_the_tokens_of_a_word():
     pooler = PositionConcatPooler(3, positions=4)
     data, word = torch.randn(2, 7, 3), torch.tensor([[0, 1, 1, 2, 3, 3, 0], [0, 1, 2, 2, 0, 0, 0]])
     mask = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])

@@ -326,9 +326,9 @@ def unpack(data: Tensor, mask: Tensor) -> list[Tensor]:
 
 
 def with_marks(x: Seq) -> Seq:
-    """With a segment and a spelling, for embedders that look at them; both follow from the id. Padding and 7 have no letters."""
-    letters = torch.stack([x.data % 5 + 1, x.data % 3 * 4, x.data % 2 * 11], -1)
-    return x.mark(segment=x.data % 2, letters=letters * (x.data > 7)[..., None])
+    """With segments and characters that follow from the ids. Padding and id 7 have no characters."""
+    characters = torch.stack([x.data % 5 + 1, x.data % 3 * 4, x.data % 2 * 11], -1)
+    return x.mark(segment=x.data % 2, characters=characters * (x.data > 7)[..., None])
 
 
 def memory_of(
@@ -635,7 +635,7 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             out.append(module.discriminator(module.encode(x).data.flatten(0, 1)))
     if DiscriminatesLatents in provided:
         z = module.posterior(batch["source"]).mean_BP
-        out += [module.fake(to(normal(3, module.noise, seed=14))), module.latent_logits(z), module.latent_scores(z)]
+        out += [module.fake_latents(to(normal(3, module.noise, seed=14))), module.latent_logits(z), module.latent_scores(z)]
     if ClassifiesTexts in provided:
         out.append(module.text_logits(batch[module.target.name]))
     if slots.Classifies in provided:
@@ -649,8 +649,8 @@ def _call_structure(module: Any, case: Case, to: Mover) -> list[Tensor]:
             tag_BT = to(torch.arange(hidden.rows * hidden.width).unflatten(0, (-1, hidden.width)) % 3)
             out.append(module.chain.nll(module.tag_head(hidden.data), tag_BT, hidden.real()))
     if GeneratesLatents in provided:
-        place = module.draw(to(normal(3, module.noise, seed=11)), batch["label"])
-        out += [place, module.score(place, batch["label"])]
+        z = module.fake_latents(to(normal(3, module.noise, seed=11)), batch["label"])
+        out += [z, module.score(z, batch["label"])]
     if slots.ExtractsSpans in provided:
         out.append(module.span_head(module.encode(next(batch.sequences())).data.flatten(0, 1)))
     return out

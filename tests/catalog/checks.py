@@ -828,7 +828,7 @@ def check_mask_leak(factory: Any) -> None:
     for case in cases(factory):
         module, x = case.build(dtype=torch.float64), _mixed()
         for mask in honoured(module):
-            layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "mix", None) is not None))
+            layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "layer_mix", None) is not None))
             found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
             found = found * x.real()[:, :, None, None]
             no_influence(found, diagonal(3, reach(mask, x, layers)), f"{mask} leaks")
@@ -841,7 +841,7 @@ def check_mask_reach(factory: Any) -> None:
         module, x = case.build(dtype=torch.float64), _mixed()
         free = influence(lambda d, x=x, e=module: e(x.with_data(d), Full()).data, x.data) > 0
         for mask in honoured(module):
-            layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "mix", None) is not None))
+            layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "layer_mix", None) is not None))
             found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
             allowed = diagonal(3, reach(mask, x, layers)) & x.real()[:, :, None, None] & free
             unseen = (allowed & (found == 0)).nonzero()

@@ -41,10 +41,10 @@ def test_marks_are_padded_with_their_sequences() -> None:
     assert made.seq.data.tolist() == [[1, 7, 8, 2, 9, 2, 0], [1, 7, 2, 9, 10, 11, 2], [1, 7, 8, 2, 9, 2, 0]]
     assert made.seq.marks["segment"].tolist() == [[0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0]]
     letters = (
-        MarkedIds(np.array([5, 6]), {"letters": np.array([[1, 2], [3, 0]])}),
-        MarkedIds(np.array([5]), {"letters": np.array([[4]])}),
+        MarkedIds(np.array([5, 6]), {"characters": np.array([[1, 2], [3, 0]])}),
+        MarkedIds(np.array([5]), {"characters": np.array([[4]])}),
     )
-    spelled = collate([Instance(choices=Sequences(letters))])["choices"].seq.marks["letters"]
+    spelled = collate([Instance(choices=Sequences(letters))])["choices"].seq.marks["characters"]
     assert spelled.tolist() == [[[1, 2], [3, 0]], [[4, 0], [0, 0]]]
 
 

@@ -59,7 +59,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
                 assert isinstance(example["text"], MarkedIds)
                 for at, letters in enumerate(spelled[word] or []):
                     if start + at < end:
-                        shown = example["text"].marks["letters"][start + at]
+                        shown = example["text"].marks["characters"][start + at]
                         assert shown[shown > 0].tolist() == letters
         return len(row["text/words"])
 
@@ -95,7 +95,9 @@ def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
     codec = codec_of(Word(max_characters=6), words=False)
     example = encode_example(codec, {"text": "  "})
     assert (
-        isinstance(example["text"], MarkedIds) and len(example["text"]) == 0 and example["text"].marks["letters"].shape == (0, 1)
+        isinstance(example["text"], MarkedIds)
+        and len(example["text"]) == 0
+        and example["text"].marks["characters"].shape == (0, 1)
     )
 
 

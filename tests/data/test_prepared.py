@@ -33,7 +33,7 @@ def row(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "text": np.array(ids, np.uint32),
         "text/words": (np.cumsum(sizes) - sizes).astype(np.uint32) if sizes else np.array([], np.uint32),
-        "text/letters": np.array([n for letters in spelled for n in (*letters, 0)], np.uint32),
+        "text/characters": np.array([n for letters in spelled for n in (*letters, 0)], np.uint32),
         "tags": np.array([draw(st.integers(0, 2)) for _ in sizes], np.uint32),
         "label": draw(st.integers(0, 4)),
         "several": np.array(sorted(draw(st.sets(st.integers(0, 299), max_size=3))), np.uint32),

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, list[str], list[Any], list[Any]]] = {
     "exact-match": ("target", SENTENCES, SENTENCES, [*SENTENCES[:0:-1], "no"]),
     "bleu": ("target", SENTENCES, SENTENCES, ["x y z w v"] * 3),
     "chrf": ("target", SENTENCES, SENTENCES, ["xyz"] * 3),
-    "pool-bleu": ("target", SENTENCES, SENTENCES, ["x y z w v"] * 3),
+    "forward-bleu": ("target", SENTENCES, SENTENCES, ["x y z w v"] * 3),
     "self-bleu": ("target", SENTENCES, SENTENCES, ["the food was good"] * 3),
     "distinct": ("target", SENTENCES, SENTENCES, ["good good good"] * 3),
     "repetition": ("target", SENTENCES, SENTENCES, ["good good good"] * 3),
@@ -87,9 +87,9 @@ def test_perfect_predictions_are_better_than_wrong_ones_in_the_declared_directio
 
 
 def test_a_group_has_the_direction_of_its_value() -> None:
-    metric = ExactMatch(by="language")
-    assert metric.direction("exact_match/en") is True and metric.direction("exact_match_worst") is True
-    assert ExactMatch().direction("exact_match_worst") is None and BLEU().direction("chrf") is None
+    metric = ExactMatch(group_by="language")
+    assert metric.direction("exact_match/en") is True and metric.direction("exact_match_worst_group") is True
+    assert ExactMatch().direction("exact_match_worst_group") is None and BLEU().direction("chrf") is None
 
 
 class Reported(NextToken):

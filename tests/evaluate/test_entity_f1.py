@@ -9,51 +9,51 @@ import pytest
 from weft.evaluate import EntityF1
 
 
-def drawn(rng, letters, n=30):
-    tags = ["O", "O"] + [f"{letter}-{kind}" for letter in letters for kind in ("PER", "LOC", "A-B")]
-    right = [[rng.choice(tags) for _ in range(rng.randrange(1, 10))] for _ in range(n)]
-    return right, [[tag if rng.random() < 0.7 else rng.choice(tags) for tag in row] for row in right]
+def random_tags(rng, prefixes, n=30):
+    tags = ["O", "O"] + [f"{prefix}-{type_}" for prefix in prefixes for type_ in ("PER", "LOC", "A-B")]
+    gold = [[rng.choice(tags) for _ in range(rng.randrange(1, 10))] for _ in range(n)]
+    return gold, [[tag if rng.random() < 0.7 else rng.choice(tags) for tag in row] for row in gold]
 
 
-def compute(metric, predicted, right):
-    return metric.compute([" ".join(row) for row in predicted], [{"tags": " ".join(row)} for row in right])
+def compute(metric, predicted, gold):
+    return metric.compute([" ".join(row) for row in predicted], [{"tags": " ".join(row)} for row in gold])
 
 
-def expected(seqeval, right, predicted, **options):
-    each = seqeval.classification_report(right, predicted, output_dict=True, zero_division=0, **options)
+def expected(seqeval, gold, predicted, **options):
+    each = seqeval.classification_report(gold, predicted, output_dict=True, zero_division=0, **options)
     return {
-        "entity_f1": seqeval.f1_score(right, predicted, zero_division=0, **options),
-        "entity_precision": seqeval.precision_score(right, predicted, zero_division=0, **options),
-        "entity_recall": seqeval.recall_score(right, predicted, zero_division=0, **options),
+        "entity_f1": seqeval.f1_score(gold, predicted, zero_division=0, **options),
+        "entity_precision": seqeval.precision_score(gold, predicted, zero_division=0, **options),
+        "entity_recall": seqeval.recall_score(gold, predicted, zero_division=0, **options),
     } | {f"entity_f1/{kind}": metric_values["f1-score"] for kind, metric_values in each.items() if not kind.endswith(" avg")}
 
 
-@pytest.mark.parametrize("letters", ["BI", "I", "BIES", "ES"])
-def test_equal_to_seqeval(letters):
+@pytest.mark.parametrize("prefixes", ["BI", "I", "BIES", "ES"])
+def test_entity_f1_equals_seqeval(prefixes):
     seqeval = import_module("seqeval.metrics")
     rng = random.Random(0)
     for n in [1] * 15 + [30] * 15:
-        right, predicted = drawn(rng, letters, n)
-        found = compute(EntityF1(), predicted, right)
+        gold, predicted = random_tags(rng, prefixes, n)
+        found = compute(EntityF1(), predicted, gold)
         if "entity_f1/PER" not in found and len(found) == 3:
-            assert set(found.values()) == {0.0}  # No span anywhere: seqeval has no report.
+            assert set(found.values()) == {0.0}  # no span: seqeval has no report
             continue
-        assert found == pytest.approx(expected(seqeval, right, predicted)), (right, predicted)
+        assert found == pytest.approx(expected(seqeval, gold, predicted)), (gold, predicted)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "letters", "name"), [("iob1", "BI", "IOB1"), ("iob2", "BI", "IOB2"), ("bioes", "BIES", "IOBES")]
+    ("scheme", "prefixes", "name"), [("iob1", "BI", "IOB1"), ("iob2", "BI", "IOB2"), ("bioes", "BIES", "IOBES")]
 )
-def test_strict_equal_to_seqeval(scheme, letters, name):
+def test_strict_mode_equals_seqeval(scheme, prefixes, name):
     seqeval, schemes = import_module("seqeval.metrics"), import_module("seqeval.scheme")
     rng = random.Random(1)
     for _ in range(20):
-        right, predicted = drawn(rng, letters)
-        theirs = expected(seqeval, right, predicted, mode="strict", scheme=getattr(schemes, name))
-        assert compute(EntityF1(strict=scheme), predicted, right) == pytest.approx(theirs)
+        gold, predicted = random_tags(rng, prefixes)
+        theirs = expected(seqeval, gold, predicted, mode="strict", scheme=getattr(schemes, name))
+        assert compute(EntityF1(strict=scheme), predicted, gold) == pytest.approx(theirs)
 
 
-def test_nothing_found_and_nothing_to_find():
+def test_without_spans_all_values_are_zero():
     assert compute(EntityF1(), [["O", "O"]], [["O", "B-X"]]) == {
         "entity_f1": 0.0,
         "entity_precision": 0.0,
@@ -63,16 +63,16 @@ def test_nothing_found_and_nothing_to_find():
     assert set(compute(EntityF1(), [[], ["O"]], [[], ["O"]]).values()) == {0.0}
 
 
-def test_spans_do_not_run_over_rows():
+def test_spans_do_not_cross_examples():
     rows = [["B-X"], ["I-X"]]
     stats = EntityF1().statistics([" ".join(r) for r in rows], [{"tags": " ".join(r)} for r in rows])
     assert np.array_equal(stats, [[1, 1, 1], [1, 1, 1]])
 
 
-def test_errors():
-    with pytest.raises(ValueError, match="row 1 has 2 tags in 'tags', but 3 were predicted"):
+def test_invalid_tags_are_rejected():
+    with pytest.raises(ValueError, match="example 1 has 2 tags in 'tags', but 3 predicted tags"):
         compute(EntityF1(), [["O"], ["O"] * 3], [["O"], ["O"] * 2])
-    with pytest.raises(ValueError, match="row 0: 'PER' is not a tag"):
+    with pytest.raises(ValueError, match="example 0: 'PER' is not a tag"):
         compute(EntityF1(), [["PER"]], [["O"]])
-    with pytest.raises(ValueError, match="row 0: the tag 'S-X' is not valid in the scheme iob2"):
+    with pytest.raises(ValueError, match="example 0: the tag 'S-X' is not valid in the scheme iob2"):
         compute(EntityF1(strict="iob2"), [["S-X"]], [["B-X"]])

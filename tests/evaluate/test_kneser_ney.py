@@ -10,7 +10,7 @@ from weft.evaluate import KneserNey
 
 
 def texts(n, seed=0, words=12):
-    """Sentences of a random chain: some n-grams are frequent, many are not."""
+    """Sentences of a random Markov chain: some n-grams are frequent, many are rare."""
     rng = random.Random(seed)
     likely = {w: rng.sample(range(words), 3) for w in range(words)}
     found = []
@@ -24,7 +24,7 @@ def texts(n, seed=0, words=12):
 
 
 class ByDefinition:
-    """The formulas of the class's docstring, word by word, over sets of tuples."""
+    """The formulas of the docstring, over sets of tuples."""
 
     def __init__(self, sentences, order, known):
         self.order, self.words = order, sorted(known | {"</s>", "<unk>"})
@@ -53,13 +53,13 @@ class ByDefinition:
     def p(self, word, context):
         shorter = self.p(word, context[1:]) if context else 1 / len(self.words)
         n = len(context) + 1
-        there = {w: self.a[n].get((*context, w), 0) for w in self.words}
-        total = sum(there.values())
+        counts = {w: self.a[n].get((*context, w), 0) for w in self.words}
+        total = sum(counts.values())
         if not total:
             return shorter
         d = {0: 0.0, **self.d[n]}
-        left = sum(d[min(count, 3)] for count in there.values()) / total
-        return (there[word] - d[min(there[word], 3)]) / total + left * shorter
+        gamma = sum(d[min(count, 3)] for count in counts.values()) / total
+        return (counts[word] - d[min(counts[word], 3)]) / total + gamma * shorter
 
     def logprob(self, sentence):
         s = ("<s>", *self.mapped(sentence), "</s>")
@@ -67,7 +67,7 @@ class ByDefinition:
 
 
 @pytest.mark.parametrize(("order", "min_count", "words"), [(1, 1, 12), (2, 3, 40), (3, 1, 12), (5, 2, 60)])
-def test_equal_to_the_definition(order, min_count, words):
+def test_probabilities_equal_the_definition(order, min_count, words):
     train, other = texts(200, words=words), texts(40, seed=1, words=words + 3)
     occurs = [word for sentence in train for word in sentence]
     model = KneserNey(train, order=order, min_count=min_count)
@@ -80,8 +80,8 @@ def test_equal_to_the_definition(order, min_count, words):
     assert model.perplexity(other) == pytest.approx(expected, rel=1e-10)
 
 
-def test_discounts_are_measured_where_the_text_allows():
-    """Else the comparison above would be of the fallback alone."""
+def test_discounts_are_estimated_on_enough_data():
+    """Otherwise the test above would compare the fallback alone."""
     slow = ByDefinition(texts(200, words=60), 5, {f"w{n}" for n in range(60)})
     assert sum(d != {1: 0.5, 2: 1.0, 3: 1.5} for d in slow.d.values()) >= 2
 
@@ -109,7 +109,7 @@ def test_probabilities_sum_to_one_after_any_context(order):
         assert list(found) == model.vocabulary and "<s>" not in found
 
 
-def test_distribution_and_logprob_say_the_same():
+def test_distribution_and_logprob_agree():
     train = texts(100)
     model, sentence = KneserNey(train, order=4), ["w1", "nowhere", *train[3]]
     before = [["<s>", *sentence[:i]] for i in range(len(sentence) + 1)]
@@ -119,15 +119,15 @@ def test_distribution_and_logprob_say_the_same():
     assert model.perplexity([sentence, sentence]) == pytest.approx(math.exp(-log / (len(sentence) + 1)), rel=1e-10)
 
 
-def test_contexts_help():
+def test_longer_contexts_lower_the_perplexity():
     train = texts(3000)
     held, train = train[-300:], train[:-300]
     one, two = (KneserNey(train, order=n).perplexity(held) for n in (1, 2))
     assert two < 0.7 * one
-    assert KneserNey(train, order=2).perplexity(texts(300, seed=5)) > 1.3 * two  # Another chain.
+    assert KneserNey(train, order=2).perplexity(texts(300, seed=5)) > 1.3 * two  # another Markov chain
 
 
-def test_unknown_words():
+def test_rare_words_are_unknown():
     rare = KneserNey([["a", "b"], ["a", "c"], ["a", "d"]], order=2, min_count=2)
     assert rare.vocabulary == ["</s>", "<unk>", "a"]
     assert rare.logprob(["a", "b"]) == rare.logprob(["a", "never"]) == rare.logprob(["a", "<unk>"])
@@ -135,15 +135,15 @@ def test_unknown_words():
     assert fixed.vocabulary == ["</s>", "<unk>", "a", "z"]
 
 
-def test_errors():
+def test_invalid_arguments_are_rejected():
     for wrong in ({"order": 0}, {"order": 21}, {"min_count": 0}):
-        with pytest.raises(ValueError, match="order must be 1 to 20, min_count at least 1"):
+        with pytest.raises(ValueError, match="order must be 1 to 20, and min_count at least 1"):
             KneserNey([["a"]], **wrong)
-    with pytest.raises(ValueError, match="no sentence to learn"):
+    with pytest.raises(ValueError, match="got no training sentences"):
         KneserNey([])
     with pytest.raises(ValueError, match="sentence 1 is a string"):
         KneserNey([["a"], "b"])
-    with pytest.raises(ValueError, match=r"sentence 0 has the word <s>"):
+    with pytest.raises(ValueError, match=r"sentence 0 contains <s>"):
         KneserNey([["a"]]).logprob(["<s>", "a"])
-    with pytest.raises(ValueError, match="no sentence to judge"):
+    with pytest.raises(ValueError, match="got no sentences"):
         KneserNey([["a"]]).perplexity([])

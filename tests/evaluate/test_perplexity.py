@@ -1,4 +1,4 @@
-"""Perplexity of texts under a run, a published model and n-grams: what they say of themselves, per token and per word."""
+"""Perplexity of texts under a trained run, a pretrained model and an n-gram model, per token and per word."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(request, tmp_path_factory) -> weft.TrainedRun:
     return weft.load(folder / "run")
 
 
-def test_equal_to_what_the_run_says_of_itself(run):
+def test_perplexity_equals_that_of_the_evaluation(run):
     metric_values, found = run.evaluate("valid").metric_values, perplexity(run, TEXTS)
     assert found.per_token == pytest.approx(metric_values["perplexity"], rel=1e-5)
     assert found.per_word == pytest.approx(metric_values["word_perplexity"], rel=1e-5)
@@ -51,33 +51,33 @@ def test_equal_to_what_the_run_says_of_itself(run):
     assert found.tokens >= found.words and not run.model.training
 
 
-def test_texts_add_up_whatever_the_batches(run, monkeypatch):
-    whole = perplexity(run, TEXTS)
-    monkeypatch.setattr("weft.evaluate.language_model._TOKENS", 20)
+def test_the_likelihood_does_not_depend_on_batching(run, monkeypatch):
+    total = perplexity(run, TEXTS)
+    monkeypatch.setattr("weft.evaluate.language_model._BATCH_TOKENS", 20)
     parts = [perplexity(run, [text]) for text in TEXTS]
     for found in (perplexity(run, TEXTS), perplexity(run, TEXTS[::-1])):
-        assert found.nll == pytest.approx(whole.nll, rel=1e-5) and found.tokens == whole.tokens
-    assert sum(part.nll for part in parts) == pytest.approx(whole.nll, rel=1e-5)
+        assert found.nll == pytest.approx(total.nll, rel=1e-5) and found.tokens == total.tokens
+    assert sum(part.nll for part in parts) == pytest.approx(total.nll, rel=1e-5)
 
 
-def test_the_end_of_an_empty_text_costs_too(run):
+def test_of_an_empty_text_eos_is_scored(run):
     found = perplexity(run, [""])
     assert (found.tokens, found.words) == (1, 1) and found.nll > 0
 
 
-def test_the_mode_of_the_model_is_left_as_it_was(run):
+def test_the_mode_of_the_model_is_restored(run):
     run.model.train()
     perplexity(run, TEXTS[:1])
     assert run.model.training
     run.model.eval()
 
 
-def test_unknown_words_are_counted(tmp_path):
+def test_out_of_vocabulary_words_are_counted(tmp_path):
     run = trained(tmp_path, partial(Word, vocab_size=100))
     assert perplexity(run, ["the xylophone was good", "quux"]).unknown == 2
 
 
-def test_a_published_gpt2_says_what_transformers_says(tmp_path):
+def test_a_pretrained_gpt2_equals_transformers(tmp_path):
     tokenizer = ByteBPE(vocab_size=300)
     tokenizer.train(TEXTS)
     tokenizer.save(tmp_path / "tokenizer.json")
@@ -97,34 +97,34 @@ def test_a_published_gpt2_says_what_transformers_says(tmp_path):
         tokens += len(ids) + 1
     found = perplexity(run, TEXTS[:3])
     assert found.nll == pytest.approx(nll, rel=1e-4) and found.tokens == tokens
-    with pytest.raises(ValueError, match=r"text 1 has \d+ tokens, but the model reads 15 at most"):
+    with pytest.raises(ValueError, match=r"text 1 has \d+ tokens; the model accepts at most 15"):
         perplexity(run, ["so", "the food was good " * 6])
 
 
-def test_n_grams_are_asked_for_words():
+def test_ngram_models_score_words():
     model = KneserNey([text.split() for text in TEXTS], order=3)
-    asked = ["the food was rude", "so so", ""]
-    found = perplexity(model, asked)
-    assert found.nll == pytest.approx(-sum(model.logprob(text.split()) for text in asked))
+    sentences = ["the food was rude", "so so", ""]
+    found = perplexity(model, sentences)
+    assert found.nll == pytest.approx(-sum(model.logprob(text.split()) for text in sentences))
     assert found.tokens == found.words == 9 and found.unknown == 0
-    assert found.per_token == found.per_word == pytest.approx(model.perplexity([text.split() for text in asked]))
+    assert found.per_token == found.per_word == pytest.approx(model.perplexity([text.split() for text in sentences]))
     assert perplexity(model, ["the xylophone <unk>"]).unknown == 2
 
 
-def test_what_it_is_divided_by():
+def test_perplexity_per_token_and_per_word():
     found = Perplexity(nll=6 * math.log(4), tokens=6, words=3)
     assert found.per_token == pytest.approx(4) and found.per_word == pytest.approx(16)
     assert math.isfinite(Perplexity(nll=1e9, tokens=1, words=1).per_token)
 
 
-def test_errors(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     model = KneserNey([["a"]])
-    with pytest.raises(ValueError, match="the texts are one string"):
+    with pytest.raises(ValueError, match="expected a list of texts, got one string"):
         perplexity(model, "a")
-    with pytest.raises(ValueError, match="there are no texts"):
+    with pytest.raises(ValueError, match="got no texts"):
         perplexity(model, [])
     run = trained(tmp_path, partial(Word, vocab_size=100), length=8)
-    with pytest.raises(ValueError, match="text 1 has 9 tokens, but the model reads 8 at most"):
+    with pytest.raises(ValueError, match="text 1 has 9 tokens; the model accepts at most 8"):
         perplexity(run, ["so " * 8, "so " * 9])
     untrained = weft.Run(
         data=partial(Dates, train=20),
@@ -135,5 +135,5 @@ def test_errors(tmp_path):
     with pytest.raises(AttributeError, match="not trained yet"):
         perplexity(untrained, ["a"])
     seq2seq = untrained.train(tmp_path / "dates", quiet=True)
-    with pytest.raises(ValueError, match=r"needs a language model, which goes on from a beginning, but run has: .*Decodes"):
+    with pytest.raises(ValueError, match=r"needs a causal language model, but the model of run provides: .*Decodes"):
         perplexity(seq2seq, ["a"])

@@ -1,4 +1,4 @@
-"""Answers against the right ones: SQuAD's figures, and answers by word overlap."""
+"""Metrics of SQuAD, and word-overlap baselines."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.evaluate import AnswerExactMatch, AnswerF1, bootstrap, overlapping_sentence, overlapping_span
+from weft.evaluate import AnswerExactMatch, AnswerF1, bootstrap_intervals, overlapping_sentence, overlapping_span
 
 
 def normal(text: str) -> list[str]:
-    """The definition, step by step: lower case, no punctuation, no articles, white space."""
+    """Normalization by definition: lowercase, without punctuation, articles and whitespace."""
     text = "".join(c for c in text.lower() if c not in set(string.punctuation))
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
-def metric_values(answer: str, right: list[str]) -> tuple[float, float]:
+def expected_scores(answer: str, answers: list[str]) -> tuple[float, float]:
     """Exact match and F1 of one answer as SQuAD 2.0 defines them."""
-    right = [r for r in right if normal(r)] or [""]
+    answers = [text for text in answers if normal(text)] or [""]
     best_exact = best_f1 = 0.0
-    for gold in right:
+    for gold in answers:
         a, b = normal(answer), normal(gold)
         best_exact = max(best_exact, float(a == b))
         if not a or not b:
@@ -66,10 +66,10 @@ TEXT = st.sampled_from(AWKWARD) | st.text(st.sampled_from([*"ab the an.,'- "]), 
 
 
 @given(st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=3)), min_size=1, max_size=8))
-def test_figures_are_those_of_the_definition(rows: list[tuple[str, list[str]]]) -> None:
+def test_metrics_equal_the_definition(rows: list[tuple[str, list[str]]]) -> None:
     answers = [answer for answer, _ in rows]
-    references = [{"answer": "\t".join(right)} for _, right in rows]
-    want = np.mean([metric_values(answer, right) for answer, right in rows], axis=0)
+    references = [{"answer": "\t".join(gold)} for _, gold in rows]
+    want = np.mean([expected_scores(answer, gold) for answer, gold in rows], axis=0)
     assert AnswerExactMatch().compute(answers, references)["answer_exact_match"] == pytest.approx(want[0])
     assert AnswerF1().compute(answers, references)["answer_f1"] == pytest.approx(want[1])
 
@@ -80,45 +80,45 @@ CASES = [
     ("", [], 1, 1),
     ("Denver", [], 0, 0),
     ("", ["Denver"], 0, 0),
-    ("the", [], 1, 1),  # nothing is left of it
-    ("Denver Denver", ["Denver"], 0, 2 / 3),  # words are counted as often as they are there
+    ("the", [], 1, 1),  # empty after normalization
+    ("Denver Denver", ["Denver"], 0, 2 / 3),  # matches are clipped
 ]
 
 
-@pytest.mark.parametrize(("answer", "right", "same", "f1"), CASES)
-def test_cases_by_hand(answer: str, right: list[str], same: float, f1: float) -> None:
-    row = [{"answer": "\t".join(right)}]
-    assert AnswerExactMatch().compute([answer], row) == {"answer_exact_match": same}
+@pytest.mark.parametrize(("answer", "gold", "exact", "f1"), CASES)
+def test_worked_examples(answer: str, gold: list[str], exact: float, f1: float) -> None:
+    row = [{"answer": "\t".join(gold)}]
+    assert AnswerExactMatch().compute([answer], row) == {"answer_exact_match": exact}
     assert AnswerF1().compute([answer], row)["answer_f1"] == pytest.approx(f1)
 
 
-def test_the_figures_have_intervals_and_columns_have_names() -> None:
+def test_metrics_have_intervals_and_a_configurable_column() -> None:
     rows = [{"gold": "a b"}, {"gold": "b c"}, {"gold": ""}] * 10
     for metric in (AnswerExactMatch(field="gold"), AnswerF1(field="gold")):
         (name, value), *_ = metric.compute(["b"] * 30, rows).items()
-        low, high = bootstrap(metric, ["b"] * 30, rows)[name]
+        low, high = bootstrap_intervals(metric, ["b"] * 30, rows)[name]
         assert low <= value <= high
-    with pytest.raises(ValueError, match="row 0 has no column 'answer'"):
+    with pytest.raises(ValueError, match="example 0 has no column 'answer'"):
         AnswerF1().compute(["b"], [{"gold": "b"}])
 
 
 CONTEXT = "It rained all day. In May, Ann Lee won the cup of the town. She smiled! The crowd left the ground early."
 
 
-def test_the_sentence_with_the_questions_rare_words_is_found() -> None:
+def test_rare_question_words_determine_the_sentence() -> None:
     assert overlapping_sentence("Who won the cup?", CONTEXT) == "In May, Ann Lee won the cup of the town."
     assert overlapping_sentence("When did the crowd leave?", CONTEXT) == "The crowd left the ground early."
-    assert overlapping_sentence("Was ist das?", CONTEXT) == "It rained all day."  # nothing is shared: the first
+    assert overlapping_sentence("Was ist das?", CONTEXT) == "It rained all day."  # no overlap: the first
     assert overlapping_sentence("Who?", "") == "" == overlapping_span("Who?", "")
 
 
-def test_the_span_is_of_that_sentence_and_has_no_word_of_the_question() -> None:
+def test_the_span_contains_no_question_word() -> None:
     assert overlapping_span("Who won the cup of the town?", CONTEXT) == "Ann Lee"
     assert overlapping_span("Ann won", "Ann won.") == ""
 
 
 @given(st.text(st.sampled_from([*"abc !;"]), max_size=30), st.text(st.sampled_from([*"abc !;"]), max_size=30))
-def test_overlaps_are_parts_of_the_context(question: str, context: str) -> None:
+def test_sentence_and_span_are_substrings_of_the_context(question: str, context: str) -> None:
     sentence, span = overlapping_sentence(question, context), overlapping_span(question, context)
     assert sentence in context and span in sentence
     assert not set(re.findall(r"\w+", span)) & set(re.findall(r"\w+", question))

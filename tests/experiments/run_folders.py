@@ -17,7 +17,7 @@ RECIPE: dict[str, Any] = {
     "structure": {"type": "seq2seq", "dim": 8},
     "objective": {"type": "next-token"},
     "learning": {"type": "gradient", "steps": 4, "optimizer": {"type": "adam", "lr": 0.1}},
-    "evaluate": {"type": "evaluation", "every": 2, "metrics": [{"type": "exact-match", "field": "target", "by": None}]},
+    "evaluate": {"type": "evaluation", "every": 2, "metrics": [{"type": "exact-match", "field": "target", "group_by": None}]},
 }
 
 

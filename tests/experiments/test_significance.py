@@ -9,7 +9,7 @@ import pytest
 from tests.experiments.run_folders import write_pair, write_predictions, write_run
 
 from weft.evaluate import ExactMatch
-from weft.evaluate.bootstrap import paired
+from weft.evaluate.resampling import paired_test
 from weft.experiments.compare import compare
 
 
@@ -27,7 +27,7 @@ def test_p_values_are_those_of_the_paired_bootstrap(two: list[Path], capsys: pyt
     lines = (two[1] / "predictions.jsonl").read_text().splitlines()
     (two[1] / "predictions.jsonl").write_text("\n".join(reversed(lines)) + "\n")  # paired by row number, not by order
     result = compare(two)
-    expected = paired(ExactMatch(), better, worse, [{"source": t, "target": t} for t in targets])
+    expected = paired_test(ExactMatch(), better, worse, [{"source": t, "target": t} for t in targets])
     assert result.significance == [{"runs": ["a", "b"], "p": expected}] and expected["exact_match"] < 0.01
     assert result.notes == []
     result.print()
@@ -68,7 +68,7 @@ def test_one_note_if_no_run_has_predictions(two: list[Path]) -> None:
 
 
 def test_only_registered_metrics_in_common_are_tested(tmp_path: Path) -> None:
-    metrics = [{"type": "exact-match", "field": "source", "by": None}], [{"type": "of-a-plug-in"}]
+    metrics = [{"type": "exact-match", "field": "source", "group_by": None}], [{"type": "of-a-plug-in"}]
     a, b, c, d = write_run(tmp_path / "a"), write_run(tmp_path / "b"), write_run(tmp_path / "c"), write_run(tmp_path / "d")
     for run, metric in zip((b, c, d), (metrics[0], metrics[1], metrics[1]), strict=True):
         shutil.rmtree(run)

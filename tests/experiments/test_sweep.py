@@ -14,7 +14,7 @@ import weft.training.dry_run
 import weft.training.trainer
 from weft.core.io import read_json, write_json
 from weft.experiments.sweep import default_folder, sweep
-from weft.learning import Interrupted, NonFinite
+from weft.learning import Interrupted, NonFiniteError
 from weft.training import artifacts
 from weft.training.callbacks import StageCallbacks
 from weft.training.display import Display
@@ -58,7 +58,7 @@ class RecordedDisplay(Display):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         self.lines.append(text)
 
 
@@ -139,7 +139,9 @@ def test_an_interrupted_sweep_resumes(recipe: Path, done: Path, tmp_path: Path, 
     assert read_json(folder / "table.json") == read_json(done / "table.json")
 
 
-@pytest.mark.parametrize("error", [ValueError("bad [rows]"), NonFinite(3, "", [1], "loss is nan", "head"), RuntimeError("odd")])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad [rows]"), NonFiniteError(3, "", [1], "loss is nan", "head"), RuntimeError("odd")]
+)
 def test_a_failed_trial_does_not_stop_the_others_and_is_repeated(
     recipe: Path, tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch, error: Exception, capsys: Any
 ) -> None:

@@ -37,7 +37,7 @@ def test_plot_shows_losses_and_metrics_of_the_log(tmp_path, saved_figures):
 
 
 def test_equal_metrics_are_all_visible(tmp_path, saved_figures):
-    metric_values = {"exact_match": 0.5, "exact_match_worst": 0.5, "accuracy": 0.5}
+    metric_values = {"exact_match": 0.5, "exact_match_worst_group": 0.5, "accuracy": 0.5}
     file = plot_learning_curve([{"update": u, "valid": metric_values} for u in (0, 50, 100)], tmp_path / "c.png")
     [axes] = [axes for axes in saved_figures[0].axes if axes.lines]
     colors = [np.round(255 * np.array(matplotlib.colors.to_rgb(line.get_color()))) for line in axes.lines]

@@ -47,7 +47,7 @@ def test_ema_neither_changes_nor_shares_the_weights():
     ema.update(given)
     assert given["w"].tolist() == [3, 3] and ema.tensors()["w"].tolist() == [2, 2]
     ema.tensors()["w"].fill_(9)
-    ema.state()["average/w"].fill_(9)
+    ema.state_dict()["average/w"].fill_(9)
     assert ema.tensors()["w"].tolist() == [2, 2] and not ema.tensors()["w"].requires_grad
 
 
@@ -69,31 +69,31 @@ def test_ema_goes_on_bit_for_bit_from_a_file(tmp_path, stop, dtype):
         straight.update(weights(t, dtype))
         if t < stop:
             first.update(weights(t, dtype))
-    write_tensors(tmp_path / "ema.safetensors", first.state())
-    second.restore(read_tensors(tmp_path / "ema.safetensors"))
+    write_tensors(tmp_path / "ema.safetensors", first.state_dict())
+    second.load_state_dict(read_tensors(tmp_path / "ema.safetensors"))
     if stop:
         assert {n: t.dtype for n, t in second.tensors().items()} == {n: w.dtype for n, w in weights(0, dtype).items()}
     for t in range(stop, 12):
         second.update(weights(t, dtype))
     assert second.updates == straight.updates == 11
-    for name, tensor in straight.state().items():
-        assert torch.equal(second.state()[name], tensor), name
+    for name, tensor in straight.state_dict().items():
+        assert torch.equal(second.state_dict()[name], tensor), name
 
 
 def test_ema_of_other_weights_is_refused():
     ema = EMA()
     ema.update({"a": torch.ones(2), "b": torch.ones(1)})
-    with pytest.raises(ValueError, match=r"missing \['b'\], extra \['c'\]"):
+    with pytest.raises(ValueError, match=r"missing \['b'\], unexpected \['c'\]"):
         ema.update({"a": torch.ones(2), "c": torch.ones(1)})
-    with pytest.raises(ValueError, match=r"a: the weights of this update has the shape \(3,\), but the average has \(2,\)"):
+    with pytest.raises(ValueError, match=r"a: the weights of this update has shape \(3,\), but the average has \(2,\)"):
         ema.update({"a": torch.ones(3), "b": torch.ones(1)})
     other = EMA()
     other.update({"a": torch.ones(2)})
-    with pytest.raises(ValueError, match=r"the stored average and the present one do not have the same names"):
-        ema.restore(other.state())
+    with pytest.raises(ValueError, match=r"the stored average and the current one have different names"):
+        ema.load_state_dict(other.state_dict())
     with pytest.raises(ValueError, match="not the state of a moving average"):
-        ema.restore({"a": torch.ones(2)})
-    with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
+        ema.load_state_dict({"a": torch.ones(2)})
+    with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.5"):
         EMA(decay=1.5)
 
 
@@ -125,7 +125,7 @@ def test_average_of_one_is_a_copy():
 def test_average_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="no weights to average"):
         average([])
-    with pytest.raises(ValueError, match=r"number 1 of the 2 weights to average and the last .* missing \['b'\], extra \[\]"):
+    with pytest.raises(ValueError, match=r"state 1 of the 2 to average and the last .* missing \['b'\], unexpected \[\]"):
         average([{"a": torch.ones(1)}, {"a": torch.ones(1), "b": torch.ones(1)}])
-    with pytest.raises(ValueError, match=r"a: number 2 of the 3 .* has the shape \(1,\), but the last has \(2,\)"):
+    with pytest.raises(ValueError, match=r"a: state 2 of the 3 .* has shape \(1,\), but the last has \(2,\)"):
         average([{"a": torch.ones(2)}, {"a": torch.ones(1)}, {"a": torch.ones(2)}])

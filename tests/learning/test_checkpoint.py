@@ -107,13 +107,13 @@ def test_files_can_be_read_by_others_as_the_umask_says(tmp_path):
 @pytest.mark.parametrize(
     ("update", "tensors", "documents", "message"),
     [
-        (-1, {}, {}, "0 or more, not -1"),
-        (1, {"a.bin": {}}, {}, r"'a\.bin' cannot be a file of a checkpoint: a plain name that ends in \.safetensors"),
+        (-1, {}, {}, "at least 0, not -1"),
+        (1, {"a.bin": {}}, {}, r"invalid name 'a\.bin' of a checkpoint file; use a plain name that ends in \.safetensors"),
         (1, {"../a.safetensors": {}}, {}, "a plain name"),
         (1, {}, {"a.safetensors": {}}, r"ends in \.json"),
         (1, {}, {"manifest.json": {}}, r"other than manifest\.json"),
         (1, {}, {".tmp-a.json": {}}, "a plain name"),
-        (1, {"a.safetensors": {"w": torch.ones(1, device="meta")}}, {}, "w: a tensor on the meta device has no values"),
+        (1, {"a.safetensors": {"w": torch.ones(1, device="meta")}}, {}, "w is on the meta device and has no values"),
         (1, {}, {"a.json": {"w": torch.ones(1)}}, "cannot be written as JSON"),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_cut_off_tensor_file_is_a_clear_error(tmp_path):
     path = tmp_path / "a.safetensors"
     write_tensors(path, {"a": torch.ones(30)})
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(ValueError, match=r"a\.safetensors: not a whole safetensors file"):
+    with pytest.raises(ValueError, match=r"a\.safetensors: not a complete safetensors file"):
         read_tensors(path)
 
 
@@ -235,19 +235,19 @@ def edit(path, **changes):
 
 DAMAGE = {
     "no manifest": (lambda p: (p / "manifest.json").unlink(), r"manifest\.json cannot be read: No such file"),
-    "half a manifest": (lambda p: (p / "manifest.json").write_text('{"format": 1, "upd'), r"manifest\.json is broken"),
-    "another manifest": (lambda p: (p / "manifest.json").write_text("[]"), r"manifest\.json is broken"),
-    "files as a list": (lambda p: edit(p / "manifest.json", files=[1]), r"manifest\.json is broken"),
-    "new format": (lambda p: edit(p / "manifest.json", format=2), "format version 2, but this weft reads 1"),
-    "another update": (lambda p: edit(p / "manifest.json", update=9), r"manifest\.json is of update 9"),
+    "half a manifest": (lambda p: (p / "manifest.json").write_text('{"format": 1, "upd'), r"manifest\.json is invalid"),
+    "another manifest": (lambda p: (p / "manifest.json").write_text("[]"), r"manifest\.json is invalid"),
+    "files as a list": (lambda p: edit(p / "manifest.json", files=[1]), r"manifest\.json is invalid"),
+    "new format": (lambda p: edit(p / "manifest.json", format=2), "format version is 2, but this version of weft reads 1"),
+    "another update": (lambda p: edit(p / "manifest.json", update=9), r"manifest\.json belongs to update 9"),
     "a path outside": (
         lambda p: edit(p / "manifest.json", files={"../x.json": {"size": 0, "sha256": ""}}),
-        r"names '\.\./x\.json', which is not a file of a checkpoint",
+        r"lists '\.\./x\.json', which is not a checkpoint file",
     ),
     "a file is gone": (lambda p: (p / "state.json").unlink(), r"state\.json cannot be read: No such file"),
     "a file is cut": (
         lambda p: (p / "model.safetensors").write_bytes(b"12345"),
-        r"model\.safetensors has 5 bytes instead of \d{5}",
+        r"model\.safetensors has 5 bytes, expected \d{5}",
     ),
     "a bit is flipped": (lambda p: flip(p / "model.safetensors"), r"model\.safetensors has changed: its SHA-256"),
     "a document is changed": (lambda p: flip(p / "state.json"), r"state\.json has changed: its SHA-256"),
@@ -264,7 +264,7 @@ def test_damage_is_found_and_the_one_before_is_used(tmp_path, kind):
     assert list(latest.damaged) == [tmp_path / "update-00000003"]
     reasons = latest.damaged[tmp_path / "update-00000003"]
     assert len(reasons) == 1 and re.search(message, reasons[0])
-    with pytest.raises(CheckpointError, match=rf"(?s)update-00000003 is damaged: .*{message}.*Use an earlier one"):
+    with pytest.raises(CheckpointError, match=rf"(?s)update-00000003 is damaged: .*{message}.*use an earlier one"):
         load(tmp_path / "update-00000003")
 
 
@@ -538,7 +538,7 @@ def test_a_full_disk_at_any_time(tmp_path, monkeypatch, where, code):
         if text is None:  # making a folder that is there already does not matter
             shutil.rmtree(tmp_path / "update-00000003")
             continue
-        assert "full" in text and " are free" in text and str(tmp_path) in text and "untouched" in text and "Make room" in text
+        assert "no space left" in text and " are free" in text and str(tmp_path) in text and "is intact" in text
         if (tmp_path / "update-00000003").exists():  # it was in place already, only the folder's own flush failed
             shutil.rmtree(tmp_path / "update-00000003")
         else:
@@ -579,12 +579,14 @@ def small_disk(tmp_path):
 def test_a_full_disk_for_real(small_disk):
     checkpoints = saved(small_disk / "run", 1, 2)
     big = {"model.safetensors": {"w": torch.ones(500_000)}}
-    with pytest.raises(CheckpointError, match=r"update 3 failed .*full: about 2\.0 MB are needed, [01]\.\d MB are free"):
+    with pytest.raises(
+        CheckpointError, match=r"update 3 failed .*no space left .*about 2\.0 MB are needed, [01]\.\d MB are free"
+    ):
         checkpoints.save(3, big, {})
     assert names(small_disk / "run") == ["update-00000001", "update-00000002"]
-    with pytest.raises(CheckpointError, match="full"):  # the document is what does not fit
+    with pytest.raises(CheckpointError, match="no space left"):  # the document is what does not fit
         checkpoints.save(3, {}, {"state.json": "x" * 2_000_000})
-    with pytest.raises(CheckpointError, match="full"):  # nor does it when overwriting
+    with pytest.raises(CheckpointError, match="no space left"):  # nor does it when overwriting
         checkpoints.save(2, big, {})
     assert value_of(checkpoints.latest().path) == 2 and checkpoints.latest().damaged == {}
     assert value_of(checkpoints.save(4, *content(4))) == 4
@@ -592,7 +594,7 @@ def test_a_full_disk_for_real(small_disk):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"the checkpoint of update 1 failed in .*: Not a directory"):
+    with pytest.raises(CheckpointError, match=r"saving the checkpoint of update 1 failed in .*: Not a directory"):
         Checkpoints(tmp_path / "file" / "run").save(1, *content(1))
 
 
@@ -604,9 +606,7 @@ def test_a_folder_without_permission(tmp_path, monkeypatch, code):
         raise OSError(code, os.strerror(code), str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(
-        CheckpointError, match=rf"update 2 failed .* is not writable \({os.strerror(code)}\).*choose another folder"
-    ):
+    with pytest.raises(CheckpointError, match=rf"update 2 failed .* is not writable \({os.strerror(code)}\).*use another folder"):
         checkpoints.save(2, *content(2))
     monkeypatch.undo()
     assert names(tmp_path) == ["update-00000001"]

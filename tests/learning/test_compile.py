@@ -11,7 +11,7 @@ import torch
 from weft.blocks import MeanPooler, SinusoidalPositionEmbedder, SumEmbedder, TokenEmbedder, Transformer, TransformerDecoder
 from weft.core.batch import Clock, collate
 from weft.core.fields import Field, Info
-from weft.learning import Step
+from weft.learning import TrainingStep
 from weft.learning import active_phase as active_module
 from weft.models import Classifier, LanguageModel, Seq2Seq
 from weft.objectives import Classification, NextToken
@@ -41,8 +41,8 @@ def test_a_compiled_step_equals_the_plain_one(case, monkeypatch):
     torch.manual_seed(0)
     model = structure(info)
     objective = build(info, model.dim)
-    step = Step(model, objective)
-    fast = active_module.compiled(step)
+    step = TrainingStep(model, objective)
+    fast = active_module.compile_step(step)
     rng = np.random.default_rng(0)
     for rows, shortest in ((3, 4), (5, 6), (4, 9)):
         instances = [objective.prepare(info.synthetic_example(rng, shortest + i), rng, None) for i in range(rows)]

@@ -22,5 +22,5 @@ def test_weights_are_clipped_in_place(dtype):
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan")])
 def test_a_limit_is_positive(limit):
-    with pytest.raises(ValueError, match=f"more than 0, not {limit}"):
+    with pytest.raises(ValueError, match=f"above 0, not {limit}"):
         ClipWeights(limit=limit)

@@ -257,30 +257,30 @@ def test_missing_and_extra_parameters_are_listed(saved):
         {"params": [p for p in net.parameters() if p is not net.scale and p is not net.other]},
         {"params": [net.scale, net.other]},
     ]
-    refused(saved, r"(?s)does not fit.*missing parameters .*: other\n.*extra parameters .*: late", net, groups=groups)
+    refused(saved, r"(?s)does not match.*missing parameters .*: other\n.*unexpected parameters .*: late", net, groups=groups)
 
 
 def test_missing_and_extra_tensors_are_listed(saved):
     tensors, rest = saved
     tensors["x/exp_avg"] = tensors.pop("scale/exp_avg")
     del tensors["inner.bias/step"]
-    refused((tensors, rest), r"(?s)missing tensors: inner\.bias/step, scale/exp_avg\n.*extra tensors: x/exp_avg")
+    refused((tensors, rest), r"(?s)missing tensors: inner\.bias/step, scale/exp_avg\n.*unexpected tensors: x/exp_avg")
 
 
 def test_wrong_shapes_and_types_are_listed(saved):
     tensors, rest = saved
     tensors["late/exp_avg"] = torch.zeros(6)
     tensors["scale/exp_avg_sq"] = tensors["scale/exp_avg_sq"].double()
-    refused((tensors, rest), r"late/exp_avg: stored with the shape \(6,\), but the parameter has \(5,\)")
+    refused((tensors, rest), r"late/exp_avg: stored with shape \(6,\), but the parameter has shape \(5,\)")
     refused((tensors, rest), r"scale/exp_avg_sq: stored as torch.float64, but the parameter is torch.float32")
 
 
 def test_another_optimiser_or_grouping_is_refused(saved):
-    refused(saved, "state of Adam, but the optimiser is SGD", kind=SGD)
+    refused(saved, "state of Adam, but the optimizer is SGD", kind=SGD)
     net = Net()
     refused(
         saved,
-        "grouped differently",
+        "different parameter groups",
         net,
         groups=[{"params": list(net.parameters())}, {"params": [nn.Parameter(torch.ones(1))]}][:1],
     )
@@ -294,11 +294,11 @@ def test_the_order_within_a_group_does_not_matter(saved):
 
 
 def test_what_a_user_gives_is_checked():
-    with pytest.raises(ValueError, match="no parameters to train"):
+    with pytest.raises(ValueError, match="the optimizer has no parameters"):
         RMSprop([{"params": []}])
     with pytest.raises(ValueError, match="momentum is 0"):
         SGD([{"params": [nn.Parameter(torch.ones(1))]}], nesterov=True)
     with pytest.raises(ValueError, match="Invalid learning rate: -1"):
         Adam([{"params": [nn.Parameter(torch.ones(1))]}], lr=-1)
-    with pytest.raises(ValueError, match=r"1 parameters of the optimiser have no name \(shapes \[\(3,\)\]\)"):
+    with pytest.raises(ValueError, match=r"1 parameters of the optimizer have no name \(shapes \[\(3,\)\]\)"):
         flatten_state(SGD([{"params": [nn.Parameter(torch.ones(3))]}]).inner, {})

@@ -38,13 +38,13 @@ from weft.learning import (
     AllReduce,
     Gradient,
     Interrupted,
-    Loop,
     Network,
-    NonFinite,
+    NonFiniteError,
     Phase,
     Processes,
+    TrainingLoop,
     digest,
-    joined,
+    join_processes,
 )
 from weft.learning.checkpoint import load
 from weft.models import Seq2Seq
@@ -129,25 +129,25 @@ def trained(place: Path, run: str = "run", resume: bool = False, slow: float = 0
     """Train, and tell of the rows that this process has drawn, by epoch, and of the size of its batches."""
     drawn: dict[int, list[int]] = {}
     sizes: list[int] = []
-    update = Loop.update
+    update = TrainingLoop.update
 
-    def noted(self: Loop, phase: Any, micros: Any, *where: Any) -> Any:
+    def noted(self: TrainingLoop, phase: Any, micro_batches: Any, *where: Any) -> Any:
         first = self.progress.drawn[phase.name] - phase.accumulate
-        for draw, micro in enumerate(micros, first):
+        for draw, micro in enumerate(micro_batches, first):
             if micro.real:
                 drawn.setdefault(draw // len(phase.feed), []).extend(micro.batch.rows)
             sizes.append(len(micro.batch) * micro.real)
         time.sleep(slow)
-        return update(self, phase, micros, *where)
+        return update(self, phase, micro_batches, *where)
 
-    Loop.update, artifacts.draw_curve = noted, lambda *args: None
+    TrainingLoop.update, artifacts.draw_curve = noted, lambda *args: None
     stopped = False
     try:
         dates(learning).train(place / run, resume=resume, quiet=True)
     except Interrupted:
         stopped = True
     finally:
-        Loop.update = update
+        TrainingLoop.update = update
     return {"drawn": drawn, "sizes": sizes, "stopped": stopped}
 
 
@@ -231,7 +231,7 @@ def test_killed_processes_go_on_bit_identically(victims, both, tmp_path):
     assert all(wait(started))
     for rank in {0, 1} - set(victims):
         said = (tmp_path / f"{rank}.txt").read_text()
-        assert "another process has ended" in said
+        assert "another process has exited" in said
         assert "Traceback" not in said
     together(2, trained, tmp_path, resume=True, steps=30)
     ours, theirs = (run / "checkpoints" / "update-00000030" for run in (tmp_path / "run", both[0]))
@@ -328,10 +328,10 @@ class Watching:
         self.saved: Any = None
         self.every = every
 
-    def logged(self, row: dict[str, Any]) -> None:
+    def on_log(self, row: dict[str, Any]) -> None:
         self.logs.append(row)
 
-    def due(self, progress: Any, last: bool) -> bool:
+    def should_evaluate(self, progress: Any, last: bool) -> bool:
         return bool(self.every) and progress.round % self.every == 0
 
     def evaluate(self, progress: Any, last: bool) -> float | None:
@@ -364,26 +364,26 @@ def looped(
 ) -> dict[str, Any]:
     """Weights, names in the optimisers and logs after a few rounds of two phases over odd batches."""
     info = Info({})
-    with joined() as processes:
+    with join_processes() as processes:
         torch.manual_seed(processes.rank)  # they start apart, and must become the same
         objective = OnlyMarked(info, 3) if kind == "only" else Some(info, 3, kind == "normed")
         objective.couples = kind == "couples"
-        network, watcher = Network(Heads(info), {"": objective}), Watching(every)
+        network, callbacks = Network(Heads(info), {"": objective}), Watching(every)
         learning = Gradient(**{"steps": 12, "log_every": 1, "phases": PHASES, "optimizer": partial(Adam, lr=0.02), **choices})
         feed, cpu = Dealt(list(sizes), bad), torch.device("cpu")
         trouble = ""
         try:
-            loop = Loop(
-                network, learning, lambda *_: feed, watcher, seed=1, stage=0, device=cpu, precision="fp32", processes=processes
+            loop = TrainingLoop(
+                network, learning, lambda *_: feed, callbacks, seed=1, stage=0, device=cpu, precision="fp32", processes=processes
             )
             loop.run(resume=False)
-        except (NonFinite, ValueError) as error:
+        except (NonFiniteError, ValueError) as error:
             trouble = str(error)
             return {"trouble": trouble, "rows": getattr(error, "rows", [])}
         return {
             "weights": {name: tensor.tolist() for name, tensor in network.tensors().items()},
             "moved": [sorted(n for n, p in a.parameters.items() if a.optimizer.state.get(p)) for a in loop.phases],
-            "logs": watcher.logs,
+            "logs": callbacks.logs,
             "progress": {"round": loop.progress.round, "skipped": loop.progress.skipped, "left_out": loop.progress.left_out},
         }
 
@@ -437,18 +437,20 @@ def test_statistics_of_batches_are_the_same_everywhere(tmp_path):
 
 def test_phases_that_share_parameters_are_not_for_ddp_nor_fsdp(tmp_path):
     for told in together(2, looped, tmp_path, sync=DDP):
-        assert "2 are trained by several (judge.bias, ...): use sync: all-reduce" in told["trouble"]
+        assert "2 are trained by several phases (judge.bias, ...); use sync: all-reduce" in told["trouble"]
     for told in together(2, looped, tmp_path, sync=FSDP):
-        assert "sync: fsdp is for learning in one phase" in told["trouble"]
+        assert "sync: fsdp does not support several phases" in told["trouble"]
 
 
 @pytest.mark.parametrize("policy", ["skip", "rollback", "stop"])
 def test_what_is_not_finite_in_one_process_is_the_affair_of_all(policy, tmp_path):
-    given = {"on_nonfinite": policy, "bad": 7, "most_skips": 50}  # row 7 is the second of its batch: process 1 has it
+    given = {"on_nonfinite": policy, "bad": 7, "max_skips": 50}  # row 7 is the second of its batch: process 1 has it
     one, *many = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
     if policy == "stop":
-        assert {told["trouble"].partition("; rows")[0] for told in [one, *many]} == {one["trouble"].partition("; rows")[0]}
-        assert "first seen in body (Linear)" in one["trouble"]
+        assert {told["trouble"].partition("; examples")[0] for told in [one, *many]} == {
+            one["trouble"].partition("; examples")[0]
+        }
+        assert "first non-finite value in body (Linear)" in one["trouble"]
         assert sorted(many[0]["rows"]) == sorted(many[1]["rows"]) == sorted(one["rows"])
         return
     for told in many:
@@ -465,7 +467,7 @@ def test_early_stopping_is_agreed_on(tmp_path):
 
 def test_objectives_whose_examples_interact_are_refused(tmp_path):
     for told in together(2, looped, tmp_path, kind="couples"):
-        assert "a batch cannot be divided among 2 processes: train it with one" in told["trouble"]
+        assert "a batch cannot be split over 2 processes; train with a single process" in told["trouble"]
 
 
 # ------------------------------------------------------------------------------------------------------------------ fsdp
@@ -474,14 +476,14 @@ def test_objectives_whose_examples_interact_are_refused(tmp_path):
 def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
     """Train with sharded weights, with a moving average and evaluation; tell of the share of the weights that is here."""
     shares: list[float] = []
-    began, wants = Loop.run, StageCallbacks.should_stop
+    began, wants = TrainingLoop.run, StageCallbacks.should_stop
 
-    def run(self: Loop, resume: bool) -> None:
+    def run(self: TrainingLoop, resume: bool) -> None:
         parameters: list[Any] = list(self.network.parameters().values())
         shares.append(sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters))
         began(self, resume)
 
-    Loop.run, artifacts.draw_curve = run, lambda *args: None
+    TrainingLoop.run, artifacts.draw_curve = run, lambda *args: None
     StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
@@ -517,20 +519,20 @@ def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):
 
 
 def told(place: Path) -> dict[str, Any]:
-    with joined() as processes:
+    with join_processes() as processes:
         rank = processes.rank
         long = processes.gather({"rank": rank, "text": "x" * 5000 * rank})
         tensors = {"a": torch.full((2, 3), 1.5 + rank, dtype=torch.bfloat16), "b": torch.tensor(rank), "c": torch.empty(0)}
-        shared = processes.share_tensors(tensors if processes.first else None)
-        with processes.in_turn():
+        shared = processes.broadcast_tensors(tensors if processes.is_main else None)
+        with processes.main_first():
             there = (place / "made").exists()
             (place / "made").touch()
         return {
             "long": [len(one["text"]) for one in long],
             "sum": processes.sum({"both": 0.5, f"only-{rank}": rank}),
             "any": [processes.any(rank == 1), processes.any(False)],
-            "share": processes.share({"from": rank}),
-            "asked": processes.ask_first(lambda: f"by {rank}"),
+            "share": processes.broadcast({"from": rank}),
+            "asked": processes.on_main(lambda: f"by {rank}"),
             "tensors": {name: [tensor.float().tolist(), str(tensor.dtype)] for name, tensor in shared.items()},
             "there": there,
         }
@@ -552,7 +554,7 @@ def test_one_process_alone_has_nobody_to_tell():
     alone = Processes()
     assert alone.gather(3) == [3]
     assert alone.sum({"a": 1}) == {"a": 1}
-    assert alone.first
+    assert alone.is_main
 
 
 def refused(place: Path) -> None:
@@ -563,7 +565,7 @@ def refused(place: Path) -> None:
 
 def test_if_the_first_process_must_give_up_all_do(tmp_path):
     assert wait(start(2, refused, tmp_path)) == [1, 1]
-    assert "is not empty and not a run's folder" in (tmp_path / "0.txt").read_text()
+    assert "is not empty and not a run folder" in (tmp_path / "0.txt").read_text()
     assert "Traceback" not in (tmp_path / "1.txt").read_text()
 
 

@@ -132,11 +132,11 @@ def test_defaults_of_the_slanted_triangle():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NoamSchedule(warmup=0), "at least 1 update, not 0"),
-        (lambda: ConstantSchedule(warmup=-1), "warmup must be 0 updates or more, not -1"),
-        (lambda: LinearSchedule(min_factor=1.5), "min_factor must be from 0 to 1, not 1.5"),
-        (lambda: CosineSchedule(min_factor=-0.5), "min_factor must be from 0 to 1, not -0.5"),
-        (lambda: SlantedTriangularSchedule(cut_fraction=2.0), "cut_fraction must be from 0 to 1, not 2.0"),
+        (lambda: NoamSchedule(warmup=0), "at least 1 for noam, not 0"),
+        (lambda: ConstantSchedule(warmup=-1), "warmup must be at least 0, not -1"),
+        (lambda: LinearSchedule(min_factor=1.5), "min_factor must be between 0 and 1, not 1.5"),
+        (lambda: CosineSchedule(min_factor=-0.5), "min_factor must be between 0 and 1, not -0.5"),
+        (lambda: SlantedTriangularSchedule(cut_fraction=2.0), "cut_fraction must be between 0 and 1, not 2.0"),
         (lambda: SlantedTriangularSchedule(ratio=0.5), "at least 1, not 0.5"),
     ],
 )

@@ -15,7 +15,7 @@ from weft.core.batch import Batch, Clock
 from weft.core.contracts import Objective, Structure
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
-from weft.learning import SGD, Gradient, Loop, Network
+from weft.learning import SGD, Gradient, Network, TrainingLoop
 from weft.learning.term_totals import TermTotals
 
 SYNCHRONIZING = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__", "__index__", "nonzero")
@@ -84,10 +84,10 @@ class LogOnly:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def logged(self, row: dict[str, Any]) -> None:
+    def on_log(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
 
-    def due(self, progress: Any, last: bool) -> bool:
+    def should_evaluate(self, progress: Any, last: bool) -> bool:
         return False
 
     def evaluate(self, progress: Any, last: bool) -> None: ...
@@ -100,7 +100,7 @@ class LogOnly:
         return False
 
 
-def make_loop(accumulate: int, steps: int = 2) -> tuple[Loop, LogOnly, list[Batch]]:
+def make_loop(accumulate: int, steps: int = 2) -> tuple[TrainingLoop, LogOnly, list[Batch]]:
     torch.manual_seed(0)
     sizes = [5, 1, 3, 8, 2, 7, 4, 6]
     batches = [Batch({"x": torch.randn(n, 3), "y": torch.randn(n)}, n, tuple(range(n))) for n in sizes]
@@ -108,7 +108,7 @@ def make_loop(accumulate: int, steps: int = 2) -> tuple[Loop, LogOnly, list[Batc
     network = Network(LinearModel(info), {"": ThreeTerms(info, 3)})
     learning = Gradient(steps=steps, accumulate=accumulate, optimizer=partial(SGD, lr=0.1), log_every=1)
     where: dict[str, Any] = {"seed": 1, "stage": 0, "device": torch.device("cpu"), "precision": "fp32"}
-    return Loop(network, learning, lambda *_: Batches(batches), callbacks, **where), callbacks, batches
+    return TrainingLoop(network, learning, lambda *_: Batches(batches), callbacks, **where), callbacks, batches
 
 
 def synchronizations_per_update(accumulate: int) -> float:

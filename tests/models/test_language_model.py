@@ -50,7 +50,7 @@ def test_takes_the_text_or_what_is_to_be_generated():
 
 
 def test_a_decoder_that_must_look_is_refused():
-    with pytest.raises(ValueError, match=r"needs something to look at.*use lstm"):
+    with pytest.raises(ValueError, match=r"needs a memory to attend to.*use lstm"):
         LanguageModel(BOTH, dim=8, decoder=partial(AttentionLSTM, layers=2))
 
 

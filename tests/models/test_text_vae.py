@@ -158,7 +158,7 @@ def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
     decoder = partial(LanguageModel, dim=8, decoder=GRUDecoder)
     model = vae(decoder=decoder, injections=[LatentEmbedding])
     assert model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data.shape == (2, 4, 8)
-    with pytest.raises(ValueError, match="GRUDecoder has no layers that could remember a vector; use latent-embedding alone"):
+    with pytest.raises(ValueError, match="needs a decoder with attention layers; GRUDecoder has none, use latent-embedding"):
         vae(decoder=decoder)
 
 

@@ -201,12 +201,12 @@ def test_a_text_alone_is_predicted_as_ever() -> None:
     assert NextToken(TEXT, DIM, full_sequence=True).prepare(plain(np.array([], np.int64)), None, None) is None
 
 
-def test_letters_stay_with_their_words() -> None:
+def test_characters_stay_with_their_words() -> None:
     info = pairs(characters=15)
-    row = {name: MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])}) for name in ("first", "second")}
+    row = {name: MarkedIds(np.array([7, 8]), {"characters": np.array([[9], [10]])}) for name in ("first", "second")}
     made = NextToken(info, DIM, full_sequence=True).prepare(row, None, None)
     assert made["input"].ids.tolist() == [BOS, 7, 8, BETWEEN, 7, 8]
-    assert made["input"].marks["letters"][:, 0].tolist() == [0, 9, 10, 0, 9, 10]
+    assert made["input"].marks["characters"][:, 0].tolist() == [0, 9, 10, 0, 9, 10]
 
 
 @pytest.mark.parametrize("of", ["pairs", "choices"])

@@ -19,13 +19,13 @@ def test_a_pair_is_read_as_one_text():
     assert EncoderInput(Info({"text": Field("text", 20)}))({"text": np.array([7])}).tolist() == [7, END]
 
 
-def test_letters_stay_with_their_words():
+def test_characters_stay_with_their_words():
     info = Info({name: Field(name, 20, characters=15) for name in ("first", "second")})
-    one = MarkedIds(np.array([7, 8]), {"letters": np.array([[9], [10]])})
-    two = MarkedIds(np.array([11]), {"letters": np.array([[12, 13]])})
+    one = MarkedIds(np.array([7, 8]), {"characters": np.array([[9], [10]])})
+    two = MarkedIds(np.array([11]), {"characters": np.array([[12, 13]])})
     found = EncoderInput(info)({"first": one, "second": two})
     assert found.ids.tolist() == [7, 8, BETWEEN, 11, END]
-    assert found.marks["letters"].tolist() == [[9, 0], [10, 0], [0, 0], [12, 13], [0, 0]]
+    assert found.marks["characters"].tolist() == [[9, 0], [10, 0], [0, 0], [12, 13], [0, 0]]
 
 
 def test_texts_of_two_id_spaces_cannot_be_one():

@@ -163,7 +163,7 @@ def test_the_loss_falls() -> None:
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(ValueError, match=r"masked-patches needs images, but the fields of the data \(data\) are: text"):
         MaskedPatches(Info({"text": Field("text", 9)}), 16)
-    with pytest.raises(ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 16 x 16"):
+    with pytest.raises(ValueError, match="images of 12 x 12 pixels are not divisible into patches of 16 x 16"):
         MaskedPatches(INFO, 16)
     with pytest.raises(ValueError, match=r"mask_ratio 0.01 masks 0 of the 9 patches of an image; at least one must be masked"):
         MaskedPatches(INFO, 16, patch_size=4, mask_ratio=0.01)
@@ -202,7 +202,7 @@ def of_stack(file: dict[str, torch.Tensor], part: str, norm: str) -> dict[str, t
     return found
 
 
-def take_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> None:
+def transfer_weights(file: dict[str, torch.Tensor], model: Any, objective: Any) -> None:
     """Give ours the weights of a file of theirs."""
     model.embedder.load_state_dict(
         {
@@ -260,7 +260,7 @@ def test_the_loss_is_that_of_transformers(normalize: bool, tmp_path: Path) -> No
     model = ImageEncoder(INFO, dim=16, embedder=partial(PatchEmbedder, size=4), encoder=stack(2, 20))
     objective = MaskedPatches(INFO, 16, patch_size=4, decoder=stack(1, 12), decoder_dim=8, normalize_pixels=normalize)
     theirs.save_pretrained(tmp_path)
-    take_weights(load_file(tmp_path / "model.safetensors"), model, objective)
+    transfer_weights(load_file(tmp_path / "model.safetensors"), model, objective)
     batch = made(objective)
     noise = torch.zeros(3, 9).scatter(1, batch["masked"].data, 1.0)  # they keep the smallest
     with torch.no_grad():

@@ -165,6 +165,6 @@ def test_what_does_not_fit_is_refused() -> None:
     apart = Info({**INFO.fields, "question": Field("question", 40, space="other")})
     with pytest.raises(ValueError, match="needs texts of one id space"):
         SpanExtractor(apart, dim=8)
-    with pytest.raises(ValueError, match="the field 'answer' is a span: its begin and its end are not classes with an order"):
+    with pytest.raises(ValueError, match="the head ordinal needs ordered classes, but the field 'answer' is a span"):
         SpanExtractor(INFO, dim=8, head=OrdinalHead)
     assert SpanExtractor(INFO, dim=8).provides() == (Encodes, ExtractsSpans)

@@ -78,12 +78,12 @@ def close(ours: Tensor, theirs: Tensor, to: float = 1e-5) -> None:
 
 def test_the_decoder_reads_the_text_moved_on_and_its_last_token_first() -> None:
     ids, real = rows(1, (4, 3, 1))
-    right = shift_right(Seq(ids, real, {"letters": ids[..., None] + 100}))
+    right = shift_right(Seq(ids, real, {"characters": ids[..., None] + 100}))
     turned = Seq(ids.flip(1), real.flip(1))
     a, b, c, d = ids[0].tolist()
     assert right.data[0].tolist() == [d, a, b, c] and d == END
     assert right.data[1, :3].tolist() == [END, *ids[1, :2].tolist()] and right.data[2, 0] == END
-    assert torch.equal(right.marks["letters"][real][:, 0], right.data[real] + 100)
+    assert torch.equal(right.marks["characters"][real][:, 0], right.data[real] + 100)
     assert shift_right(turned).data[1, 1:].tolist() == [ids[1, 0], *ids[1, 1:3].flip(0).tolist()]  # padding on the left
     assert shift_right(Seq(ids[:1])).data.tolist() == [[d, a, b, c]]
 

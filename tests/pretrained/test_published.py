@@ -235,14 +235,14 @@ def test_ids_and_positions_that_a_model_does_not_have_are_named(name: str, tmp_p
         calls.append(lambda x: ours.decode(x, memory))
     for call in calls:
         for wrong in (VOCAB, -2):
-            with pytest.raises(ValueError, match=rf"the id {wrong} \(row 1, position 2\), but there are {VOCAB} ids, from 0"):
+            with pytest.raises(ValueError, match=rf"id {wrong} \(row 1, position 2\) is out of range; ids are 0 to {VOCAB - 1}"):
                 call(Seq(torch.tensor([[7, 8, 9], [7, 8, wrong]])))
-        with pytest.raises(ValueError, match=f"soft ids over {VOCAB + 1} symbols, but there are {VOCAB}"):
+        with pytest.raises(ValueError, match=f"soft ids have {VOCAB + 1} entries, but the vocabulary has {VOCAB} ids"):
             call(Seq(torch.full((2, 3, VOCAB + 1), 1 / VOCAB)))
         most = 30 - 2 * name.startswith("roberta")  # the rest of RoBERTa's stand before position 0
         if name != "t5":  # whose positions have no end
             call(Seq(torch.full((2, most), 7)))
-            with pytest.raises(ValueError, match=f"a row of {most + 1} tokens, but there are {most} learned positions"):
+            with pytest.raises(ValueError, match=f"a sequence has {most + 1} tokens, but there are {most} learned positions"):
                 call(Seq(torch.full((2, most + 1), 7)))
             with pytest.raises(ValueError, match=f"token 0 of row 1 has position {most}, but there are {most} learned"):
                 call(Seq(torch.full((2, 1), 7)).mark(position=torch.tensor([[most - 1], [most]])))

@@ -252,7 +252,7 @@ def folder(tmp_path: Path) -> Path:
         ({"image_size": [12, 8]}, r"image_size is \[12, 8\], but only square images are supported"),
         ({"image_size": 0}, "image_size is 0, but only square images are supported"),
         ({"patch_size": 0}, "patch_size is 0, but it must be an integer from 1"),
-        ({"image_size": 13}, "images of 13 x 13 pixels cannot be cut into patches of 4 x 4"),
+        ({"image_size": 13}, "images of 13 x 13 pixels are not divisible into patches of 4 x 4"),
         ({"image_size": 16}, r"position_embeddings .* has shape \(10, 24\), expected \(17, 24\)"),
         ({"num_channels": 1}, r"projection.weight .* has shape \(24, 3, 4, 4\), expected \(24, 1, 4, 4\)"),
     ],

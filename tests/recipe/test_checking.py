@@ -93,7 +93,7 @@ def test_phases(read, small: str) -> None:
 
 def test_stages(read, small: str) -> None:
     text = small + "stages:\n  - {name: a, learning: {steps: 1}}\n  - {name: a, learning: {steps: 1}}\n"
-    assert refused(read(text, LIGHT)) == ["r.yaml:15: stages.1: the stage name 'a' is there twice"]
+    assert refused(read(text, LIGHT)) == ["r.yaml:15: stages.1: two stages have the name 'a'; names must be unique"]
     reports = check(read(text, [*LIGHT, "stages.1.name=b"]))
     assert [report.stage for report in reports] == ["main", "a", "b"]
     text = small + "stages:\n  - {name: a, learning: {steps: 1}, structure: {type: seq2seq, dim: 7}}\n"
@@ -108,9 +108,9 @@ def test_stages(read, small: str) -> None:
         ("perplexity", "", None),
         ("exact_match", "[exact-match]", None),
         ("exact_match", "[bleu, exact-match]", None),
-        ("exact_match_worst", "[{type: exact-match, by: language}]", None),
-        ("exact_match/en", "[{type: exact-match, by: language}]", None),
-        ("exact_match_worst", "[exact-match]", "loss, perplexity, exact_match"),
+        ("exact_match_worst_group", "[{type: exact-match, group_by: language}]", None),
+        ("exact_match/en", "[{type: exact-match, group_by: language}]", None),
+        ("exact_match_worst_group", "[exact-match]", "loss, perplexity, exact_match"),
         ("exact-match", "[exact-match]", "loss, perplexity, exact_match"),
         ("bleu", "", "loss, perplexity"),
     ],

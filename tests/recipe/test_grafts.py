@@ -119,5 +119,5 @@ def test_what_a_grafted_constructor_refuses(read) -> None:
 
     info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
     run = read(structure("encoder.layers: 1\n    encoder.layer.mixer: {heads: 7}"))
-    with pytest.raises(RecipeError, match=r"^r.yaml:8: structure.with.encoder.layer.mixer: dim 512 cannot be divided among 7"):
+    with pytest.raises(RecipeError, match=r"^r.yaml:8: structure.with.encoder.layer.mixer: dim 512 is not divisible by 7"):
         run.structure(info)

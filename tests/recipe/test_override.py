@@ -56,7 +56,9 @@ def test_below_null(read, small: str) -> None:
 
 
 def test_entries_of_lists(read, small: str) -> None:
-    text = small + "evaluate: {metrics: [bleu, {type: exact-match, by: format}]}\nstages: [{name: a, learning: {steps: 1}}]\n"
+    text = (
+        small + "evaluate: {metrics: [bleu, {type: exact-match, group_by: format}]}\nstages: [{name: a, learning: {steps: 1}}]\n"
+    )
     run = read(text, ["evaluate.metrics.0.lowercase=true", "evaluate.metrics.1=chrf", "stages.0.learning.steps=9"]).dump()
     assert run["evaluate"]["metrics"][0] == {"type": "bleu", "field": "target", "tokenize": "13a", "lowercase": True}
     assert run["evaluate"]["metrics"][1]["type"] == "chrf"

@@ -254,21 +254,21 @@ def refused(build: object, *given: object) -> list[str]:
 def test_what_a_constructor_refuses_is_located(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 1, layer: {mixer: {heads: 3}}")
     assert refused(read(text).structure, INFO) == [
-        "r.yaml:6: structure.encoder.layer.mixer: dim 16 cannot be divided among 3 heads; change one of them, or give head_dim"
+        "r.yaml:6: structure.encoder.layer.mixer: dim 16 is not divisible by 3 heads; change dim or heads, or set head_dim"
     ]
 
 
 def test_defaults_are_located_too(read, small: str) -> None:
     (line,) = refused(read(small.replace("dim: 16", "dim: 6")).structure, INFO)
-    assert line.startswith("r.yaml:6: structure.encoder.layer.mixer: dim 6 cannot be divided among 4 heads")
+    assert line.startswith("r.yaml:6: structure.encoder.layer.mixer: dim 6 is not divisible by 4 heads")
     (line,) = refused(read(small.replace("dim: 16", "dim: 6").replace("{type: transformer, layers: 1}", "gru")).structure, INFO)
-    assert line.startswith("r.yaml:7: structure.decoder.layer.mixer: dim 6 cannot be divided among 4 heads")
+    assert line.startswith("r.yaml:7: structure.decoder.layer.mixer: dim 6 is not divisible by 4 heads")
 
 
 def test_in_lists_and_mappings(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 2, layer: [{mixer: {heads: 2}},\n    {mixer: {heads: 3}}]")
     (line,) = refused(read(text).structure, INFO)
-    assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 cannot")
+    assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 is not divisible by 3 heads")
     text = small.replace("objective: next-token", "objective:\n  a: next-token\n  b: classification")
     (line,) = refused(read(text).objective["b"], INFO, 16)
     assert line.startswith("r.yaml:10: objective.b: needs a field 'label'")
@@ -286,7 +286,7 @@ def test_named_models(read, small: str) -> None:
         + small[small.index("objective:") :]
     )
     (line,) = refused(read(text).structure, INFO)
-    assert line.startswith("r.yaml:3: structure.encoder.layer.mixer: dim 512 cannot be divided among 7 heads")
+    assert line.startswith("r.yaml:3: structure.encoder.layer.mixer: dim 512 is not divisible by 7 heads")
 
 
 def test_a_part_is_a_partial(read, small: str) -> None:

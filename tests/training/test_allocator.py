@@ -12,9 +12,9 @@ from weft.training import allocator as memory
 
 PROGRAM = """
 import ctypes, resource
-from weft.training.allocator import keep_freed
+from weft.training.allocator import keep_freed_memory
 
-said = keep_freed() and keep_freed()
+said = keep_freed_memory() and keep_freed_memory()
 c = ctypes.CDLL(None)
 c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 
@@ -34,7 +34,7 @@ print(said, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(**environment: str) -> tuple[str, int]:
-    """What ``keep_freed`` says in a process of its own, and the page faults of using large blocks again and again after it."""
+    """Return the result of ``keep_freed_memory`` in a new process, and the page faults of reusing large blocks after it."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=os.environ | environment, capture_output=True, text=True, check=True
     )
@@ -56,7 +56,7 @@ def test_elsewhere_nothing_happens(monkeypatch):
     monkeypatch.setattr(memory, "_done", False)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(memory.ctypes, "CDLL", None)  # would fail if it were called
-    assert memory.keep_freed() is False
+    assert memory.keep_freed_memory() is False
 
 
 def test_another_c_library_is_left_alone(monkeypatch):
@@ -64,4 +64,4 @@ def test_another_c_library_is_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv(memory.KEEP_MEMORY, raising=False)
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
-    assert memory.keep_freed() is False
+    assert memory.keep_freed_memory() is False

@@ -97,7 +97,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
     ]
     good, bad = (str((home / name).resolve()) for name in ("good.txt", "bad.txt"))
     assert dumped == [{"good": bad, "bad": [bad]}, {"bad": bad, "good": [bad]}, {"good": good, "bad": [good]}]
-    with pytest.raises(RecipeError, match=r"data: train has a class 'type': give all classes at once"):
+    with pytest.raises(RecipeError, match=r"data: train has a class 'type'; override all classes at once"):
         read_run_text(recipe(False), "r.yaml", home, ["data.train=good.txt", "data.train.bad=bad.txt"]).data()
     (home / "r.yaml").write_text(text)
     with pytest.raises(SystemExit) as left:
@@ -116,7 +116,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
 
 def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
     (home / "one.txt").write_text("the food was great\n")
-    told, changes = "the metric self-bleu compares rows, at least 2, but {} 1", ["evaluate.metrics=[self-bleu]"]
+    told, changes = "the metric self-bleu needs at least 2 examples, but {} 1", ["evaluate.metrics=[self-bleu]"]
     for more, few in (
         (["data.valid=one.txt"], "valid has"),
         (["evaluate.max_examples=1", "evaluate.every=1"], "evaluate.max_examples is"),

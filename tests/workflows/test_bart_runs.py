@@ -28,7 +28,7 @@ RECIPE = """
 data: {{type: parallel-text, train: rows.tsv, valid: rows.tsv, tokenizer: {{type: pretrained, from: {0}}}, max_length: 10}}
 structure: {{type: pretrained, from: {0}, task: generation}}
 objective: next-token
-learning: {{type: gradient, steps: {1}, batch: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
+learning: {{type: gradient, steps: {1}, batch_tokens: 200, optimizer: {{type: adamw, lr: 1.0e-2}}, save_every: 0}}
 evaluate: {{every: 0, metrics: [exact-match]}}
 """
 
@@ -87,7 +87,7 @@ def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Pa
     text = text.replace("objective: next-token", "objective: {type: denoising, noise: chain}").split("evaluate")[0]
     read_run_text(text, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
     field = json.loads((tmp_path / "run" / "fields.json").read_text())["fields"][0]
-    assert field["start"] == 2
+    assert field["decoder_start"] == 2
     run = weft.load(tmp_path / "run")
     (objective,) = run.objectives.values()
     assert run.codec is not None

@@ -76,7 +76,7 @@ def test_it_learns_and_is_asked(files: Path) -> None:
     answers = list(again.predictions(asked))
     assert [list(a.probabilities) for a in answers] == [["A", "B"], ["A", "B"], ["A", "B", "C", "D"]]
     assert all(sum(a.probabilities.values()) == pytest.approx(1) for a in answers)
-    with pytest.raises(ValueError, match=r"2 are wanted \(question, two choices or more\)"):
+    with pytest.raises(ValueError, match=r"an input needs 2 \(question, two choices or more\)"):
         again.predict(["which is an animal ?"])
     worst = again.errors(max_examples=3)
     assert len(worst) == 3 and worst[0].loss >= worst[1].loss and set(worst[0].reference) == {"question", "choices", "label"}
@@ -93,7 +93,7 @@ def test_on_the_command_line(files: Path) -> None:
     assert first["choices"] == ["pear", "dog"] and set(first["probabilities"]) == {"A", "B"}
     assert second["question"] == "which is an fruit ?" and set(second["probabilities"]) == {"A", "B", "C"}
     refused = command("predict", files / "run", given=b"which is an animal ?\tpear\n")
-    assert refused.code == 2 and "line 1: a row of this run has question, two choices or more" in refused.err
+    assert refused.code == 2 and "line 1: an input needs question, two choices or more" in refused.err
     judged = command("evaluate", files / "run", files / "valid.jsonl", "--json")
     assert 0 <= json.loads(judged.out)["accuracy"] <= 1
     assert json.loads(command("evaluate", files / "run", "--json").out)["accuracy"] == json.loads(judged.out)["accuracy"]
@@ -104,7 +104,7 @@ def test_on_the_command_line(files: Path) -> None:
 
 
 def test_without_the_question_nothing_but_the_choices_is_read(files: Path) -> None:
-    alone = RECIPE.replace("tokenizer: word", "tokenizer: word, given: nothing").replace("steps: 120", "steps: 3")
+    alone = RECIPE.replace("tokenizer: word", "tokenizer: word, include_question: false").replace("steps: 120", "steps: 3")
     run = read_run_text(alone, "r.yaml", files)
     trained = run.train(files / "run", quiet=True)
     one, two = (next(trained.predictions([{"question": q, "choices": ["pear", "dog"]}])) for q in ("an animal ?", "a fruit ?"))
@@ -114,7 +114,7 @@ def test_without_the_question_nothing_but_the_choices_is_read(files: Path) -> No
 
 
 def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
-    text = RECIPE.replace("type: multiple-choice", "type: classifier").replace(
+    text = RECIPE.replace("structure: {type: multiple-choice", "structure: {type: classifier").replace(
         "objective: multiple-choice", "objective: classification"
     )
     with pytest.raises(ValueError, match="use the objective multiple-choice"):
@@ -123,7 +123,7 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
         ValueError,
         match="the objective 'multiple-choice' needs a structure that ScoresChoices, but the structure 'classifier' has",
     ):
-        read_run_text(RECIPE.replace("type: multiple-choice", "type: classifier"), "r.yaml", files).train(
+        read_run_text(RECIPE.replace("structure: {type: multiple-choice", "structure: {type: classifier"), "r.yaml", files).train(
             files / "run", quiet=True
         )
 

@@ -59,7 +59,7 @@ def test_only_texts_are_gone_on_from(folders: dict[str, Path], texts: Any, said:
 
 @pytest.mark.parametrize("odd", [None, 3, b"good", float("nan")])
 def test_only_texts_are_asked(folders: dict[str, Path], odd: Any) -> None:
-    with pytest.raises(ValueError, match=r"a row of this run has text, but .* is a (NoneType|int|bytes|float): give texts"):
+    with pytest.raises(ValueError, match=r"an input needs text, but .* is a (NoneType|int|bytes|float); pass texts"):
         weft.load(folders["bert"], "cpu").predict([odd])
 
 
@@ -75,7 +75,7 @@ def test_only_texts_are_asked(folders: dict[str, Path], odd: Any) -> None:
     ],
 )
 def test_a_text_that_is_missing_in_a_row_is_named(info: Info, asked: Any) -> None:
-    with pytest.raises(ValueError, match=r"(None|nan) \((NoneType|float)\) stands where a text should be"):
+    with pytest.raises(ValueError, match=r"(None|nan) \((NoneType|float)\) is not a text; pass a text"):
         request_cells(info, asked)
 
 
@@ -95,7 +95,9 @@ def test_a_row_has_at_most_as_many_choices_as_letters(number: int) -> None:
 
 @pytest.mark.parametrize("odd", [None, 3])
 def test_rows_that_are_none_are_refused(odd: Any) -> None:
-    with pytest.raises(ValueError, match=r"a row is (None|3), a (NoneType|int), but must be a text"):
+    with pytest.raises(
+        ValueError, match=r"a row must be a text, a tuple, a list or a dict, not (None|3) \((NoneType|int)\); remove it"
+    ):
         cache_rows(["good", odd])
 
 

@@ -110,7 +110,7 @@ def test_a_line_without_its_context_is_refused(trained: tuple[Path, weft.Trained
     with pytest.raises(SystemExit) as left:
         main(["predict", str(folder), str(folder / "lines.tsv")])
     assert left.value.code == 2
-    assert "line 1: one text, but 2 are wanted (question, context), with a tab between them" in capsys.readouterr().err
+    assert "line 1: one text given, but an input needs 2 (question, context), separated by tabs" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_answers_far_behind_are_learned_from_windows(tmp_path: Path, files: Path
         run.to_yaml()
         .replace("window: null", "window: 24")
         .replace("stride: 128", "stride: 14")
-        .replace("batch: 600", "batch: 3000")
+        .replace("batch_tokens: 600", "batch_tokens: 3000")
     )
     judged = read_run_text(text, "r.yaml", files).train(tmp_path / "windows", quiet=True).result
     assert judged.metric_values["answer_f1"] > 0.9

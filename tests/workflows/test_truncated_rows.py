@@ -49,5 +49,5 @@ def test_it_is_said_in_python(run):
 def test_it_is_said_on_the_command_line(run):
     command = "predict" if hasattr(toolkit.load(run).model, "classifier") else "generate"
     long, short = (weft(command, run, given=f"{text}\n".encode()) for text in (LONG, SHORT))
-    assert "of 1 rows that are longer than 4 tokens" in long.err and len(long.out.splitlines()) == 1
+    assert "truncated 1 request longer than 4 tokens" in long.err and len(long.out.splitlines()) == 1
     assert "longer" not in short.err

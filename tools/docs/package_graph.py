@@ -1,12 +1,13 @@
 """Draw the package graph of weft: ``python -m tools.docs.package_graph`` writes docs/images/packages.svg.
 
-Layers come from the import-linter contract in pyproject.toml, arrows from the import statements of the source. An import is drawn
+Layers come from the import-linter contract in pyproject.toml, arrows from the import statements of the source. An import is shown
 unless a path of other arrows implies it (transitive reduction); imports against the layers are dashed.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -57,6 +58,7 @@ def layers(pyproject: Path = ROOT / "pyproject.toml") -> list[list[str]]:
     return [row for row in rows if not row[0].startswith("_")]
 
 
+@functools.cache
 def imports(source: Path = SOURCE) -> Graph:
     """Which package imports which others at run time; imports for type checkers are left out."""
     packages = {path.name for path in source.iterdir() if (path / "__init__.py").is_file()}
@@ -140,8 +142,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
     """A curve from the bottom of a box to the top of one below it."""
     lean = max(-1.0, min(1.0, (end[0] - start[0]) / PITCH)) * WIDTH * 0.3
     x1, y1, x2, y2 = start[0] + WIDTH / 2 + lean, start[1] + HEIGHT, end[0] + WIDTH / 2 - lean, end[1] - 7
-    bend = (y2 - y1) * 0.5
-    curve = f"M{x1:.1f} {y1:g} C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:g}"
+    tangent = (y2 - y1) * 0.5
+    curve = f"M{x1:.1f} {y1:g} C{x1:.1f} {y1 + tangent:.1f} {x2:.1f} {y2 - tangent:.1f} {x2:.1f} {y2:g}"
     return f'<path d="{curve}" fill="none" stroke="{EDGE}" stroke-width="1.5"/>' + _head(x2, y2 + 6, EDGE, down=True)
 
 

@@ -1,4 +1,4 @@
-"""STRUCTURE: the catalog of building blocks. Importing this package registers them."""
+"""Building blocks of networks: embedders, encoders, decoders, heads and their parts. Importing this package registers them."""
 
 from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
 from weft.blocks.attention.alignment import AlignmentAttention

@@ -1,4 +1,4 @@
-"""Functions of each number. Each maps a tensor of any shape to one of the same shape."""
+"""Element-wise activation functions, for tensors of any shape."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from weft.core.registry import block
 
 @block("relu")
 class ReLU(Activation):
-    """The positive part.
+    """Rectified linear unit.
 
-    max(x, 0)
+    y = max(x, 0)
+
+    Nair and Hinton 2010
 
     Example:
         >>> import torch
@@ -29,14 +31,14 @@ class ReLU(Activation):
 
 @block("leaky-relu")
 class LeakyReLU(Activation):
-    """The positive part, and a little of the negative one.
+    """Leaky rectified linear unit: a ReLU with a small slope for negative inputs.
 
-    max(x, 0) + slope min(x, 0)
+    y = max(x, 0) + a min(x, 0), with a the negative slope
 
-    Maas et al. 2013; in critics: Radford et al. 2016, https://arxiv.org/abs/1511.06434
+    Maas et al. 2013; in GAN discriminators: Radford et al. 2016, https://arxiv.org/abs/1511.06434
 
     Args:
-        slope: The share of the negative part that is left.
+        negative_slope: Slope for negative inputs.
 
     Example:
         >>> import torch
@@ -44,19 +46,19 @@ class LeakyReLU(Activation):
         [-0.20000000298023224, 2.0]
     """
 
-    def __init__(self, *, slope: Fraction = 0.2):
+    def __init__(self, *, negative_slope: Fraction = 0.2):
         super().__init__()
-        self.slope = slope
+        self.negative_slope = negative_slope
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.leaky_relu(x, self.slope)
+        return F.leaky_relu(x, self.negative_slope)
 
 
 @block("gelu")
 class GELU(Activation):
-    """The number times the chance that a normal variable stays below it.
+    """Gaussian error linear unit.
 
-    x Phi(x)
+    y = x Phi(x), with Phi the cumulative distribution function of the standard normal distribution
 
     Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415
 
@@ -72,9 +74,9 @@ class GELU(Activation):
 
 @block("gelu-tanh")
 class GELUTanh(Activation):
-    """GELU by its approximation with tanh, as in GPT-2.
+    """Tanh approximation of GELU, as in GPT-2.
 
-    x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+    y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 
     Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415
 
@@ -90,9 +92,9 @@ class GELUTanh(Activation):
 
 @block("silu")
 class SiLU(Activation):
-    """The number times its sigmoid, also called swish.
+    """Sigmoid linear unit, also known as Swish.
 
-    x sigmoid(x)
+    y = x sigmoid(x)
 
     Ramachandran et al. 2017, https://arxiv.org/abs/1710.05941
 
@@ -108,9 +110,9 @@ class SiLU(Activation):
 
 @block("tanh")
 class Tanh(Activation):
-    """The hyperbolic tangent.
+    """Hyperbolic tangent.
 
-    (e^x - e^-x) / (e^x + e^-x)
+    y = (e^x - e^-x) / (e^x + e^-x)
 
     Example:
         >>> import torch
@@ -124,9 +126,9 @@ class Tanh(Activation):
 
 @block("sigmoid")
 class Sigmoid(Activation):
-    """The logistic function.
+    """Logistic sigmoid.
 
-    1 / (1 + e^-x)
+    y = 1 / (1 + e^-x)
 
     Example:
         >>> import torch
@@ -140,9 +142,9 @@ class Sigmoid(Activation):
 
 @block("identity")
 class Identity(Activation):
-    """The number itself.
+    """No activation: returns its input.
 
-    x
+    y = x
 
     Example:
         >>> import torch

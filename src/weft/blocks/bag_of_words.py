@@ -1,4 +1,4 @@
-"""An encoder in which positions know nothing of each other. Suffixes: see seq.py."""
+"""Bag-of-words encoder: no interaction between positions. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from weft.core.seq import Seq
 
 @block("bag-of-words")
 class BagOfWords(Encoder):
-    """Each position by itself: whatever order the words have, they give the same vectors.
+    """Encodes each position on its own, without regard to word order.
 
     h_t = x_t,  or h_t = f(x_t)
 
     Args:
-        feedforward: The map f; None = none, the vectors stay as they are.
+        feedforward: Position-wise feed-forward network f; None = the embeddings are returned unchanged.
 
     Example:
         >>> import torch
@@ -23,7 +23,7 @@ class BagOfWords(Encoder):
         torch.Size([2, 3, 4])
     """
 
-    supported_masks = (Mask,)  # positions that do not interact break no mask
+    supported_masks = (Mask,)  # positions do not interact, so every mask holds
 
     def __init__(self, dim: int, *, feedforward: Build[FeedForward] | None = None):
         super().__init__(dim)

@@ -1,4 +1,4 @@
-"""From vectors of one width to vectors of another. Suffixes: see seq.py."""
+"""A linear layer as a transform of vectors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from weft.core.registry import Build, block
 
 @block("dense")
 class Dense(Transform):
-    """A dense map, with an activation and a normalisation where they are wanted.
+    """Linear layer with an optional activation and normalization.
 
     y = norm(f(W x + b))
 
     Args:
-        activation: The function f; None = none.
-        norm: Normalisation of the result; None = none.
-        bias: Whether there is a b.
+        activation: Activation f; None = none.
+        norm: Normalization of the output; None = none.
+        bias: Whether the linear layer has a bias b.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Dropout whose masks cost little on a CPU. Any shape."""
+"""Dropout with masks that are fast to sample on a CPU."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LEVELS = 2**16
-"""A number is dropped when 16 random bits are below rate * LEVELS, rounded: rates are exact to 1 / 131072."""
+"""An element is dropped if 16 random bits are below rate * LEVELS, rounded: probabilities are exact to 1 / 131072."""
 
 
 class DropoutLayer(nn.Dropout):
-    """Zeroes a share of the numbers in training, and scales the rest so that the mean stays.
+    """Dropout: zeroes elements at random in training and scales the others so that the mean is preserved.
 
-    y = x m / (1 - rate),  m = 0 with probability rate, else 1
+    y = x m / (1 - rate),  m ~ Bernoulli(1 - rate)
 
-    torch draws a random float for each number, which on a CPU takes several times as long. Here a mask is
-    made of 16 random bits each, from the same generator: the same seed gives the same mask, whatever the number of threads.
+    torch samples a float per element, which takes several times as long on a CPU. This layer samples 16 random bits per element
+    from the same generator: the same seed gives the same mask for any number of threads.
 
     Srivastava et al. 2014, https://jmlr.org/papers/v15/srivastava14a.html
 
     Args:
-        rate: Share of the numbers that training zeroes.
+        rate: Dropout probability.
 
     Example:
-        >>> drop = DropoutLayer(0.5)
-        >>> sorted(set(drop(torch.ones(100)).tolist()))
+        >>> layer = DropoutLayer(0.5)
+        >>> sorted(set(layer(torch.ones(100)).tolist()))
         [0.0, 2.0]
-        >>> drop.eval()(torch.ones(2)).tolist()
+        >>> layer.eval()(torch.ones(2)).tolist()
         [1.0, 1.0]
     """
 
@@ -40,25 +40,25 @@ class DropoutLayer(nn.Dropout):
 
 
 def dropout(x: Tensor, rate: float) -> Tensor:
-    """As ``DropoutLayer`` in training, for once."""
+    """Functional form of ``DropoutLayer`` in training mode."""
     if rate == 0.0 or x.numel() == 0:
         return x
-    if not is_eager_cpu(x):  # compilers and other devices have good kernels of their own
+    if not is_eager_cpu(x):  # compilers and other devices have fast kernels of their own
         return F.dropout(x, rate)
-    # In single precision at least, so that a low one does not round the scale.
-    return (x * _kept(x.shape, rate, torch.promote_types(x.dtype, torch.float32))).to(x.dtype)
+    # At least float32, so that a lower precision does not round the scale.
+    return (x * _scaled_mask(x.shape, rate, torch.promote_types(x.dtype, torch.float32))).to(x.dtype)
 
 
 def is_eager_cpu(x: Tensor) -> bool:
-    """Whether the numbers can be looked at for nothing: not while compiling, not on another device, not where there are none."""
+    """Whether ``x`` is a plain tensor in CPU memory outside of ``torch.compile``, so that its values can be read without cost."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling() and type(x) in (Tensor, nn.Parameter)
 
 
-def _kept(shape: torch.Size, rate: float, kind: torch.dtype) -> Tensor:
-    """1 / (1 - rate) where a number is kept, else 0; the rate is the rounded one, so that the mean is exact."""
-    below = min(round(rate * LEVELS), LEVELS - 1)
+def _scaled_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
+    """1 / (1 - rate) for elements to keep, 0 for the others; the rounded rate is used, so that the mean is exact."""
+    threshold = min(round(rate * LEVELS), LEVELS - 1)
     size = shape.numel()
     bits = torch.empty(-(-size // 4), dtype=torch.int64).random_(-(2**63), None).numpy().view(np.uint16)[:size]
-    # numpy compares and converts with vector instructions where torch takes a number at a time.
-    scale = np.array(LEVELS / (LEVELS - below), np.float64 if kind == torch.float64 else np.float32)
-    return torch.from_numpy(np.multiply(bits >= below, scale, dtype=scale.dtype)).view(shape)
+    # numpy compares and converts with vector instructions, torch element by element.
+    scale = np.array(LEVELS / (LEVELS - threshold), np.float64 if dtype == torch.float64 else np.float32)
+    return torch.from_numpy(np.multiply(bits >= threshold, scale, dtype=scale.dtype)).view(shape)

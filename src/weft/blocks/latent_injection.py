@@ -1,4 +1,4 @@
-"""How a latent vector enters a decoder. P width of the latent vector, L layers; other suffixes: see seq.py."""
+"""Conditioning of a decoder on a latent code. Shape suffixes: P latent dimensions, L layers; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from weft.core.registry import block
 
 @block("latent-memory")
 class LatentMemory(Injection):
-    """Every layer has one place more that all tokens can look at: a vector made of z, which is key and value there.
+    """Adds a projection of the latent code to every layer as one more key and value that all tokens attend to.
 
-    [m_1; ...; m_L] = W z;  in layer l, keys = [m_l; K x],  values = [m_l; V x]
+    [m_1; ...; m_L] = W z;  keys_l = [m_l; K_l x],  values_l = [m_l; V_l x]
 
-    Positions of the tokens are those of the decoder alone. Where W z is exactly 0 nothing looks there, so that with W = 0 the
-    decoder is the plain one.
+    The positions of the tokens do not change. A projection that is exactly 0 is masked, so that with W = 0 the decoder is
+    unconditional.
 
     Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
 
@@ -32,7 +32,9 @@ class LatentMemory(Injection):
     def __init__(self, dim: int, latent: int, decoder: Decoder):
         super().__init__(dim, latent, decoder)
         if not decoder.memory_slots:
-            raise ValueError(f"{type(decoder).__name__} has no layers that could remember a vector; use latent-embedding alone")
+            raise ValueError(
+                f"latent-memory needs a decoder with attention layers; {type(decoder).__name__} has none, use latent-embedding"
+            )
         self.layers = decoder.memory_slots
         self.map = Linear(latent, decoder.memory_slots * dim, bias=False)
 
@@ -42,7 +44,7 @@ class LatentMemory(Injection):
 
 @block("latent-embedding")
 class LatentEmbedding(Injection):
-    """A vector made of z is added to the vector of every token.
+    """Adds a projection of the latent code to the embedding of every token.
 
     x_t <- x_t + W z
 
@@ -65,17 +67,18 @@ class LatentEmbedding(Injection):
 
 @block("latent-per-position")
 class LatentPerPosition(Injection):
-    """A vector made of z is added to the vector of every token, by a map of its own for each place in the text.
+    """Adds a projection of the latent code to the embedding of every token, with a separate projection for each position.
 
     x_t <- x_t + W_t z
 
-    The maps start with variance 1 / P. With the pooler position-concat, which has a map for each position, a short text is
-    written again from z after a few hundred updates: words need not be counted by a recurrent network, or found by attention.
+    The projections are initialized with variance 1 / P. Together with the pooler position-concat, which also has a projection
+    per position, short texts are reconstructed from z after a few hundred updates: the decoder need not recover word order with
+    recurrence or attention.
 
-    Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
+    Binding by tensor products: Smolensky 1990, https://doi.org/10.1016/0004-3702(90)90007-M
 
     Args:
-        positions: How many places have a map; nothing is added after them.
+        positions: Number of positions with a projection; embeddings of later positions are unchanged.
 
     Example:
         >>> import torch
@@ -90,7 +93,7 @@ class LatentPerPosition(Injection):
             raise ValueError("positions is 1, but must be at least 2; to add one vector to all tokens, use latent-embedding")
         self.positions = positions
         self.map = Linear(latent, positions * dim, bias=False)
-        nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is heard as loudly as a token
+        nn.init.normal_(self.map.weight, std=latent**-0.5)  # z of variance 1 is projected to vectors of variance 1
 
     def embedding_offsets(self, z_BP: Tensor) -> Tensor:
         return self.map(z_BP).unflatten(-1, (self.positions, -1))

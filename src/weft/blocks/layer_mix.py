@@ -1,4 +1,4 @@
-"""Many -> 1, across layers: one sequence of vectors from the states of a stack. Suffixes: see seq.py."""
+"""Combinations of the hidden states of all layers into one sequence. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from weft.core.seq import Seq
 
 @block("sum-last")
 class SumLast(LayerMix):
-    """The sum of the last layers' outputs.
+    """Sum of the outputs of the last layers.
 
     y = h_L + h_L-1 + ... + h_L-n+1
 
     Devlin et al. 2019 (BERT), section 5.3, https://arxiv.org/abs/1810.04805
 
     Args:
-        layers: How many layers; the embedder's output is none of them.
+        layers: Number of layers to sum, n. The output of the embedder is not a layer.
 
     Example:
         >>> import torch
@@ -34,7 +34,8 @@ class SumLast(LayerMix):
     def __init__(self, dim: int, states: int, *, layers: Layers = 4):
         super().__init__(dim, states)
         if layers > states - 1:
-            raise ValueError(f"the last {layers} layers cannot be summed where there are {states - 1}: set layers of layer_mix")
+            available = states - 1
+            raise ValueError(f"cannot sum the last {layers} of {available} layers; set layers of sum-last to at most {available}")
         self.layers = layers
 
     def forward(self, states: Sequence[Seq]) -> Seq:
@@ -44,9 +45,11 @@ class SumLast(LayerMix):
 
 @block("scalar-mix")
 class ScalarMix(LayerMix):
-    """A learned average of all states, the embedder's output included, times one learned number.
+    """Learned weighted average of the hidden states of all layers, the output of the embedder included.
 
-    y = gamma sum_l softmax(s)_l h_l,  s starts at 0 and gamma at 1: the mean
+    y = gamma sum_l softmax(s)_l h_l
+
+    The weights s are initialized to 0 and gamma to 1, which gives the mean of the layers.
 
     Peters et al. 2018 (ELMo), https://arxiv.org/abs/1802.05365
 

@@ -1,4 +1,4 @@
-"""The one dense map of weft."""
+"""The linear layer that all blocks use."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from weft.blocks.matmul import linear
 
 
 class Linear(nn.Linear):
-    """y = x W^T + b, the only dense map that blocks use.
+    """Linear layer: y = x W^T + b.
 
-    Whatever replaces dense maps (low-rank adapters, quantised or pruned weights) is a subclass that keeps the names
-    ``weight`` and ``bias``.
+    All blocks use this class instead of ``torch.nn.Linear``, so that a subclass (low-rank adapters, quantized
+    or pruned weights) can be substituted everywhere. Subclasses keep the parameter names ``weight`` and ``bias``.
 
     Example:
         >>> import torch

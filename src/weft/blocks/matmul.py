@@ -1,4 +1,4 @@
-"""The product of a dense map, by the faster of the two libraries that torch has for it. Suffixes: N rows, D and E widths."""
+"""Matrix product of linear layers, with oneDNN where it is faster than MKL. Shape suffixes: N rows, D and E features."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from torch.autograd import forward_ad
 from weft.blocks.dropout import is_eager_cpu
 
 MIN_ROWS = 128
-"""Rows from which oneDNN is the faster one; of fewer, its preparations take longer than it saves."""
+"""Minimum number of rows for oneDNN; with fewer rows, its setup costs more than it saves."""
 
 
 def linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
-    """y = x W^T + b, any leading shape.
+    """y = x W^T + b for any leading shape, as ``torch.nn.functional.linear``.
 
-    On a CPU torch takes MKL for single precision. oneDNN, which it takes for lower precisions and for convolutions, makes better
-    use of processors of other makers: on an EPYC with AVX-512 it is 1.1 times as fast. The results differ by rounding alone.
+    On a CPU, torch computes float32 products with MKL, and uses oneDNN only for lower precisions and convolutions. oneDNN is
+    faster on some processors: 1.1 times on an AMD EPYC with AVX-512. The results differ by rounding only.
     """
-    if not _suits(x_ND, weight_ED):
+    if not _onednn_applies(x_ND, weight_ED):
         return F.linear(x_ND, weight_ED, bias_E)
-    needed = x_ND.requires_grad or weight_ED.requires_grad or (bias_E is not None and bias_E.requires_grad)
-    if torch.is_grad_enabled() and needed:
-        return _Product.apply(x_ND, weight_ED, bias_E)  # pyright: ignore[reportReturnType]
-    return _by_onednn(x_ND, weight_ED, bias_E)
+    needs_grad = x_ND.requires_grad or weight_ED.requires_grad or (bias_E is not None and bias_E.requires_grad)
+    if torch.is_grad_enabled() and needs_grad:
+        return _OneDNNLinear.apply(x_ND, weight_ED, bias_E)  # pyright: ignore[reportReturnType]
+    return _onednn_linear(x_ND, weight_ED, bias_E)
 
 
-def _suits(x_ND: Tensor, weight_ED: Tensor) -> bool:
-    """Whether oneDNN can be taken: it has no other precision here, and nothing that looks into operations may be at work."""
+def _onednn_applies(x_ND: Tensor, weight_ED: Tensor) -> bool:
+    """Whether oneDNN can compute the product: float32, enough rows, and no autocast, compiler or function transform active."""
     return (
         _ONEDNN is not None
         and x_ND.ndim > 1
@@ -45,35 +45,35 @@ def _suits(x_ND: Tensor, weight_ED: Tensor) -> bool:
     )
 
 
-def _found() -> Any:
-    """torch's operation, where MKL would be taken otherwise."""
-    there = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
-    return getattr(getattr(torch.ops.mkldnn, "_linear_pointwise", None), "default", None) if there else None
+def _find_onednn() -> Any:
+    """torch's oneDNN operator, or None where torch would not use MKL anyway."""
+    available = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
+    return getattr(getattr(torch.ops.mkldnn, "_linear_pointwise", None), "default", None) if available else None
 
 
-_ONEDNN = _found()
+_ONEDNN = _find_onednn()
 
 
-def _by_onednn(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
+def _onednn_linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
     assert _ONEDNN is not None
     return _ONEDNN(x_ND, weight_ED, bias_E, "none", [], "")
 
 
-class _Product(torch.autograd.Function):
-    """The same with its gradients: dx = dy W,  dW = dy^T x,  db = sum of dy."""
+class _OneDNNLinear(torch.autograd.Function):
+    """The product with its gradients: dx = dy W,  dW = dy^T x,  db = sum_n dy_n."""
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
         ctx.save_for_backward(x_ND, weight_ED)
-        return _by_onednn(x_ND, weight_ED, bias_E)
+        return _onednn_linear(x_ND, weight_ED, bias_E)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (dy_NE,), (x_ND, weight_ED) = grads, ctx.saved_tensors
         dx = dw = db = None
         if ctx.needs_input_grad[0]:
-            # Gradients that will be differentiated themselves must be made of operations that can be.
-            dx = dy_NE @ weight_ED if torch.is_grad_enabled() else _by_onednn(dy_NE, weight_ED.t(), None)
+            # For second-order gradients (create_graph), use operators that are differentiable themselves.
+            dx = dy_NE @ weight_ED if torch.is_grad_enabled() else _onednn_linear(dy_NE, weight_ED.t(), None)
         if ctx.needs_input_grad[1]:
             dw = dy_NE.flatten(0, -2).t() @ x_ND.flatten(0, -2)
         if ctx.needs_input_grad[2]:

@@ -1,4 +1,4 @@
-"""Several dense maps, one after another. Suffixes: see seq.py."""
+"""Multi-layer perceptron."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weft.core.registry import Build, block
 
 @block("mlp")
 class MLP(Transform):
-    """Several dense maps, with an activation after each but the last.
+    """Multi-layer perceptron: linear layers with an activation after each but the last.
 
-    h_i = f(s(W_i h_i-1 + b_i)),  y = W h + b
+    h_i = dropout(f(norm(W_i h_i-1 + b_i))),  y = W h_n + b,  h_0 = x
 
     Rumelhart et al. 1986
 
     Args:
-        hidden: Widths between the maps; none = one map alone.
-        activation: The function f.
-        batch_norm: Makes the numbers before f comparable over the rows of a batch, s; None = none.
-        dropout: Share of the hidden numbers that training zeroes.
+        hidden: Sizes of the n hidden layers; an empty list = a single linear layer.
+        activation: Activation f.
+        batch_norm: Batch normalization before f; None = none.
+        dropout: Dropout probability of the hidden layers.
 
     Example:
         >>> import torch
@@ -43,15 +43,15 @@ class MLP(Transform):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, out)
-        widths = [dim, *hidden]
-        self.maps = nn.ModuleList([Linear(a, b) for a, b in zip(widths, hidden, strict=False)])
-        self.standardizers = nn.ModuleList([batch_norm(width) for width in hidden] if batch_norm is not None else [])
+        sizes = [dim, *hidden]
+        self.maps = nn.ModuleList([Linear(a, b) for a, b in zip(sizes, hidden, strict=False)])
+        self.batch_norms = nn.ModuleList([batch_norm(size) for size in hidden] if batch_norm is not None else [])
         self.activation, self.drop = activation(), DropoutLayer(dropout)
-        self.out = Linear(widths[-1], out)
+        self.out = Linear(sizes[-1], out)
 
     def forward(self, x: Tensor) -> Tensor:
-        for i, map_ in enumerate(self.maps):
-            x = map_(x)
-            x = self.standardizers[i](x) if len(self.standardizers) else x
+        for i, layer in enumerate(self.maps):
+            x = layer(x)
+            x = self.batch_norms[i](x) if len(self.batch_norms) else x
             x = self.drop(self.activation(x))
         return self.out(x)

@@ -1,4 +1,4 @@
-"""Normalisation of vectors. Suffixes: D width, any leading shape; N rows."""
+"""Normalization of vectors. Shape suffixes: D features after any leading shape, N rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from weft.core.registry import block
 
 @block("layer-norm")
 class LayerNorm(Norm):
-    """Mean 0 and variance 1 over the width, then a scale and a shift of each number.
+    """Layer normalization: mean 0 and variance 1 over the features of each vector, then a learned scale and shift.
 
     y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
 
     Ba et al. 2016, https://arxiv.org/abs/1607.06450
 
     Args:
-        eps: Added to the variance.
+        eps: Added to the variance for numerical stability.
 
     Example:
         >>> import torch
@@ -40,14 +40,14 @@ class LayerNorm(Norm):
 
 @block("rms-norm")
 class RMSNorm(Norm):
-    """Root mean square 1 over the width, then a scale of each number.
+    """Root mean square normalization over the features of each vector, then a learned scale.
 
     y = x / sqrt(mean(x^2) + eps) * weight
 
     Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467
 
     Args:
-        eps: Added to the mean square.
+        eps: Added to the mean square for numerical stability.
 
     Example:
         >>> import torch
@@ -66,14 +66,14 @@ class RMSNorm(Norm):
 
 @block("unit-norm")
 class UnitNorm(Norm):
-    """Length 1: vectors lie on a sphere.
+    """L2 normalization: each vector is scaled to norm 1.
 
     y = x / max(|x|, eps)
 
-    For the codes of an autoencoder: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
+    For latent codes of an autoencoder: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
 
     Args:
-        eps: The least length to divide by.
+        eps: Lower bound of the norm to divide by.
 
     Example:
         >>> import torch
@@ -91,17 +91,17 @@ class UnitNorm(Norm):
 
 @block("batch-norm")
 class BatchNorm(BatchNormalization):
-    """Mean 0 and variance 1 of each number over the rows of a batch, then a scale and a shift of each number.
+    """Batch normalization: mean 0 and variance 1 of each feature over the rows of a batch, then a learned scale and shift.
 
     y = (x - mean_N(x)) / sqrt(var_N(x) + eps) * weight + bias
 
-    In evaluation, and for a single row, mean and variance are running means over the batches of training.
+    In evaluation mode, and for a batch of one row, the running mean and variance of training are used.
 
     Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167
 
     Args:
-        momentum: How much of a batch's mean and variance goes into the running ones.
-        eps: Added to the variance.
+        momentum: Weight of the current batch in the running mean and variance.
+        eps: Added to the variance for numerical stability.
 
     Example:
         >>> import torch
@@ -121,6 +121,6 @@ class BatchNorm(BatchNormalization):
 
     def forward(self, x_D: Tensor) -> Tensor:
         x_ND = x_D.reshape(-1, x_D.shape[-1])
-        several = self.training and len(x_ND) > 1  # one row has no variance
-        y_ND = F.batch_norm(x_ND, self.mean, self.variance, self.weight, self.bias, several, self.momentum, self.eps)
+        batch_statistics = self.training and len(x_ND) > 1  # one row has no variance
+        y_ND = F.batch_norm(x_ND, self.mean, self.variance, self.weight, self.bias, batch_statistics, self.momentum, self.eps)
         return y_ND.reshape(x_D.shape)

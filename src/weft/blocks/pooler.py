@@ -1,6 +1,6 @@
-"""n -> 1: one vector from many. Padding on either side is never read; a row of nothing but padding gives zeros.
+"""Pooling of a sequence into one vector. Padding on either side is ignored; a row of padding only gives zeros.
 
-Suffixes: see seq.py.
+Shape suffixes: see seq.py.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from weft.core.seq import Seq
 
 @block("first")
 class FirstPooler(Pooler):
-    """The vector of the first real token.
+    """Hidden state of the first token, such as [CLS], with an optional transform.
 
     y = transform(h_1)
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
     Args:
-        transform: A map of that vector; None = none.
+        transform: Transform of the hidden state, such as dense with tanh; None = none.
 
     Example:
         >>> import torch
@@ -40,14 +40,14 @@ class FirstPooler(Pooler):
         if x.mask is None:
             first_BD = x.data[:, 0]
         else:
-            place_T = torch.arange(x.width, 0, -1, device=x.data.device)
-            first_BD = _at(x, (x.mask * place_T).argmax(1))
+            descending_T = torch.arange(x.width, 0, -1, device=x.data.device)
+            first_BD = _at(x, (x.mask * descending_T).argmax(1))
         return first_BD if self.transform is None else self.transform(first_BD)
 
 
 @block("last")
 class LastPooler(Pooler):
-    """The vector of the last real token.
+    """Hidden state of the last token.
 
     y = h_T
 
@@ -62,13 +62,13 @@ class LastPooler(Pooler):
     def forward(self, x: Seq) -> Tensor:
         if x.mask is None:
             return x.data[:, -1]
-        place_T = torch.arange(1, x.width + 1, device=x.data.device)
-        return _at(x, (x.mask * place_T).argmax(1))
+        ascending_T = torch.arange(1, x.width + 1, device=x.data.device)
+        return _at(x, (x.mask * ascending_T).argmax(1))
 
 
 @block("mean")
 class MeanPooler(Pooler):
-    """The average of the real tokens' vectors.
+    """Mean of the hidden states.
 
     y = 1/T sum_t h_t
 
@@ -87,7 +87,7 @@ class MeanPooler(Pooler):
 
 @block("max")
 class MaxPooler(Pooler):
-    """The largest of the real tokens' numbers, in each place of the vector.
+    """Element-wise maximum of the hidden states over time.
 
     y_d = max_t h_td
 
@@ -102,24 +102,24 @@ class MaxPooler(Pooler):
     def forward(self, x: Seq) -> Tensor:
         if x.mask is None:
             return x.data.amax(1)
-        most_BD = x.data.masked_fill(~x.mask[..., None], -torch.inf).amax(1)
-        return most_BD.masked_fill(~x.mask.any(1, keepdim=True), 0.0)
+        max_BD = x.data.masked_fill(~x.mask[..., None], -torch.inf).amax(1)
+        return max_BD.masked_fill(~x.mask.any(1, keepdim=True), 0.0)
 
 
 @block("position-concat")
 class PositionConcatPooler(Pooler):
-    """The real tokens' vectors one after another, through one dense map: each place of the text has weights of its own.
+    """Concatenation of all hidden states, followed by a linear layer: each position has its own weights.
 
-    y = sum_t W_place(t) h_t + b
+    y = sum_t W_p(t) h_t + b, with p(t) the position of token t
 
-    The order of the tokens is not lost, as it is in a mean, and need not be carried along, as in the last vector. A token's place
-    is its number or, where the data says which word it is of (the mark ``word``), that word's: the tokens of a word stand at one
-    place, and those around the text at the first.
+    Unlike mean pooling this preserves the order of the tokens, and unlike the last hidden state it needs no recurrence to carry
+    them. The position of a token is its index, or the index of its word where the data provides one (mark ``word``): subword
+    tokens of a word then share a position, and special tokens have position 0.
 
-    Words bound to places: Smolensky 1990 (tensor products), https://doi.org/10.1016/0004-3702(90)90007-M
+    Binding by tensor products: Smolensky 1990, https://doi.org/10.1016/0004-3702(90)90007-M
 
     Args:
-        positions: Most tokens of a text, begin and end among them; or most words and 1.
+        positions: Maximum number of tokens, BOS and EOS included; with word positions, maximum number of words plus 1.
 
     Example:
         >>> import torch
@@ -134,24 +134,24 @@ class PositionConcatPooler(Pooler):
 
     def forward(self, x: Seq) -> Tensor:
         by_word = "word" in x.marks
-        place_BT = x.marks["word"] if by_word else x.real().cumsum(1) - 1
-        if (x.width > self.positions or by_word) and (most := self._places(x, place_BT)) > self.positions:
-            what = f"{most - 1} words" if by_word else f"{most} tokens"
+        position_BT = x.marks["word"] if by_word else x.real().cumsum(1) - 1
+        if (x.width > self.positions or by_word) and (needed := self._needed(x, position_BT)) > self.positions:
+            found = f"{needed - 1} words" if by_word else f"{needed} tokens"
             raise ValueError(
-                f"the text has {what}, but position-concat has {self.positions} positions; raise positions, or lower the "
+                f"the text has {found}, but position-concat has {self.positions} positions; raise positions, or lower the "
                 "max_length of the data"
             )
-        within_BT = (place_BT >= 0) & (place_BT < self.positions) & x.real()
-        at_BTD = place_BT.clamp(0, self.positions - 1)[..., None].expand_as(x.data)
-        data_BTD = x.data.masked_fill(~within_BT[..., None], 0.0)
-        placed_BLD = data_BTD.new_zeros(len(data_BTD), self.positions, data_BTD.shape[-1]).scatter_add(1, at_BTD, data_BTD)
-        return self.out(placed_BLD.flatten(1))
+        valid_BT = (position_BT >= 0) & (position_BT < self.positions) & x.real()
+        index_BTD = position_BT.clamp(0, self.positions - 1)[..., None].expand_as(x.data)
+        data_BTD = x.data.masked_fill(~valid_BT[..., None], 0.0)
+        grid_BLD = data_BTD.new_zeros(len(data_BTD), self.positions, data_BTD.shape[-1]).scatter_add(1, index_BTD, data_BTD)
+        return self.out(grid_BLD.flatten(1))
 
-    def _places(self, x: Seq, place_BT: Tensor) -> int:
-        """How many are needed."""
+    def _needed(self, x: Seq, position_BT: Tensor) -> int:
+        """Number of positions that the longest row needs."""
         if x.data.is_meta:
             return 0 if "word" in x.marks else x.width
-        return int(place_BT.masked_fill(~x.real(), -1).max()) + 1
+        return int(position_BT.masked_fill(~x.real(), -1).max()) + 1
 
 
 MEAN_AND_MAX: list[Build[Pooler]] = [MeanPooler, MaxPooler]
@@ -159,14 +159,14 @@ MEAN_AND_MAX: list[Build[Pooler]] = [MeanPooler, MaxPooler]
 
 @block("concat")
 class ConcatPooler(Pooler):
-    """Several poolers side by side, brought back to the width by a dense map.
+    """Concatenation of several poolers, projected back to the hidden size.
 
     y = W [p_1(h); p_2(h); ...] + b
 
     Howard and Ruder 2018 (ULMFiT), https://arxiv.org/abs/1801.06146
 
     Args:
-        parts: The poolers.
+        parts: Poolers to concatenate.
 
     Example:
         >>> import torch
@@ -177,7 +177,7 @@ class ConcatPooler(Pooler):
     def __init__(self, dim: int, *, parts: list[Build[Pooler]] = MEAN_AND_MAX):
         super().__init__(dim)
         if not parts:
-            raise ValueError("0 poolers give no vector; give at least one part, such as mean")
+            raise ValueError("parts is empty, but concat needs at least one pooler, such as mean")
         self.parts = nn.ModuleList([part(dim) for part in parts])
         self.out = Linear(len(parts) * dim, dim)
 
@@ -186,6 +186,6 @@ class ConcatPooler(Pooler):
 
 
 def _at(x: Seq, index_B: Tensor) -> Tensor:
-    """The vector at one position of each row; zeros for a row without a real token."""
+    """The hidden state at one position of each row; zeros for rows of padding only."""
     chosen_BD = x.data.gather(1, index_B[:, None, None].expand(-1, 1, x.data.shape[-1])).squeeze(1)
     return chosen_BD.masked_fill(~x.real().any(1, keepdim=True), 0.0)

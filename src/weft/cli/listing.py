@@ -43,7 +43,10 @@ def first_sentence(text: str) -> str:
 def _beside(name: str, text: str, width: int) -> str:
     """A name and a text with hanging indent; in one line where there is no room for that."""
     room = max(width, len(name) + 40)
-    return textwrap.fill(text, room, initial_indent=name, subsequent_indent=" " * len(name), break_long_words=False)
+    indent = " " * len(name)
+    return textwrap.fill(
+        text, room, initial_indent=name, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 _ROLES = ("parts", "networks", "model", "data", "objective", "learning", "use")

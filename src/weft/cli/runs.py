@@ -57,7 +57,7 @@ def capabilities(run: TrainedRun) -> set[str]:
 @contextlib.contextmanager
 def resumable(folder: Path, imports: list[str] | None = None) -> Iterator[None]:
     """While training: turn an interruption into an exit code and print the command that resumes the run."""
-    from weft.learning import Interrupted, NonFinite
+    from weft.learning import Interrupted, NonFiniteError
 
     command = shlex.join(["weft", "train", str(folder), "--resume", *(imports or [])])
     try:
@@ -68,6 +68,6 @@ def resumable(folder: Path, imports: list[str] | None = None) -> Iterator[None]:
     except KeyboardInterrupt:
         message(f"interrupted before the step was finished. Resume from the last checkpoint with: {command}")
         raise typer.Exit(INTERRUPTED) from None
-    except NonFinite as error:
+    except NonFiniteError as error:
         message(f"error: {error}\nthe last finite checkpoint is kept; see learning.on_nonfinite (stop, skip, rollback)")
         raise typer.Exit(FAILURE) from None

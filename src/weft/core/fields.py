@@ -1,4 +1,4 @@
-"""Fields: what the data declares about each column, and ``Info``, the declaration of a whole dataset."""
+"""Fields: what the data declares about each column, and ``Info``, the declaration of a dataset."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Field:
         words: Whether the text is split into words by spaces, each of which may have a tag; without tags, each token carries the
             index of its word (the mark ``word``, from 1; 0 for special tokens).
         max_words: Upper bound of the number of words of such a text; 0 = bounded by ``max_length`` alone.
-        characters: Number of character ids where words carry their characters (the mark ``letters``); 0 = they do not.
+        characters: Number of character ids where words carry their characters (the mark ``characters``); 0 = they do not.
         frame: Special tokens around an encoded text.
         continuations: Which ids continue the previous word, packed (see ``continues``); empty = every id begins a word.
         sentence_ends: Ids that end a sentence.
@@ -170,6 +170,13 @@ class Info:
             raise ValueError(f"needs a field {name!r}, but the data ({self.data}) has: {', '.join(self.fields)}{self.hint(name)}")
         return self.fields[name]
 
+    def expect(self, name: str, kind: str, advice: str) -> Field:
+        """Return the field of this name; raise ValueError with ``advice`` on what to do if it is of another kind."""
+        field = self[name]
+        if field.kind != kind:
+            raise ValueError(f"field {name!r} of the data ({self.data}) has the kind {field.kind!r}, expected {kind!r}; {advice}")
+        return field
+
     def hint(self, name: str) -> str:
         """How to add an absent field, as the end of a message; empty where it cannot be added."""
         return f"; to add it, {self.hints[name]}" if name in self.hints else ""
@@ -247,7 +254,7 @@ class Info:
 def _synthetic_text(field: Field, rng: np.random.Generator, size: int, marks_words: bool = False) -> np.ndarray | MarkedIds:
     first = min(len(Special.NAMES), field.vocab - 1)
     ids = rng.integers(first, field.vocab - field.sentinel_count, size)
-    marks = {"letters": rng.integers(1, field.characters, (len(ids), 5))} if field.characters else {}
+    marks = {"characters": rng.integers(1, field.characters, (len(ids), 5))} if field.characters else {}
     marks |= {"word": 1 + np.arange(size) // 4} if marks_words else {}
     return MarkedIds(ids, marks) if marks else ids
 

@@ -1,9 +1,9 @@
 """Encoding: from the cells of rows to columns of numbers, and from the numbers of a row to an example.
 
 A field becomes one or more columns: numbers (one per row) or ragged arrays. A text has its ids and, where needed, the offsets
-of its words (``/words``) and its characters (``/letters``: the character ids of each token, terminated by 0). Several texts of a
-row, separated by tabs in the cell, are the ids of all and the number of tokens of each (``/sizes``). A span is its first and its
-last token, or empty.
+of its words (``/words``) and its characters (``/characters``: the character ids of each token, terminated by 0). Several texts
+of a row, separated by tabs in the cell, are the ids of all and the number of tokens of each (``/sizes``). A span is its first
+and its last token, or empty.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def columns_of(field: Field) -> dict[str, str]:
     """Return the columns of a field and their type: ``ragged``, ``int`` or ``float``."""
     if field.kind == "text":
         words = {f"{field.name}/words": "ragged"} if field.words else {}
-        return {field.name: "ragged"} | words | ({f"{field.name}/letters": "ragged"} if field.characters else {})
+        return {field.name: "ragged"} | words | ({f"{field.name}/characters": "ragged"} if field.characters else {})
     if field.kind == "texts":
         sizes = {f"{field.name}/sizes": "ragged"}
-        return {field.name: "ragged"} | sizes | ({f"{field.name}/letters": "ragged"} if field.characters else {})
+        return {field.name: "ragged"} | sizes | ({f"{field.name}/characters": "ragged"} if field.characters else {})
     return {field.name: {"label": "int", "number": "float"}.get(field.kind, "ragged")}
 
 
@@ -81,7 +81,7 @@ def encode(codec: Codec, rows: Sequence[Mapping[str, str]], caches: Mapping[str,
             columns[field.name] = caches[field.space](texts) if caches else RaggedArray.of(tokenizer.encode_batch(texts))
         if field.characters:
             characters = [_character_ids(field, tokenizer, split_words(text) if field.words else [text]) for text in texts]
-            columns[f"{field.name}/letters"] = RaggedArray.of(characters)
+            columns[f"{field.name}/characters"] = RaggedArray.of(characters)
     return columns
 
 
@@ -98,7 +98,7 @@ def _encode_lists(field: Field, tokenizer: Tokenizer, cells: list[str], caches: 
         f"{field.name}/sizes": RaggedArray(ids.sizes.astype(np.uint32), counts),
     }
     if field.characters:
-        encoded[f"{field.name}/letters"] = RaggedArray.of([_character_ids(field, tokenizer, parts) for parts in texts])
+        encoded[f"{field.name}/characters"] = RaggedArray.of([_character_ids(field, tokenizer, parts) for parts in texts])
     return encoded
 
 
@@ -243,9 +243,9 @@ def _truncate_each(values: Values, field: Field) -> tuple[Values, int]:
     is_kept = np.arange(len(start)) - start < field.max_length
     truncated: Values = {field.name: values[field.name][is_kept], f"{field.name}/sizes": kept.astype(np.uint32)}
     if field.characters:
-        characters = np.asarray(values[f"{field.name}/letters"])
+        characters = np.asarray(values[f"{field.name}/characters"])
         token = np.cumsum(characters == 0) - (characters == 0)
-        truncated[f"{field.name}/letters"] = characters[is_kept[token]]
+        truncated[f"{field.name}/characters"] = characters[is_kept[token]]
     return truncated, int((sizes - kept).sum())
 
 
@@ -284,9 +284,9 @@ def cut(info: Info, values: Values, field: Field, start: int, stop: int) -> Valu
         for other in tags_of(info, field):
             piece[other] = values[other][first:last]
     if field.characters:
-        characters = values[f"{field.name}/letters"]
+        characters = values[f"{field.name}/characters"]
         ends = np.concatenate([[0], np.flatnonzero(characters == 0) + 1])
-        piece[f"{field.name}/letters"] = characters[ends[start] : ends[min(stop, len(ends) - 1)]]
+        piece[f"{field.name}/characters"] = characters[ends[start] : ends[min(stop, len(ends) - 1)]]
     return piece
 
 
@@ -318,7 +318,7 @@ def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[field.name]
         if field.kind == "text":
             ids = np.array(value, np.int64)  # a copy: objectives may modify their example
-            marks = {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))} if field.characters else {}
+            marks = {"characters": _character_matrix(values[f"{field.name}/characters"], len(ids))} if field.characters else {}
             if info.marks_words(field):
                 marks["word"] = word_indices(values[f"{field.name}/words"], len(ids))
             example[field.name] = MarkedIds(ids, marks) if marks else ids
@@ -341,7 +341,9 @@ def _sequences(field: Field, values: Mapping[str, Any]) -> Sequences:
     ids = np.array(values[field.name], np.int64)
     ends = np.cumsum(values[f"{field.name}/sizes"], dtype=np.int64).tolist()
     joined = (
-        MarkedIds(ids, {"letters": _character_matrix(values[f"{field.name}/letters"], len(ids))}) if field.characters else ids
+        MarkedIds(ids, {"characters": _character_matrix(values[f"{field.name}/characters"], len(ids))})
+        if field.characters
+        else ids
     )
     return Sequences(tuple(joined[start:stop] for start, stop in zip([0, *ends], ends, strict=False)))
 

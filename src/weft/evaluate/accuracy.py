@@ -1,4 +1,4 @@
-"""Share of labels that are right."""
+"""Accuracy of predicted labels."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from weft.core.contracts import Metric
 from weft.core.registry import block
-from weft.evaluate.reference import against
+from weft.evaluate.reference import reference_column
 
 
 @block("accuracy")
 class Accuracy(Metric):
-    """The share of predicted labels that are right.
+    """Accuracy: the fraction of predicted labels that equal the gold label.
 
     accuracy = sum_i [prediction_i = label_i] / n
 
     Args:
-        field: Column of the raw row with the label.
+        field: Column of the gold label.
 
     Example:
         >>> Accuracy().compute(["good", "bad"], [{"label": "good"}, {"label": "good"}])
@@ -37,10 +37,10 @@ class Accuracy(Metric):
         return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: whether the label is right, and 1."""
-        labels = against(predictions, references, self.field)
+        """N x 2: whether the label is correct, and 1."""
+        labels = reference_column(predictions, references, self.field)
         return np.array([(p == r, 1) for p, r in zip(predictions, labels, strict=True)], np.float64)
 
     def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The share."""
+        """Accuracy from the summed statistics."""
         return {"accuracy": float(sums[0] / sums[1])}

@@ -1,4 +1,4 @@
-"""How much a set of texts repeats: different n-grams, different texts, words that stand twice in a row."""
+"""Diversity of a set of texts: distinct n-grams, distinct texts, repeated words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from weft.core.contracts import Metric
 from weft.core.options import Natural
 from weft.core.registry import block
 from weft.evaluate.ngrams import ngrams
-from weft.evaluate.subsample import evenly
+from weft.evaluate.reference import NO_EXAMPLES
+from weft.evaluate.subsample import subsample
 
 
 def distinct_ngrams(texts: Sequence[str], n: int) -> float:
-    """The share of different n-grams among all n-grams of the texts; 0 where they have none. It falls with their number.
+    """Distinct-n: number of distinct n-grams divided by the number of n-grams; 0 for texts without n-grams.
+
+    It decreases with the number of texts.
 
     Li et al. 2016 (A diversity-promoting objective function), https://arxiv.org/abs/1510.03055
 
@@ -24,29 +27,29 @@ def distinct_ngrams(texts: Sequence[str], n: int) -> float:
     0.75
     """
     if n < 1:
-        raise ValueError(f"n is {n}, but n-grams have at least one word")
-    all_of_them = [gram for text in texts for gram in ngrams(text.split(), n)]
-    return len(set(all_of_them)) / len(all_of_them) if all_of_them else 0.0
+        raise ValueError(f"n is {n}; must be at least 1")
+    found = [gram for text in texts for gram in ngrams(text.split(), n)]
+    return len(set(found)) / len(found) if found else 0.0
 
 
 def distinct_texts(texts: Sequence[str]) -> float:
-    """The share of different texts; blanks at the ends and how many there are between words do not count.
+    """Fraction of distinct texts, ignoring differences in whitespace.
 
     >>> distinct_texts(["so good", "so  good ", "so bad", "so bad"])
     0.5
     """
     if not texts:
-        raise ValueError("there are no texts: give at least one")
+        raise ValueError("got no texts; pass at least one")
     return len({" ".join(text.split()) for text in texts}) / len(texts)
 
 
 def repetition_rate(texts: Sequence[str]) -> float:
-    """The share of words that equal the word before them, among all that have one before them; 0 where none has.
+    """Fraction of words that equal the preceding word, among words that have one; 0 where there are none.
 
     >>> repetition_rate(["great great great", "so good"])
     0.6666666666666666
     """
-    return _share(*np.sum([_repeated(text) for text in texts] or [(0, 0)], axis=0).tolist())
+    return _ratio(*np.sum([_repeated(text) for text in texts] or [(0, 0)], axis=0).tolist())
 
 
 def _repeated(text: str) -> tuple[int, int]:
@@ -54,20 +57,20 @@ def _repeated(text: str) -> tuple[int, int]:
     return sum(a == b for a, b in pairwise(words)), max(0, len(words) - 1)
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _ratio(part: float, total: float) -> float:
+    return part / total if total else 0.0
 
 
 @block("distinct")
 class Distinct(Metric):
-    """How many of the predicted texts, words and pairs of words are different.
+    """Distinct-1, distinct-2 and the fraction of distinct texts.
 
-    distinct_n = different n-grams / n-grams, distinct_texts = different texts / texts; all fall with the number of texts
+    distinct_n = distinct n-grams / n-grams; distinct_texts = distinct texts / texts. All decrease with the number of texts.
 
     Li et al. 2016, https://arxiv.org/abs/1510.03055
 
     Args:
-        most: Only so many texts, taken from all of them; 0 = all.
+        max_texts: Maximum number of texts, spread over the split; 0 = all.
 
     Example:
         >>> Distinct().compute(["so good", "so bad"], [{}, {}])
@@ -78,26 +81,26 @@ class Distinct(Metric):
     per_example = False
     higher_is_better = {"distinct_1": True, "distinct_2": True, "distinct_texts": True}
 
-    def __init__(self, *, most: Natural = 500):
+    def __init__(self, *, max_texts: Natural = 500):
         super().__init__()
-        self.most = most
+        self.max_texts = max_texts
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        texts = evenly(predictions, self.most)
+        texts = subsample(predictions, self.max_texts)
         if not texts:
-            raise ValueError("there are no rows to evaluate: give the data a split that has some")
+            raise ValueError(NO_EXAMPLES)
         found = {f"distinct_{n}": distinct_ngrams(texts, n) for n in (1, 2)}
         return {**found, "distinct_texts": distinct_texts(texts)}
 
     def signature(self) -> str:
-        return f"{self.most} texts" if self.most else "all texts"
+        return f"{self.max_texts} texts" if self.max_texts else "all texts"
 
 
 @block("repetition")
 class Repetition(Metric):
-    """The share of words of the predicted texts that equal the word before them.
+    """Fraction of words of the predicted texts that equal the preceding word.
 
-    repetition = sum_i [word_i = word_i-1] / words that have a word before them
+    repetition = sum_i [word_i = word_(i-1)] / words with a preceding word
 
     Args:
 
@@ -113,11 +116,11 @@ class Repetition(Metric):
         return self.from_statistics(self.statistics(predictions, references).sum(axis=0))
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: words that equal the one before, and words that have one before."""
+        """N x 2: words that equal the preceding word, and words with a preceding word."""
         if not predictions:
-            raise ValueError("there are no rows to evaluate: give the data a split that has some")
+            raise ValueError(NO_EXAMPLES)
         return np.array([_repeated(text) for text in predictions], np.float64)
 
     def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The share."""
-        return {"repetition": _share(float(sums[0]), float(sums[1]))}
+        """The fraction from the summed statistics."""
+        return {"repetition": _ratio(float(sums[0]), float(sums[1]))}

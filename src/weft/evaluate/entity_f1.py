@@ -1,4 +1,4 @@
-"""F1 of spans written as tags."""
+"""F1 of entities in tagged texts."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from weft.core.contracts import Metric
 from weft.core.fields import Info
 from weft.core.registry import block
 from weft.data.tag_schemes import Scheme, Span, entities
-from weft.evaluate.reference import against, f1
+from weft.evaluate.reference import f1, reference_column
 
 
 @block("entity-f1")
 class EntityF1(Metric):
-    """The harmonic mean of precision and recall of whole spans: type, first and last word must all be right.
+    """Micro-averaged F1 of entities: type, first and last word must all match (CoNLL evaluation).
 
-    precision = right spans / predicted spans; recall = right spans / spans of the reference;
-    entity_f1 = 2 precision recall / (precision + recall), over all rows; also for each type (entity_f1/<type>)
+    precision = correct spans / predicted spans; recall = correct spans / gold spans;
+    entity_f1 = 2 precision recall / (precision + recall), over all examples; also for each type (entity_f1/<type>)
 
     Tjong Kim Sang & De Meulder 2003, https://arxiv.org/abs/cs/0306050; equal to seqeval (Nakayama 2018).
-    A prediction and its reference are the tags of a row joined by spaces.
+    Predictions and references are tags separated by spaces.
 
     Args:
-        field: Column of the raw row with the tags.
-        strict: The scheme whose rules a span must keep to count; none: tags of any scheme, read leniently.
+        field: Column of the gold tags.
+        strict: Tagging scheme that spans must follow to count; None = lenient, tags of any scheme.
 
     Example:
         >>> EntityF1().compute(["B-PER I-PER O"], [{"tags": "B-PER I-PER B-LOC"}])["entity_recall"]
@@ -48,42 +48,44 @@ class EntityF1(Metric):
                 entities([tag])
         except ValueError as error:
             raise ValueError(
-                f"the metric entity-f1 compares entities (B-PER, I-PER, O), but in the data ({info.data}) {error}: "
-                "set the data's scheme, or take another metric"
+                f"the metric entity-f1 needs entity tags such as B-PER, I-PER and O, but in the data ({info.data}) {error}; "
+                "set the scheme of the data, or choose another metric"
             ) from None
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         rows = self._spans(predictions, references)
-        predicted = Counter(kind for found, _ in rows for kind, _, _ in found)
-        right = Counter(kind for _, there in rows for kind, _, _ in there)
-        hits = Counter(kind for found, there in rows for kind, _, _ in found & there)
-        kinds = sorted(predicted.keys() | right.keys())
-        metric_values = self.from_statistics(np.array([hits.total(), predicted.total(), right.total()]))
-        return metric_values | {f"entity_f1/{kind}": f1(hits[kind], predicted[kind], right[kind]) for kind in kinds}
+        predicted = Counter(type_ for found, _ in rows for type_, _, _ in found)
+        gold = Counter(type_ for _, expected in rows for type_, _, _ in expected)
+        correct = Counter(type_ for found, expected in rows for type_, _, _ in found & expected)
+        types = sorted(predicted.keys() | gold.keys())
+        metric_values = self.from_statistics(np.array([correct.total(), predicted.total(), gold.total()]))
+        return metric_values | {f"entity_f1/{type_}": f1(correct[type_], predicted[type_], gold[type_]) for type_ in types}
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 3: spans that are right, predicted, in the reference."""
+        """N x 3: correct, predicted and gold spans."""
         rows = self._spans(predictions, references)
-        return np.array([(len(found & there), len(found), len(there)) for found, there in rows], np.float64)
+        return np.array([(len(found & expected), len(found), len(expected)) for found, expected in rows], np.float64)
 
     def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The figures of all types together."""
-        hits, predicted, right = map(float, sums)
+        """F1, precision and recall over all types from the summed statistics."""
+        correct, predicted, gold = map(float, sums)
         return {
-            "entity_f1": f1(hits, predicted, right),
-            "entity_precision": hits / predicted if predicted else 0.0,
-            "entity_recall": hits / right if right else 0.0,
+            "entity_f1": f1(correct, predicted, gold),
+            "entity_precision": correct / predicted if predicted else 0.0,
+            "entity_recall": correct / gold if gold else 0.0,
         }
 
     def _spans(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> list[tuple[set[Span], set[Span]]]:
-        """Predicted spans and those of the reference, for each row."""
+        """Predicted and gold spans of each example."""
         pairs: list[tuple[set[Span], set[Span]]] = []
-        for row, (guess, truth) in enumerate(zip(predictions, against(predictions, references, self.field), strict=True)):
-            found, there = str(guess).split(), str(truth).split()
-            if len(found) != len(there):
-                raise ValueError(f"row {row} has {len(there)} tags in {self.field!r}, but {len(found)} were predicted")
+        for row, (guess, truth) in enumerate(
+            zip(predictions, reference_column(predictions, references, self.field), strict=True)
+        ):
+            found, expected = str(guess).split(), str(truth).split()
+            if len(found) != len(expected):
+                raise ValueError(f"example {row} has {len(expected)} tags in {self.field!r}, but {len(found)} predicted tags")
             try:
-                pairs.append((set(entities(found, self.strict)), set(entities(there, self.strict))))
+                pairs.append((set(entities(found, self.strict)), set(entities(expected, self.strict))))
             except ValueError as error:
-                raise ValueError(f"row {row}: {error}") from None
+                raise ValueError(f"example {row}: {error}") from None
         return pairs

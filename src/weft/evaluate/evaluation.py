@@ -13,16 +13,16 @@ from torch import Tensor
 
 from weft.core import html
 from weft.core.batch import Clock
-from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search
+from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
 from weft.core.fields import Field
 from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
-from weft.evaluate.bootstrap import bootstrap
+from weft.evaluate.resampling import bootstrap_intervals
 from weft.evaluate.shared_encoding import shared_encoding
-from weft.evaluate.subsample import evenly
+from weft.evaluate.subsample import subsample
 from weft.generate import GreedySearch
 
 _FROM_PREDICTIONS = ("text", "label")
@@ -69,7 +69,7 @@ class EvaluationResult:
         found: dict[str, tuple[float, float]] = {}
         for metric in metrics if len(order) > 1 else ():
             if metric.inputs in _FROM_PREDICTIONS:
-                found |= bootstrap(metric, predictions, references)
+                found |= bootstrap_intervals(metric, predictions, references)
         return found
 
     def _repr_html_(self) -> str:
@@ -120,7 +120,7 @@ class Evaluation:
 
     def evaluate(
         self,
-        model: torch.nn.Module,
+        model: Structure,
         objective: Objective,
         dataset: Dataset,
         codec: Codec,
@@ -170,7 +170,7 @@ class Evaluation:
         )
 
     def _run_batches(
-        self, model: torch.nn.Module, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device
+        self, model: Structure, objective: Objective, dataset: Dataset, codec: Codec, device: torch.device
     ) -> _Totals:
         """The sums of the loss terms and, where a metric needs them, the predictions over all batches."""
         totals = _Totals()
@@ -287,7 +287,7 @@ class Subset:
     """
 
     def __init__(self, dataset: Dataset, size: int):
-        self.dataset, self.indices = dataset, evenly(range(len(dataset)), size)
+        self.dataset, self.indices = dataset, subsample(range(len(dataset)), size)
         self.lengths: Mapping[str, np.ndarray] = {name: lengths[self.indices] for name, lengths in dataset.lengths.items()}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Share of answers that are right to the letter."""
+"""Exact match of texts."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ import numpy as np
 
 from weft.core.contracts import Metric
 from weft.core.registry import block
-from weft.evaluate.reference import against, column
+from weft.evaluate.reference import column, reference_column
 
 
 @block("exact-match")
 class ExactMatch(Metric):
-    """The share of predicted texts that equal the reference to the letter.
+    """Fraction of predicted texts that equal the reference exactly.
 
     exact_match = sum_i [prediction_i = reference_i] / n
 
-    With ``by``, also the share within each group (``exact_match/<group>``) and that of the group where it is lowest
-    (``exact_match_worst``): a good mean can hide a group that fails.
+    With ``group_by``, also the exact match of each group (``exact_match/<group>``) and of the worst one
+    (``exact_match_worst_group``), which a good average does not show.
 
     Args:
-        field: Column of the raw row with the reference.
-        by: Column of the raw row to group by; none: no groups.
+        field: Column of the reference.
+        group_by: Column to group the examples by; None = no groups.
 
     Example:
         >>> rows = [{"target": "a", "kind": "x"}, {"target": "b", "kind": "y"}]
-        >>> ExactMatch(by="kind").compute(["a", "c"], rows)
-        {'exact_match': 0.5, 'exact_match/x': 1.0, 'exact_match/y': 0.0, 'exact_match_worst': 0.0}
+        >>> ExactMatch(group_by="kind").compute(["a", "c"], rows)
+        {'exact_match': 0.5, 'exact_match/x': 1.0, 'exact_match/y': 0.0, 'exact_match_worst_group': 0.0}
     """
 
     inputs = "text"
 
-    def __init__(self, *, field: str = "target", by: str | None = None):
+    def __init__(self, *, field: str = "target", group_by: str | None = None):
         super().__init__()
-        self.field, self.by = field, by
-        self.higher_is_better = {"exact_match": True} | ({"exact_match_worst": True} if by else {})
+        self.field, self.group_by = field, group_by
+        self.higher_is_better = {"exact_match": True} | ({"exact_match_worst_group": True} if group_by else {})
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
         counts = self.statistics(predictions, references)
         metric_values = self.from_statistics(counts.sum(axis=0))
-        if self.by is None:
+        if self.group_by is None:
             return metric_values
         groups: dict[str, list[float]] = {}
-        for group, hit in zip(column(references, self.by), counts[:, 0].tolist(), strict=True):
+        for group, hit in zip(column(references, self.group_by), counts[:, 0].tolist(), strict=True):
             groups.setdefault(group, []).append(hit)
-        shares = {f"exact_match/{group}": sum(hits) / len(hits) for group, hits in sorted(groups.items())}
-        return {**metric_values, **shares, "exact_match_worst": min(shares.values())}
+        by_group = {f"exact_match/{group}": sum(hits) / len(hits) for group, hits in sorted(groups.items())}
+        return {**metric_values, **by_group, "exact_match_worst_group": min(by_group.values())}
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
-        """N x 2: whether the text is right, and 1."""
-        texts = against(predictions, references, self.field)
+        """N x 2: whether the text equals the reference, and 1."""
+        texts = reference_column(predictions, references, self.field)
         return np.array([(p == r, 1) for p, r in zip(predictions, texts, strict=True)], np.float64)
 
     def from_statistics(self, sums: np.ndarray) -> dict[str, float]:
-        """The share over all groups."""
+        """Exact match over all groups from the summed statistics."""
         return {"exact_match": float(sums[0] / sums[1])}

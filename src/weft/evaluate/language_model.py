@@ -1,4 +1,4 @@
-"""How likely texts are to a language model that did not write them: per token and per word."""
+"""Perplexity of texts under a language model, per token and per word."""
 
 from __future__ import annotations
 
@@ -23,26 +23,30 @@ from weft.objectives.next_token import NextToken
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
-_TOKENS = 8000
+_BATCH_TOKENS = 8000
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What texts cost a language model, and what it is divided by. The end of each text counts as one token and as one word.
+    """Perplexity of texts. The EOS of each text counts as one token and as one word.
 
-    per_token = exp(nll / tokens), per_word = exp(nll / words); only the second compares models with different tokenizers
+    per_token = exp(nll / tokens); per_word = exp(nll / words), which is comparable between tokenizers
+
+    Args:
+        nll: Negative log-likelihood of all texts, EOS included.
+        tokens: Number of tokens.
+        words: Number of whitespace-separated words.
+        unknown: Number of out-of-vocabulary tokens. The model assigns all of them the probability of one token, so the
+            perplexity is too low.
 
     >>> round(Perplexity(nll=3 * math.log(8), tokens=4, words=3).per_word, 6)
     8.0
     """
 
     nll: float
-    """-log p of all texts, their ends included."""
     tokens: int
     words: int
-    """What blanks separate in the texts as they were written."""
     unknown: int = 0
-    """Tokens that the model does not know: it takes them all for one, and finds them too likely."""
 
     @property
     def per_token(self) -> float:
@@ -54,22 +58,22 @@ class Perplexity:
 
 
 def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexity:
-    """The perplexity of texts under a language model: a trained run (``weft.load(folder)``) or a ``KneserNey``.
+    """Return the perplexity of texts under a language model: a trained run (``weft.load(folder)``) or a ``KneserNey``.
 
-    The model must not have seen the texts. An empty text costs its end.
+    Use texts that the model was not trained on. Of an empty text, EOS is scored.
 
     Args:
-        model: A run whose structure goes on from a beginning, such as ``language-model``; or an n-gram model over words.
-        texts: As a person would write them for the run's tokenizer; for n-grams, words with blanks between them.
+        model: A run of a causal language model (structure ``language-model``), or an n-gram model.
+        texts: Raw texts for a run; whitespace-tokenized texts for an n-gram model.
 
     >>> found = perplexity(KneserNey([["so", "good"], ["so", "bad"]], order=2), ["so good", "so fine"])
     >>> found.tokens, found.words, found.unknown
     (6, 6, 1)
     """
     if isinstance(texts, str):
-        raise ValueError("the texts are one string: give a list of texts")
+        raise ValueError("expected a list of texts, got one string")
     if not texts:
-        raise ValueError("there are no texts: give at least one")
+        raise ValueError("got no texts; pass at least one")
     words = sum(len(text.split()) + 1 for text in texts)
     if isinstance(model, KneserNey):
         split = [text.split() for text in texts]
@@ -100,28 +104,28 @@ def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexit
 
 def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     if ModelsLanguage not in run.model.provides():
-        has = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
-        raise ValueError(f"perplexity needs a language model, which goes on from a beginning, but {run.name} has: {has}")
+        provided = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
+        raise ValueError(f"perplexity needs a causal language model, but the model of {run.name} provides: {provided}")
     field = run.codec.info[run.codec.info.target]
-    begin = run.start_ids or (field.special.bos,)
-    if -1 in (*begin, field.special.eos):
-        raise ValueError("this model's tokenizer has no id that begins a text or none that ends it, so no text has a probability")
-    places, whole = positions(run.model), len(run.codec.encode(field.name, text))
-    most = field.max_length if places is None else min(field.max_length, places - len(begin))
-    if whole > most:  # cut, the rest would look likelier than it is
-        raise ValueError(f"text {row} has {whole} tokens, but the model reads {most} at most: leave it out, or cut it")
+    start = run.start_ids or (field.special.bos,)
+    if -1 in (*start, field.special.eos):
+        raise ValueError("the tokenizer of this model has no BOS or no EOS token, so the probability of a text is not defined")
+    max_positions, length = positions(run.model), len(run.codec.encode(field.name, text))
+    max_length = field.max_length if max_positions is None else min(field.max_length, max_positions - len(start))
+    if length > max_length:  # truncation would lower the perplexity
+        raise ValueError(f"text {row} has {length} tokens; the model accepts at most {max_length}, shorten or remove the text")
     text_T = encode_example(run.codec, {field.name: text})[field.name]
-    at = np.arange(whole + 1) + len(begin) - 1
+    at = np.arange(length + 1) + len(start) - 1
     return Instance(
-        {"input": surround(begin, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
+        {"input": surround(start, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
 
 
 def _groups(instances: Sequence[Instance]) -> Iterator[list[Instance]]:
-    """Texts of similar length together."""
+    """Yield batches of texts of similar length."""
     group: list[Instance] = []
     for instance in sorted(instances, key=lambda one: len(ids_of(one["input"]))):
-        if group and (len(group) + 1) * len(ids_of(instance["input"])) > _TOKENS:
+        if group and (len(group) + 1) * len(ids_of(instance["input"])) > _BATCH_TOKENS:
             yield group
             group = []
         group.append(instance)

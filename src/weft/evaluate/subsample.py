@@ -1,4 +1,4 @@
-"""Some of many rows, of all kinds that there are: whether kinds follow each other, as in files by class, or take turns."""
+"""Select some of many examples, spread over all of them: files are often sorted by class or alternate between classes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ T = TypeVar("T")
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def evenly(rows: Sequence[T], most: int) -> list[T]:
-    """At most so many of the rows, one from each of so many equal parts; 0 = all.
+def subsample(items: Sequence[T], size: int) -> list[T]:
+    """Return ``size`` items in order, one from each of ``size`` equal parts; all if there are fewer, or if ``size`` is 0.
 
-    Where in its part it stands goes by the golden ratio, so that what repeats in the rows does not fall in step with it.
+    The position within a part follows a golden-ratio sequence, so that the selection does not alias with periodic data.
 
-    >>> evenly("abcdefgh", 4)
+    >>> subsample("abcdefgh", 4)
     ['a', 'd', 'e', 'h']
     """
-    if not most or len(rows) <= most:
-        return list(rows)
-    edges = [part * len(rows) // most for part in range(most + 1)]
-    return [rows[edges[part] + int(part * _GOLDEN % 1 * (edges[part + 1] - edges[part]))] for part in range(most)]
+    if not size or len(items) <= size:
+        return list(items)
+    edges = [part * len(items) // size for part in range(size + 1)]
+    return [items[edges[part] + int(part * _GOLDEN % 1 * (edges[part + 1] - edges[part]))] for part in range(size)]

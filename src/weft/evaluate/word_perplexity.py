@@ -1,4 +1,4 @@
-"""Perplexity per word: comparable between tokenizers."""
+"""Perplexity per word, which is comparable between tokenizers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from weft.evaluate.reference import column
 
 @block("word-perplexity")
 class WordPerplexity(Metric):
-    """The perplexity of a language model per word, however its tokenizer cuts words into pieces.
+    """Perplexity of a language model per whitespace-separated word, comparable between tokenizers.
 
-    word_perplexity = exp(- sum log p(texts) / (words + texts)): words have blanks between them, and the end of each text counts
-    as one, for it is predicted too.
+    word_perplexity = exp(- sum log p(text) / (words + texts)). The EOS of each text counts as a word, as it is predicted too.
 
     Args:
-        field: Column of the raw row with the text.
-        term: The term of the loss that is the log-probability of the texts.
+        field: Column of the text.
+        term: Loss term that is the negative log-likelihood of the texts.
 
     Example:
         >>> round(WordPerplexity().compute([{"loss": 3 * math.log(8)}], [{"text": "two words"}])["word_perplexity"], 6)
@@ -35,9 +34,11 @@ class WordPerplexity(Metric):
         self.field, self.term = field, term
 
     def compute(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> dict[str, float]:
-        """``predictions`` is one dict: the sum of every term of the loss over all rows."""
+        """``predictions`` is one dict: the sum of each loss term over all examples."""
         (totals,) = predictions
         if self.term not in totals:
-            raise ValueError(f"word-perplexity: the loss has no term {self.term!r} (it has: {', '.join(totals)})")
+            raise ValueError(
+                f"the metric word-perplexity needs the loss term {self.term!r}, but the loss has: {', '.join(totals)}"
+            )
         words = sum(len(text.split()) + 1 for text in column(references, self.field))
         return {"word_perplexity": math.exp(min(totals[self.term] / words, 700.0))}

@@ -89,12 +89,12 @@ def _p_values(a: RunFiles, b: RunFiles, of_a: list[dict[str, Any]], of_b: list[d
     shared = [node for plain, node in _metric_nodes(a) if plain in of_other]
     if not shared:
         raise ValueError("they have no metric in common (evaluate.metrics)")
-    from weft.evaluate.bootstrap import paired
+    from weft.evaluate.resampling import paired_test
 
     references = [line["reference"] for line in of_a]
     found: dict[str, float] = {}
     for metric in _build_metrics(shared):
-        found |= paired(metric, [line["prediction"] for line in of_a], [line["prediction"] for line in of_b], references)
+        found |= paired_test(metric, [line["prediction"] for line in of_a], [line["prediction"] for line in of_b], references)
     return found
 
 

@@ -31,12 +31,12 @@ def open_dataset(trained: TrainedRun, split: str | None = None, files: Sequence[
     if files:
         data = plans(trained.run)[-1].data
         data = functools.partial(data, test=_as_option(files, data))
-        return "files", data().open(trained.codec, only=("test",)).splits["test"]
+        return "files", data().open(trained.codec, splits=("test",)).splits["test"]
     # read again with its files checked: the run's own data must still exist and be unchanged
     run = read_run(RunFolder(trained.folder).recipe) if trained.folder is not None else trained.run
     data = plans(run)[-1].data()
     wanted = (split,) if split else ("test", "valid")
-    splits = data.open(trained.codec, only=wanted).splits
+    splits = data.open(trained.codec, splits=wanted).splits
     name = next((name for name in wanted if name in splits), None)
     if name is None:
         known = ", ".join(data.open(trained.codec).splits)

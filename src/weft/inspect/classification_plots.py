@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.evaluate.subsample import evenly
+from weft.evaluate.subsample import subsample
 from weft.inspect.confusion_matrix import plot_confusion_matrix
 from weft.inspect.reliability_diagram import plot_reliability_diagram
 
@@ -36,7 +36,7 @@ def plot_classification(run: TrainedRun, result: EvaluationResult, folder: Path)
     if not predicts_classes(run, result):
         return None
     rows = sorted(result.predictions)
-    sampled = evenly(rows, MAX_EXAMPLES)
+    sampled = subsample(rows, MAX_EXAMPLES)
     fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
     labels = [result.references[row]["label"] for row in rows]
     predictions = run.predictions([{name: result.references[row][name] for name in fields} for row in sampled])

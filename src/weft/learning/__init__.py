@@ -1,6 +1,6 @@
-"""LEARNING: how the weights move."""
+"""LEARNING: optimizers, schedules, the training loop, checkpoints and several processes."""
 
-from weft.learning.active_phase import NeverRuns
+from weft.learning.active_phase import PhaseNeverRunsError
 from weft.learning.all_reduce import AllReduce
 from weft.learning.averaging import EMA, average
 from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_weights, write_weights
@@ -9,13 +9,13 @@ from weft.learning.constraints import ClipWeights
 from weft.learning.ddp import DDP
 from weft.learning.fsdp import FSDP
 from weft.learning.gradient import Gradient
-from weft.learning.loop import Loop
-from weft.learning.network import Network, Step, take_weights, taken_from
-from weft.learning.nonfinite import NonFinite
+from weft.learning.loop import TrainingLoop
+from weft.learning.network import Network, TrainingStep, match_weights, transfer_weights
+from weft.learning.nonfinite import NonFiniteError
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop
 from weft.learning.phase import Phase
-from weft.learning.processes import Processes, joined
-from weft.learning.progress import Interrupted, Progress, Watcher
+from weft.learning.processes import Processes, join_processes
+from weft.learning.progress import Interrupted, LoopCallbacks, Progress
 from weft.learning.schedules import ConstantSchedule, CosineSchedule, LinearSchedule, NoamSchedule, SlantedTriangularSchedule
 
 __all__ = [
@@ -35,24 +35,24 @@ __all__ = [
     "Gradient",
     "Interrupted",
     "LinearSchedule",
-    "Loop",
+    "LoopCallbacks",
     "Network",
-    "NeverRuns",
     "NoamSchedule",
-    "NonFinite",
+    "NonFiniteError",
     "Phase",
+    "PhaseNeverRunsError",
     "Processes",
     "Progress",
     "RMSprop",
     "SlantedTriangularSchedule",
-    "Step",
-    "Watcher",
+    "TrainingLoop",
+    "TrainingStep",
     "average",
     "digest",
-    "joined",
+    "join_processes",
     "load_checkpoint",
+    "match_weights",
     "read_weights",
-    "take_weights",
-    "taken_from",
+    "transfer_weights",
     "write_weights",
 ]

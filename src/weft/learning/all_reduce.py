@@ -1,4 +1,4 @@
-"""Data parallelism by one exchange at the end of backward: it does not matter which process used which parameters."""
+"""Data parallelism with one all-reduce after the backward pass; processes may use different parameters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from weft.core.contracts import Sync
 from weft.core.loss import Loss
 from weft.core.options import Count
 from weft.core.registry import block
-from weft.learning.sync import Totals
+from weft.learning.sync import StepTotals
 
 
 @block("all-reduce")
 class AllReduce(Sync):
     """Sum the gradients over all processes after backward, bucket by bucket.
 
-    g = sum_r g_r over processes r; nothing where no process has a gradient
+    g = sum_r g_r over processes r; None where no process has a gradient
 
-    Slower than ddp, which sends while backward is going on, but phases may train the same parameters: torch's wrapper notes
-    which parameters a backward reached, and would take those of another phase for its own.
+    Slower than ddp, which overlaps communication with the backward pass. In exchange, several phases may train the same
+    parameters: torch's wrapper tracks the parameters that backward reached and cannot tell phases apart.
 
     Patarasuk and Yuan 2009 (all-reduce in a ring), https://doi.org/10.1016/j.jpdc.2008.09.002
 
     Args:
-        bucket: Megabytes of gradients that are sent together.
+        bucket: Bucket size in megabytes: gradients that are sent together.
 
     Example:
         >>> AllReduce(bucket=4).bucket
@@ -40,8 +40,8 @@ class AllReduce(Sync):
 
     def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
         self.parameters = list(parameters)
-        totals = Totals(step)
-        return totals.through(totals)
+        totals = StepTotals(step)
+        return totals.wrap(totals)
 
     @torch.no_grad()
     def finish(self) -> None:
@@ -49,18 +49,18 @@ class AllReduce(Sync):
 
         used = torch.tensor([p.grad is not None for p in self.parameters], dtype=torch.int32)
         dist.all_reduce(used)
-        here = [p for p, processes in zip(self.parameters, used.tolist(), strict=True) if processes]
-        for bucket in self._buckets(here):
+        reached = [p for p, processes in zip(self.parameters, used.tolist(), strict=True) if processes]
+        for bucket in self._buckets(reached):
             flat = torch.cat([_gradient(p).flatten() for p in bucket])
             dist.all_reduce(flat)
             for parameter, summed in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
                 parameter.grad = summed.view_as(parameter)
 
     def _buckets(self, parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-        """Parameters of one type of number, of about so many megabytes."""
-        for kind in dict.fromkeys(p.dtype for p in parameters):
+        """Yield parameters of one data type, up to the bucket size."""
+        for dtype in dict.fromkeys(p.dtype for p in parameters):
             bucket: list[nn.Parameter] = []
-            for parameter in (p for p in parameters if p.dtype is kind):
+            for parameter in (p for p in parameters if p.dtype is dtype):
                 bucket.append(parameter)
                 if sum(p.numel() * p.element_size() for p in bucket) >= self.bucket * 2**20:
                     yield bucket

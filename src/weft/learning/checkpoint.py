@@ -1,9 +1,9 @@
-"""Checkpoints: nothing is lost, whenever a run is stopped.
+"""Checkpoints that survive a crash at any time.
 
-A checkpoint is a folder ``update-00001234`` of safetensors and JSON files. It is written as ``.tmp-...`` beside its place: every
-file is flushed to the disk, then a manifest with sizes and SHA-256 of all of them; only then is the folder renamed. So a folder
-with the right name is whole, and what breaks later (a failing disk, a careless hand) is found before it is used. Overwriting goes
-through ``update-00001234.new``, removing through ``.old-...``: at every moment there is a whole one to go on from.
+A checkpoint is a folder ``update-00001234`` of safetensors and JSON files. It is written under a temporary name ``.tmp-...``: all
+files are flushed to disk, then a manifest with the size and SHA-256 of each; only then is the folder renamed. So a folder with
+the final name is complete, and later damage (a failing disk, an accidental edit) is detected before it is used. A checkpoint is
+replaced through ``update-00001234.new`` and removed through ``.old-...``, so that there is an intact one at any moment.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be written, or what is there cannot be used. The message says what to do."""
+    """A checkpoint cannot be written or loaded. The message explains what to do."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved: tensors by file and name, JSON documents by file."""
+    """A loaded checkpoint: tensors by file and name, JSON documents by file."""
 
     update: int
     tensors: dict[str, dict[str, Tensor]]
@@ -51,19 +51,19 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Latest:
-    """The newest whole checkpoint (None = there is none), and newer ones that are damaged, with the reasons."""
+class LatestCheckpoint:
+    """The latest intact checkpoint (None = there is none), and later ones that are damaged, with the reasons."""
 
     path: Path | None
     damaged: dict[Path, list[str]] = field(default_factory=dict)
 
 
 class Checkpoints:
-    """The checkpoints of a run. Opening and reading change nothing; ``save`` and ``clean`` are for the process that owns the run.
+    """The checkpoints of a run. Reading changes no files; ``save`` and ``clean`` are for the process that trains.
 
     Args:
-        folder: Where they are; made by the first ``save``.
-        keep: How many of the newest are kept, besides the best.
+        folder: Folder of the checkpoints; created by the first ``save``.
+        keep: Number of checkpoints to keep, in addition to the best one.
 
     Example:
         >>> import tempfile, torch
@@ -75,38 +75,38 @@ class Checkpoints:
 
     def __init__(self, folder: str | Path, keep: int = 3):
         if keep < 1:
-            raise ValueError(f"keep is how many checkpoints stay: at least 1, not {keep}")
+            raise ValueError(f"keep must be at least 1, not {keep}")
         self.folder, self.keep = Path(folder), keep
 
     def save(
         self, update: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any], *, best: bool = False
     ) -> Path:
-        """Write a checkpoint, then remove those that are too old. Returns its folder.
+        """Save a checkpoint, then remove old ones. Returns its folder.
 
-        A checkpoint of the same update is replaced. If anything fails, what was there before is untouched.
+        A checkpoint of the same update is replaced. On failure, earlier checkpoints are intact.
 
         Args:
-            update: How many updates were made: the number of the checkpoint.
-            tensors: By file name (``weights.safetensors``), then by name.
-            documents: By file name (``state.json``), what JSON can say.
-            best: Remember this one as the best so far, and keep it.
+            update: Number of the checkpoint: the rounds of training so far.
+            tensors: Tensors by file name (``weights.safetensors``) and name.
+            documents: JSON documents by file name (``state.json``).
+            best: Mark this checkpoint as the best so far, which is always kept.
         """
         _check_files(update, tensors, documents)
-        with _explained(f"the checkpoint of update {update}", self.folder, _size(tensors)):
+        with _disk_errors(f"saving the checkpoint of update {update}", self.folder, _size(tensors)):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.clean()
             with self._temporary(update) as temporary:
-                _fill(temporary, update, tensors, documents)
-                path = self._place(temporary, self.folder / f"update-{update:08d}")
+                _write_files(temporary, update, tensors, documents)
+                path = self._publish(temporary, self.folder / f"update-{update:08d}")
             if best:
                 self.mark_best(update)
-        with _explained("the removal of old checkpoints", self.folder):
+        with _disk_errors("removing old checkpoints", self.folder):
             self._prune(path)
         return path
 
-    def latest(self) -> Latest:
-        """The newest whole checkpoint, and the damaged ones that are newer. Every byte is checked."""
-        patience = 10
+    def latest(self) -> LatestCheckpoint:
+        """Return the latest intact checkpoint, and later ones that are damaged. Every byte is verified."""
+        retries = 10
         while True:
             damaged: dict[Path, list[str]] = {}
             found, paths = None, self._paths()
@@ -116,41 +116,41 @@ class Checkpoints:
                     found = path
                     break
                 damaged[path] = reasons
-            # A reader beside the owner looks again: what was replaced or removed meanwhile is not damaged, and a name that
-            # changes while the folder is being listed can be missed.
+            # Another process may be saving: list again, because a checkpoint that was replaced or removed meanwhile is not
+            # damaged, and a folder that is renamed during the listing can be missed.
             after = [_identity(path) for path in damaged]
             if after != before[: len(damaged)] or None in after:
                 continue
-            if found or not patience or not self.folder.exists():
-                return Latest(found, damaged)
-            patience -= 1
+            if found or not retries or not self.folder.exists():
+                return LatestCheckpoint(found, damaged)
+            retries -= 1
             time.sleep(0.005)
 
     def best(self) -> Path | None:
-        """The checkpoint that was saved as the best; None if there is none."""
+        """Return the checkpoint that is marked as the best; None if there is none."""
         try:
             update = read_json(self.folder / BEST)["update"]
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError) as error:
             raise CheckpointError(
-                f"{self.folder / BEST} is damaged ({error}): remove it; no checkpoint is the best then"
+                f"{self.folder / BEST} is damaged ({error}); remove it, then no checkpoint is marked as the best"
             ) from None
         return next((path for path in self._paths() if _number(path) == update), None)
 
     def mark_best(self, update: int) -> None:
-        """Remember the checkpoint of that update as the best so far."""
-        with _explained(f"marking update {update} as the best", self.folder):
+        """Mark the checkpoint of an update as the best so far."""
+        with _disk_errors(f"marking update {update} as the best", self.folder):
             write_json(self.folder / BEST, {"format": FORMAT, "update": update})
 
     def remove(self, update: int) -> None:
-        """Remove the checkpoint of that update, if there is one."""
+        """Remove the checkpoint of an update, if there is one."""
         for path in self._paths():
             if _number(path) == update:
                 self._remove(path)
 
     def clean(self) -> None:
-        """Bring to an end what a crash left undone. For the process that owns the run, before it reads."""
+        """Complete or remove what a crash has left. For the process that trains, before it reads."""
         for path in [p for p in self._entries() if p.name.startswith((".tmp-", ".old-"))]:
             shutil.rmtree(path)
         for path in self.folder.glob(f".{BEST}.tmp-*"):
@@ -159,19 +159,19 @@ class Checkpoints:
             if problems(path):
                 self._remove(path)
             else:
-                self._place(path, path.with_suffix(""))
+                self._publish(path, path.with_suffix(""))
 
     def _entries(self) -> list[Path]:
         return [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.is_dir() else []
 
     def _paths(self) -> list[Path]:
-        """Newest first. One that is about to replace another of the same update stands before it."""
+        """Return the checkpoints, latest first. A replacement comes before the checkpoint that it replaces."""
         found = [path for path in self._entries() if _NAME.fullmatch(path.name)]
         return sorted(found, key=lambda path: (_number(path), path.name.endswith(".new")), reverse=True)
 
     @contextmanager
     def _temporary(self, update: int) -> Iterator[Path]:
-        """A folder that has its final name at the end, or is gone."""
+        """A folder that is renamed within the context, or removed."""
         path = self.folder / f".tmp-{update:08d}-{secrets.token_hex(4)}"
         path.mkdir()
         try:
@@ -179,54 +179,54 @@ class Checkpoints:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def _place(self, whole: Path, path: Path) -> Path:
-        """Give a whole checkpoint its name. Where there is one already, the new one is visible before the old one goes."""
+    def _publish(self, complete: Path, path: Path) -> Path:
+        """Rename a complete checkpoint. One of the same name is removed only after the new one is visible."""
         if path.exists():
             new = path.with_name(path.name + ".new")
-            if whole != new:
-                whole.rename(new)
+            if complete != new:
+                complete.rename(new)
                 sync_folder(self.folder)
             self._remove(path)
-            whole = new
-        whole.rename(path)
+            complete = new
+        complete.rename(path)
         sync_folder(self.folder)
         return path
 
     def _remove(self, path: Path) -> None:
-        """First out of sight, then piece by piece: half a checkpoint never looks like one."""
+        """Rename a checkpoint, then delete it, so that a partly deleted one never has the name of a checkpoint."""
         old = path.with_name(f".old-{path.name}-{secrets.token_hex(4)}")
         path.rename(old)
         sync_folder(self.folder)
         shutil.rmtree(old)
 
-    def _prune(self, trusted: Path) -> None:
-        """Keep ``trusted``, the best, and the newest that look whole; what is newer than ``trusted`` stays."""
+    def _prune(self, saved: Path) -> None:
+        """Keep the checkpoint just saved, later ones, the best, and the latest that seem intact; remove the others."""
         try:
             best = self.best()
         except CheckpointError:
-            return  # which one is the best is not known, so none can go
-        older = [path for path in self._paths() if _number(path) < _number(trusted)]
-        whole = [path for path in older if not problems(path, quick=True)]
-        keep = [trusted, *whole[: self.keep - 1]]
-        # A damaged one between those that stay is left for its owner to see; it goes when it is older than all of them.
+            return  # the best one is unknown, so none is removed
+        older = [path for path in self._paths() if _number(path) < _number(saved)]
+        intact = [path for path in older if not problems(path, quick=True)]
+        keep = [saved, *intact[: self.keep - 1]]
+        # Damaged ones among those that are kept stay, to be inspected; those older than all of them are removed.
         for path in reversed(older):
-            if path not in keep and path != best and (path in whole or _number(path) < _number(keep[-1])):
+            if path not in keep and path != best and (path in intact or _number(path) < _number(keep[-1])):
                 self._remove(path)
 
 
 def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
-    """What is wrong with a checkpoint; an empty list if it is whole.
+    """Return what is wrong with a checkpoint; an empty list if it is intact.
 
     Args:
-        folder: The checkpoint's folder.
-        quick: Compare sizes only, do not read the files.
+        folder: Folder of the checkpoint.
+        quick: Compare only the sizes of the files.
     """
     folder = Path(folder)
     try:
         manifest = read_json(folder / MANIFEST)
         if manifest["format"] != FORMAT:
             return [
-                f"format version {manifest['format']}, but this weft reads {FORMAT}: use the weft that wrote it, or a newer one"
+                f"format version is {manifest['format']}, but this version of weft reads {FORMAT}; use the version that wrote it"
             ]
         update, files = (
             manifest["update"],
@@ -235,19 +235,19 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
     except OSError as error:
         return [f"{MANIFEST} cannot be read: {error.strerror}"]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        return [f"{MANIFEST} is broken: {error}"]
+        return [f"{MANIFEST} is invalid: {error}"]
     found: list[str] = []
     if _NAME.fullmatch(folder.name) and update != _number(folder):
-        found.append(f"{MANIFEST} is of update {update}")
+        found.append(f"{MANIFEST} belongs to update {update}")
     for name, (size, digest) in files.items():
         path = folder / name
         try:
             if not _FILE.fullmatch(name):
-                found.append(f"{MANIFEST} names {name!r}, which is not a file of a checkpoint")
+                found.append(f"{MANIFEST} lists {name!r}, which is not a checkpoint file")
             elif path.stat().st_size != size:
-                found.append(f"{name} has {path.stat().st_size} bytes instead of {size}")
+                found.append(f"{name} has {path.stat().st_size} bytes, expected {size}")
             elif not quick and sha256(path) != digest:
-                found.append(f"{name} has changed: its SHA-256 is not the one in {MANIFEST}")
+                found.append(f"{name} has changed: its SHA-256 differs from {MANIFEST}")
             elif not quick and path.suffix == ".json":
                 read_json(path)
         except OSError as error:
@@ -258,10 +258,10 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
 
 
 def load(path: str | Path) -> Checkpoint:
-    """Read a checkpoint, after checking every byte. Tensors are on the CPU."""
+    """Load a checkpoint after verifying every byte. Tensors are on the CPU."""
     path = Path(path)
     if reasons := problems(path):
-        raise CheckpointError(f"the checkpoint {path} is damaged: {'; '.join(reasons)}. Use an earlier one")
+        raise CheckpointError(f"the checkpoint {path} is damaged: {'; '.join(reasons)}; use an earlier one")
     manifest = read_json(path / MANIFEST)
     tensors = {name: read_tensors(path / name) for name in manifest["files"] if name.endswith(".safetensors")}
     documents = {name: read_json(path / name) for name in manifest["files"] if name.endswith(".json")}
@@ -269,7 +269,7 @@ def load(path: str | Path) -> Checkpoint:
 
 
 def digest(path: str | Path) -> str:
-    """The SHA-256 of a file, or of all tensors of a checkpoint: equal if and only if the tensors are, bit for bit."""
+    """Return the SHA-256 of a file, or of all tensors of a checkpoint: equal if and only if all bits are equal."""
     path = Path(path)
     if not path.is_dir():
         return sha256(path)
@@ -277,8 +277,8 @@ def digest(path: str | Path) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def _fill(folder: Path, update: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any]) -> None:
-    """All files of a checkpoint, on the disk, the manifest last."""
+def _write_files(folder: Path, update: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any]) -> None:
+    """Write all files of a checkpoint and flush them to disk, the manifest last."""
     for name, named in tensors.items():
         write_tensors(folder / name, named)
     for name, document in documents.items():
@@ -292,9 +292,9 @@ def _fill(folder: Path, update: int, tensors: Mapping[str, Mapping[str, Tensor]]
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors as safetensors, on the disk when this returns. The same tensors give the same bytes.
+    """Write named tensors as safetensors and flush them to disk. Equal tensors give equal bytes.
 
-    A tensor under several names is written once; the file says which names are the same, and ``read_tensors`` shares it again.
+    A tensor with several names (tied weights) is written once; the metadata lists the aliases, which ``read_tensors`` restores.
     """
     path, owners, aliases = Path(path), {}, {}
     storages: set[tuple[Any, ...]] = set()
@@ -302,7 +302,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
     for name in sorted(tensors):
         tensor = tensors[name].detach()
         if tensor.is_meta:
-            raise ValueError(f"{name}: a tensor on the meta device has no values to save")
+            raise ValueError(f"{name} is on the meta device and has no values to save")
         if tensor.numel():
             same = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
             if same in owners:
@@ -311,15 +311,15 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
             owners[same] = name
         storage = (tensor.device, tensor.untyped_storage().data_ptr())
         tensor = tensor.cpu().contiguous()
-        # safetensors takes no two views of one storage: what overlaps without being the same is written apart.
+        # safetensors refuses two views of one storage: tensors that overlap without being equal are written separately.
         distinct[name] = tensor.clone() if storage in storages else tensor
         storages.add(storage)
-    # A single entry: the order of several is not fixed in safetensors, and the bytes would not be either.
-    about = {"weft": json.dumps({"format": FORMAT, "aliases": aliases}, sort_keys=True)}
+    # A single entry: safetensors does not fix the order of several, so the bytes could differ.
+    metadata = {"weft": json.dumps({"format": FORMAT, "aliases": aliases}, sort_keys=True)}
     path.touch()
-    mode = path.stat().st_mode  # safetensors makes files that only their owner can read, whatever the umask says
+    mode = path.stat().st_mode  # safetensors creates files with mode 600, whatever the umask is
     try:
-        safetensors.torch.save_file(distinct, path, metadata=about)
+        safetensors.torch.save_file(distinct, path, metadata=metadata)
     except SafetensorError as error:
         if match := re.search(r"os error (\d+)", str(error)):
             raise OSError(int(match[1]), os.strerror(int(match[1])), str(path)) from None
@@ -329,38 +329,38 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
-    """Named tensors from a safetensors file, on the CPU. Names that ``write_tensors`` found to be the same share a tensor."""
+    """Read named tensors from a safetensors file, on the CPU. Aliases of tied weights share a tensor."""
     try:
         with safe_open(path, "pt") as file:
-            about = json.loads((file.metadata() or {}).get("weft", "{}"))
+            metadata = json.loads((file.metadata() or {}).get("weft", "{}"))
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(f"{path}: not a whole safetensors file: {error}") from None
-    return tensors | {name: tensors[owner] for name, owner in about.get("aliases", {}).items()}
+        raise ValueError(f"{path}: not a complete safetensors file: {error}") from None
+    return tensors | {name: tensors[owner] for name, owner in metadata.get("aliases", {}).items()}
 
 
 def write_weights(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Replace a file of final weights, and write its SHA-256 beside it, as the command sha256sum does."""
+    """Write a file of final weights, and its SHA-256 next to it in the format of ``sha256sum``."""
     path = Path(path)
     new = path.with_name(path.name + ".new")
     write_tensors(new, tensors)
-    write_text(_hash_of(path), f"{sha256(new)}  {path.name}\n")
+    write_text(_hash_file(path), f"{sha256(new)}  {path.name}\n")
     new.replace(path)
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
-    """Final weights. Raises ValueError if they are not those that were written."""
+    """Read a file of final weights. Raises ValueError if its SHA-256 has changed."""
     path = Path(path)
     try:
-        wanted = _hash_of(path).read_text(encoding="utf-8").split(maxsplit=1)[0]
+        wanted = _hash_file(path).read_text(encoding="utf-8").split(maxsplit=1)[0]
     except (OSError, UnicodeDecodeError, IndexError):
-        raise ValueError(f"{_hash_of(path)} cannot be read: it should hold the SHA-256 of {path.name}") from None
+        raise ValueError(f"{_hash_file(path)} cannot be read; it must contain the SHA-256 of {path.name}") from None
     if (found := sha256(path)) != wanted:
         raise ValueError(f"{path} is damaged or was changed: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
     return read_tensors(path)
 
 
-def _hash_of(path: Path) -> Path:
+def _hash_file(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
@@ -368,27 +368,27 @@ def _hash_of(path: Path) -> Path:
 
 
 @contextmanager
-def _explained(what: str, folder: Path, needed: int | None = None) -> Iterator[None]:
-    """What the system says when it fails, in a sentence that helps."""
+def _disk_errors(what: str, folder: Path, needed: int | None = None) -> Iterator[None]:
+    """Turn an OSError into a CheckpointError that explains the cause and what to do."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-            free = f"{_amount(shutil.disk_usage(there).free)} are free"
-            room = f"about {_amount(needed)} are needed, {free}" if needed is not None else free
-            reason, advice = f"the disk or the quota is full: {room}", "Make room, or keep fewer checkpoints"
+            existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+            free = f"{_amount(shutil.disk_usage(existing).free)} are free"
+            sizes = f"about {_amount(needed)} are needed, {free}" if needed is not None else free
+            reason, advice = f"no space left on the disk or in the quota ({sizes})", "Free some space, or keep fewer checkpoints"
         elif error.errno == errno.EFBIG:
-            size = f" ({_amount(needed)} are to be saved)" if needed is not None else ""
-            reason = f"a file is larger than this shell or file system allows{size}"
-            advice = "Raise the limit (ulimit -f unlimited), or choose another folder"
+            size = f" (about {_amount(needed)} are needed)" if needed is not None else ""
+            reason = f"a file exceeds the size limit of the shell or the file system{size}"
+            advice = "Raise the limit (ulimit -f unlimited), or use another folder"
         elif error.errno in _CLOSED:
             reason, advice = (
                 f"{error.filename or folder} is not writable ({error.strerror})",
-                "Change its permissions, or choose another folder",
+                "Change its permissions, or use another folder",
             )
         else:
-            reason, advice = error.strerror or str(error), "See whether the disk is in order, or choose another folder"
+            reason, advice = error.strerror or str(error), "Check the disk, or use another folder"
         raise CheckpointError(
             f"{what} failed in {folder}: {reason}. The last checkpoint is intact. {advice}, then resume from it"
         ) from error
@@ -416,10 +416,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _check_files(update: int, tensors: Mapping[str, Any], documents: Mapping[str, Any]) -> None:
     if update < 0:
-        raise ValueError(f"a checkpoint is named by the number of updates made: 0 or more, not {update}")
-    for names, ending in ((tensors, ".safetensors"), (documents, ".json")):
+        raise ValueError(f"the number of a checkpoint must be at least 0, not {update}")
+    for names, suffix in ((tensors, ".safetensors"), (documents, ".json")):
         for name in names:
-            if not _FILE.fullmatch(name) or not name.endswith(ending) or name == MANIFEST:
+            if not _FILE.fullmatch(name) or not name.endswith(suffix) or name == MANIFEST:
                 raise ValueError(
-                    f"{name!r} cannot be a file of a checkpoint: a plain name that ends in {ending}, other than {MANIFEST}"
+                    f"invalid name {name!r} of a checkpoint file; use a plain name that ends in {suffix}, other than {MANIFEST}"
                 )

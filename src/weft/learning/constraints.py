@@ -1,4 +1,4 @@
-"""Constraints: what is done to the trained parameters after each step."""
+"""Constraints on the trained parameters, applied after each optimizer step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from weft.core.registry import block
 
 @block("clip-weights")
 class ClipWeights(Constraint):
-    """Keeps every weight within a box, as a Wasserstein critic needs it.
+    """Weight clipping to a box, as in the critic of a Wasserstein GAN.
 
     w <- min(max(w, -limit), limit)
 
     Arjovsky et al. 2017 (WGAN), https://arxiv.org/abs/1701.07875
 
     Args:
-        limit: The largest absolute value that a weight may have.
+        limit: Maximum absolute value of a weight.
 
     Example:
         >>> weight = nn.Parameter(torch.tensor([-3.0, 0.5, 3.0]))
@@ -32,7 +32,7 @@ class ClipWeights(Constraint):
 
     def __init__(self, *, limit: Positive = 0.01):
         if not limit > 0:
-            raise ValueError(f"limit is the largest absolute value of a weight: more than 0, not {limit}")
+            raise ValueError(f"limit must be above 0, not {limit}")
         self.limit = limit
 
     @torch.no_grad()

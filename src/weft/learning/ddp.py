@@ -1,4 +1,4 @@
-"""Data parallelism: every process has all the weights and a part of each batch."""
+"""Distributed data parallelism: every process has all weights and a part of each batch."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from weft.core.contracts import Sync
 from weft.core.loss import Loss
 from weft.core.options import Count
 from weft.core.registry import block
-from weft.learning.sync import Totals
+from weft.learning.sync import StepTotals
 
 
 @block("ddp")
 class DDP(Sync):
-    """Sum the gradients over all processes while backward is still going on (torch's DistributedDataParallel).
+    """Sum the gradients over all processes during the backward pass (torch's DistributedDataParallel).
 
-    g = sum_r g_r over processes r, in buckets, each sent as soon as its last gradient is there
+    g = sum_r g_r over processes r, in buckets, each sent as soon as its last gradient is computed
 
-    Parameters that no process used keep no gradient, and those that only some used get theirs: the graph is searched for them
-    in each step, so a phase may train a part of the network and a batch may leave out a head. Phases that train the same
-    parameters need all-reduce.
+    Unused parameters are found in every step (``find_unused_parameters``), so a phase may train a part of the network and a
+    batch may not use a head. Phases that train the same parameters need all-reduce.
 
     Li et al. 2020, https://arxiv.org/abs/2006.15704
 
     Args:
-        bucket: Megabytes of gradients that are sent together.
+        bucket: Bucket size in megabytes: gradients that are sent together.
 
     Example:
         >>> DDP(bucket=4).bucket
@@ -45,14 +44,16 @@ class DDP(Sync):
         from torch.nn.parallel import DistributedDataParallel
 
         trained = set(parameters)
-        for parameter in step.parameters():  # it sees those that are to have a gradient now
+        for parameter in step.parameters():  # the wrapper registers the parameters that require a gradient now
             parameter.requires_grad_(parameter in trained)
-        totals = Totals(step)
+        totals = StepTotals(step)
         known = inspect.signature(DistributedDataParallel).parameters
-        buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # as torch is newer or older
-        choices: dict[str, Any] = {"find_unused_parameters": True, "bucket_cap_mb": self.bucket, buffers: False}
-        self.wrapped = DistributedDataParallel(totals, **choices)
-        return totals.through(self.wrapped, dist.get_world_size())  # it takes the mean over processes
+        buffers = (
+            "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        )  # renamed in newer versions of torch
+        options: dict[str, Any] = {"find_unused_parameters": True, "bucket_cap_mb": self.bucket, buffers: False}
+        self.wrapped = DistributedDataParallel(totals, **options)
+        return totals.wrap(self.wrapped, dist.get_world_size())  # the wrapper computes the mean over processes
 
-    def hold(self) -> AbstractContextManager[Any]:
+    def no_sync(self) -> AbstractContextManager[Any]:
         return self.wrapped.no_sync()

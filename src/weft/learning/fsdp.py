@@ -1,4 +1,4 @@
-"""Sharded data parallelism: every process has a part of the weights and a part of each batch."""
+"""Fully sharded data parallelism: every process has a shard of the weights and a part of each batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from weft.core.batch import Batch, Clock
 from weft.core.contracts import Sync
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.learning.sync import Totals
+from weft.learning.sync import StepTotals
 
 
 @block("fsdp")
 class FSDP(Sync):
-    """Keep weights, gradients and the optimiser's state in parts, one in each process (torch's FSDP2, ``fully_shard``).
+    """Shard weights, gradients and optimizer state over all processes (torch's FSDP2, ``fully_shard``).
 
-    g_r = part r of sum_s g_s over processes s;  process r steps with its part of the optimiser's state
+    g_r = shard r of sum_s g_s over processes s;  process r updates its shard with its shard of the optimizer state
 
-    The weights are gathered for the step and let go after it; the step as a whole is what is wrapped, so any structure will do.
-    Checkpoints hold whole tensors: a run may go on with another number of processes, or with ddp.
+    The weights are gathered for the training step and freed after it. The full step is one unit, so any structure can be used.
+    Checkpoints contain full tensors: a run can be resumed with another number of processes, or with ddp.
 
     Zhao et al. 2023, https://arxiv.org/abs/2304.11277
 
@@ -39,15 +39,15 @@ class FSDP(Sync):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        totals = Totals(step)
+        totals = StepTotals(step)
         self.module = fully_shard(totals, mesh=init_device_mesh(parameters[0].device.type, (dist.get_world_size(),)))
         self.module.set_gradient_divide_factor(1.0)  # a sum, not a mean
         self.module.set_force_sum_reduction_for_comms(True)
-        if hasattr(self.module, "set_reduce_scatter_unused_params"):  # of newer torch: a process may leave out a head
+        if hasattr(self.module, "set_reduce_scatter_unused_params"):  # newer versions of torch: a process may not use a head
             self.module.set_reduce_scatter_unused_params(True)
-        return totals.through(totals)
+        return totals.wrap(totals)
 
-    def hold(self) -> AbstractContextManager[None]:
+    def no_sync(self) -> AbstractContextManager[None]:
         return self._held()
 
     @contextmanager
@@ -57,7 +57,7 @@ class FSDP(Sync):
         self.module.set_requires_gradient_sync(True)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def unsharded(self) -> Iterator[None]:
         self.module.unshard()
         yield
         self.module.reshard()

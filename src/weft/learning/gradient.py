@@ -1,4 +1,4 @@
-"""Learning by gradient descent: its choices. The loop is in loop.py."""
+"""Training by gradient descent: its options. The training loop is in ``loop.py``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""When a loss or gradient is not finite: say where it began."""
+"""Non-finite losses and gradients: find the first module that produced one."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,41 +10,42 @@ import torch
 from torch import Tensor, nn
 
 
-class NonFinite(ArithmeticError):
-    """An update whose loss or gradient is not finite, with the update's number, its rows and the first bad module."""
+class NonFiniteError(ArithmeticError):
+    """An update with a non-finite loss or gradient.
+
+    Args:
+        update: Index of the update.
+        phase: Name of the phase.
+        rows: Examples of the update.
+        what: Which value is not finite.
+        module: First module with a non-finite output.
+    """
 
     def __init__(self, update: int, phase: str, rows: list[int], what: str, module: str):
         self.update, self.phase, self.rows, self.what, self.module = update, phase, rows, what, module
         shown = ", ".join(map(str, rows[:12])) + (f" and {len(rows) - 12} more" if len(rows) > 12 else "")
-        super().__init__(f"update {update}{f' of phase {phase}' if phase else ''}: {what}; first seen in {module}; rows {shown}")
+        of_phase = f" of phase {phase}" if phase else ""
+        super().__init__(f"update {update}{of_phase}: {what}; first non-finite value in {module}; examples {shown}")
 
 
-def finite(value: float) -> bool:
-    return math.isfinite(value)
-
-
-def bad_parameter(parameters: dict[str, nn.Parameter], of: str) -> str | None:
-    """The first parameter whose value (``of='data'``) or gradient (``of='grad'``) is not finite."""
-    for name, parameter in parameters.items():
-        tensor = getattr(parameter, of)
-        if tensor is not None and not torch.isfinite(tensor).all():
-            return name
-    return None
+def first_nonfinite(parameters: dict[str, nn.Parameter]) -> str | None:
+    """Return the name of the first parameter with a non-finite value."""
+    return next((name for name, parameter in parameters.items() if not torch.isfinite(parameter.data).all()), None)
 
 
 @contextmanager
-def watching(root: nn.Module) -> Iterator[list[str]]:
-    """Within it, the list receives the names of modules in whose output something is not finite, in order of computation."""
+def record_nonfinite_outputs(root: nn.Module) -> Iterator[list[str]]:
+    """Yield a list that receives the names of modules with a non-finite output, in the order of computation."""
     found: list[str] = []
 
-    def watch(name: str) -> Any:
+    def record(name: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
             if any(not torch.isfinite(t).all() for t in tensors_in(output) if t.is_floating_point()):
                 found.append(f"{name} ({type(module).__name__})")
 
         return hook
 
-    handles = [module.register_forward_hook(watch(name or "the whole")) for name, module in root.named_modules()]
+    handles = [module.register_forward_hook(record(name or "the root module")) for name, module in root.named_modules()]
     try:
         yield found
     finally:
@@ -54,7 +54,7 @@ def watching(root: nn.Module) -> Iterator[list[str]]:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors in a result: alone, or in tuples, lists, dicts and dataclasses."""
+    """Yield the tensors in an output: a tensor, or nested tuples, lists, dicts and dataclasses."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Optimisers: how gradients become steps; and their state as named tensors and JSON.
+"""Optimizers, and their state as named tensors and JSON.
 
-They are torch's, in the fused implementation where the device has one. ``groups`` go to torch as they are: a group may have an
-``lr`` or a ``weight_decay`` of its own, which then replaces the option.
+They are those of ``torch.optim``, in the fused implementation where the device has one. ``groups`` are passed on unchanged: a
+group may have its own ``lr`` or ``weight_decay``, which replaces the option.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from weft.core.options import NonNegative, Positive
 from weft.core.registry import block
 
 Decay = Annotated[float, Ge(0), Lt(1)]
-"""How much of a running mean stays at each update."""
+"""Decay rate of a running mean."""
 
 _FUSED = ("cpu", "cuda")
-# How the step is computed, not what: it belongs to the machine and is not restored from another one's checkpoint.
-_MACHINE = ("fused", "foreach", "capturable")
+# Options of the implementation: they depend on the machine and are not restored from a checkpoint.
+_IMPLEMENTATION = ("fused", "foreach", "capturable")
 
 
 @block("adam")
 class Adam(Optimizer):
-    """Adam: steps scaled by running means of the gradient and of its square.
+    """Adam: adaptive learning rates from running means of the gradient and of its square.
 
     m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  w <- w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
@@ -104,7 +104,7 @@ class AdamW(Adam):
 
 @block("sgd")
 class SGD(Optimizer):
-    """Steps along the gradient, with momentum if wanted.
+    """Stochastic gradient descent, optionally with momentum.
 
     u <- momentum u + g;  w <- w - lr u, or with nesterov  w <- w - lr (g + momentum u)
 
@@ -112,9 +112,9 @@ class SGD(Optimizer):
 
     Args:
         lr: Learning rate; the schedule multiplies it.
-        momentum: How much of the last step's direction stays; 0 = none.
-        nesterov: Take the gradient as if the momentum's step had been made; needs a momentum.
-        weight_decay: Times the weight, added to the gradient.
+        momentum: Momentum factor; 0 = no momentum.
+        nesterov: Nesterov momentum; requires a momentum above 0.
+        weight_decay: L2 penalty, added to the gradient.
 
     Example:
         >>> weight = nn.Parameter(torch.zeros(1))
@@ -136,7 +136,7 @@ class SGD(Optimizer):
     ):
         if nesterov and momentum == 0:
             raise ValueError(
-                "nesterov looks ahead along the momentum, but momentum is 0: set momentum (0.9 is common) or nesterov: false"
+                "nesterov requires a momentum above 0, but momentum is 0; set momentum (0.9 is common) or nesterov: false"
             )
         fused = _can_fuse(groups)
         self.inner = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, fused=fused)
@@ -147,7 +147,7 @@ class SGD(Optimizer):
 
 @block("rmsprop")
 class RMSprop(Optimizer):
-    """Steps divided by the root of a running mean of the squared gradient.
+    """RMSprop: gradients divided by the root of a running mean of their squares.
 
     v <- alpha v + (1 - alpha) g^2;  u <- momentum u + g / (sqrt(v) + eps);  w <- w - lr u
 
@@ -155,10 +155,10 @@ class RMSprop(Optimizer):
 
     Args:
         lr: Learning rate; the schedule multiplies it.
-        alpha: How much of the mean of squares stays at each update.
-        momentum: How much of the last step's direction stays; 0 = none.
+        alpha: Decay rate of the running mean of squared gradients.
+        momentum: Momentum factor; 0 = no momentum.
         eps: Added to the denominator.
-        weight_decay: Times the weight, added to the gradient.
+        weight_decay: L2 penalty, added to the gradient.
 
     Example:
         >>> weight = nn.Parameter(torch.zeros(1))
@@ -186,12 +186,12 @@ class RMSprop(Optimizer):
 def _can_fuse(groups: list[dict[str, Any]]) -> bool:
     parameters = [parameter for group in groups for parameter in group["params"]]
     if not parameters:
-        raise ValueError("the optimiser was given no parameters to train: see which names the phase's `train` matches")
+        raise ValueError("the optimizer has no parameters; check which parameters match the `train` option of the phase")
     return all(parameter.device.type in _FUSED and parameter.is_floating_point() for parameter in parameters)
 
 
 def _align(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-    """Fused kernels walk through memory and never look at strides: a gradient laid out otherwise would be mixed up silently."""
+    """Give gradients the strides of their parameters: fused kernels ignore strides and would silently mix up the elements."""
     for group in inner.param_groups:
         for parameter in group["params"]:
             if parameter.grad is not None and parameter.grad.stride() != parameter.stride():
@@ -199,7 +199,7 @@ def _align(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
 
 
 def _fill_momentum(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-    """Fused SGD fails when a parameter gets its first gradient later than others. From zero, momentum 0 + g = g is the same."""
+    """Initialize momentum buffers with 0: fused SGD fails if a parameter gets its first gradient later than others."""
     for group in inner.param_groups:
         for parameter in group["params"] if group["momentum"] else ():
             if parameter.grad is not None and inner.state[parameter].get("momentum_buffer") is None:
@@ -207,7 +207,7 @@ def _fill_momentum(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None
 
 
 def _like(parameter: Tensor, value: Tensor) -> Tensor:
-    """A copy of ``value`` in its own type, with the parameter's device and layout in memory."""
+    """Return a copy of ``value`` in its own data type, on the device and with the strides of the parameter."""
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
@@ -217,21 +217,21 @@ def _like(parameter: Tensor, value: Tensor) -> Tensor:
 def flatten_state(
     optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The optimiser's state as tensors by '<parameter>/<key>' (``encoder.weight/exp_avg``), and the rest as JSON can say it.
+    """Return the optimizer state: tensors by '<parameter>/<key>' (``encoder.weight/exp_avg``), and the rest as JSON values.
 
     Args:
-        optimizer: A torch optimiser.
+        optimizer: A torch optimizer.
         names: The name of each of its parameters.
     """
     unnamed = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter not in names]
     if unnamed:
         shapes = [tuple(parameter.shape) for parameter in unnamed]
-        raise ValueError(f"{len(unnamed)} parameters of the optimiser have no name (shapes {shapes}): give names for all")
+        raise ValueError(f"{len(unnamed)} parameters of the optimizer have no name (shapes {shapes}); all must be in names")
     tensors: dict[str, Tensor] = {}
     values: dict[str, dict[str, Any]] = {}
     groups: list[dict[str, Any]] = []
     for group in optimizer.param_groups:
-        options = {key: value for key, value in group.items() if key != "params" and key not in _MACHINE}
+        options = {key: value for key, value in group.items() if key != "params" and key not in _IMPLEMENTATION}
         groups.append({"params": [names[parameter] for parameter in group["params"]], "options": options})
         for parameter in group["params"]:
             state, name = optimizer.state.get(parameter, {}), names[parameter]
@@ -244,62 +244,62 @@ def flatten_state(
 def restore_state(
     optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, str], tensors: Mapping[str, Tensor], rest: Mapping[str, Any]
 ) -> None:
-    """Go on from what ``flatten_state`` gave, bit for bit. Nothing is changed if it does not fit.
+    """Restore the state that ``flatten_state`` returned, bit for bit. Raises ValueError, with nothing changed, on a mismatch.
 
-    The options of the groups are restored too (also ``lr``, as it was after the schedule); how a step is computed (fused) is not.
+    The options of the groups are restored too (including the scheduled ``lr``), but not the implementation (fused).
 
     Args:
-        optimizer: A torch optimiser over the same parameters.
+        optimizer: A torch optimizer over the same parameters.
         names: The name of each of its parameters.
         tensors: The tensors by name.
-        rest: What else ``flatten_state`` gave.
+        rest: The second value of ``flatten_state``.
     """
-    here = {names[parameter]: (parameter, group) for group in optimizer.param_groups for parameter in group["params"]}
+    own = {names[parameter]: (parameter, group) for group in optimizer.param_groups for parameter in group["params"]}
     problems = _problems(optimizer, [[names[p] for p in group["params"]] for group in optimizer.param_groups], tensors, rest)
     state: dict[str, dict[str, Any]] = {name: dict(value) for name, value in rest["values"].items()}
     for full, tensor in tensors.items():
         name, _, key = full.rpartition("/")
-        if name not in here:
+        if name not in own:
             continue
-        parameter, group = here[name]
+        parameter, group = own[name]
         if key == "step":
             device = parameter.device if group.get("fused") or group.get("capturable") else "cpu"
             state.setdefault(name, {})[key] = tensor.to(device, copy=True)
         elif tensor.shape != parameter.shape:
             problems.append(
-                f"{full}: stored with the shape {tuple(tensor.shape)}, but the parameter has {tuple(parameter.shape)}"
+                f"{full}: stored with shape {tuple(tensor.shape)}, but the parameter has shape {tuple(parameter.shape)}"
             )
         elif tensor.dtype != parameter.dtype:
             problems.append(f"{full}: stored as {tensor.dtype}, but the parameter is {parameter.dtype}")
         else:
             state.setdefault(name, {})[key] = _like(parameter, tensor)
     if problems:
-        raise ValueError("the stored state does not fit the optimiser:\n  " + "\n  ".join(problems))
+        raise ValueError("the stored state does not match the optimizer:\n  " + "\n  ".join(problems))
     for group, stored in zip(optimizer.param_groups, rest["groups"], strict=True):
         for key, value in stored["options"].items():
             group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
     optimizer.state.clear()
     for name, entries in state.items():
-        optimizer.state[here[name][0]] = entries
+        optimizer.state[own[name][0]] = entries
 
 
 def _problems(
     optimizer: torch.optim.Optimizer, groups: list[list[str]], tensors: Mapping[str, Tensor], rest: Mapping[str, Any]
 ) -> list[str]:
-    """What the names say: another optimiser, missing or extra parameters, missing or extra tensors."""
+    """Return mismatches of names: another optimizer, missing or unexpected parameters and tensors."""
     if rest["kind"] != type(optimizer).__name__:
-        return [f"it is the state of {rest['kind']}, but the optimiser is {type(optimizer).__name__}"]
+        return [f"it is the state of {rest['kind']}, but the optimizer is {type(optimizer).__name__}"]
     stored = [group["params"] for group in rest["groups"]]
     ours, theirs = {name for group in groups for name in group}, {name for group in stored for name in group}
     found: list[str] = []
     if missing := sorted(ours - theirs):
-        found.append(f"missing parameters (the optimiser has them, the state has not): {', '.join(missing)}")
+        found.append(f"missing parameters (in the optimizer, not in the state): {', '.join(missing)}")
     if extra := sorted(theirs - ours):
-        found.append(f"extra parameters (the state has them, the optimiser has not): {', '.join(extra)}")
+        found.append(f"unexpected parameters (in the state, not in the optimizer): {', '.join(extra)}")
     if not found and [set(group) for group in groups] != [set(group) for group in stored]:
-        found.append(f"the parameters are grouped differently: stored {stored}, here {groups}")
+        found.append(f"different parameter groups: stored {stored}, expected {groups}")
     if missing := sorted(set(rest["tensors"]) - tensors.keys()):
         found.append(f"missing tensors: {', '.join(missing)}")
     if extra := sorted(tensors.keys() - set(rest["tensors"])):
-        found.append(f"extra tensors: {', '.join(extra)}")
+        found.append(f"unexpected tensors: {', '.join(extra)}")
     return found

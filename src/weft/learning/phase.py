@@ -1,4 +1,4 @@
-"""A phase: which objective moves which parameters, how, and how often."""
+"""A phase of training: which objective trains which parameters, how, and how often."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ When = Natural | dict[Literal["epochs"], Natural]
 @block("phase")
 @slot
 class Phase:
-    """One kind of update; a round is one pass over the phases.
+    """Alternating optimization: updates of some parameters by one objective. A round is one pass over the phases.
 
-    Plain training is one phase. Adversarial training is a list of them: each has its objective, its parameters and its
-    optimiser, and what it does not train stays bit-identical, buffers too.
+    Ordinary training has one phase. Adversarial training has several, each with its objective, parameters and optimizer.
+    Parameters and buffers that a phase does not train stay bit-identical.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661 (two phases, the first repeated k times)
 
     Args:
-        objective: The name of one of the recipe's objectives; none is needed when there is only one.
-        train: Globs of the parameters that this phase moves, e.g. ``[encoder.*]``.
-        optimizer: Its optimiser; none = the learning's.
-        schedule: Its schedule; none = the learning's.
-        lr_factors: Factors of the learning rate by parameter globs; None = those of the learning.
-        clip: Largest norm of the gradient, 0 = no clipping; none = the learning's.
-        accumulate: Batches per update; none = the learning's.
-        data: The split it draws from.
+        objective: Name of an objective of the recipe; None = the only one.
+        train: Globs of the parameters to train, e.g. ``[encoder.*]``.
+        optimizer: The optimizer; None = that of ``learning``.
+        schedule: The learning-rate schedule; None = that of ``learning``.
+        lr_factors: Factors of the learning rate by parameter globs; None = those of ``learning``.
+        clip: Maximum gradient norm; 0 = no clipping; None = that of ``learning``.
+        accumulate: Batches per update (gradient accumulation); None = that of ``learning``.
+        data: Split of the dataset to train on.
         repeat: Updates per round.
-        every: Runs in every so-many-th round, or {epochs: n}.
-        start: First round in which it runs, or {epochs: n}.
-        reuse: Updates on the same batches (PPO).
-        constrain: Applied to its parameters after each step, e.g. WGAN's clipping.
+        every: Run in every n-th round, or {epochs: n}.
+        start: First round of the phase, or {epochs: n}.
+        reuse: Updates on the same batches, as in PPO.
+        constrain: Constraints on the parameters after each update, e.g. weight clipping (WGAN).
 
     Example:
         >>> Phase(train=["critic.*"], repeat=5).repeat
@@ -66,8 +66,8 @@ class Phase:
         self.constrain = [build() for build in constrain or []]
         for option, when in (("every", every), ("start", start)):
             if isinstance(when, dict) and set(when) != {"epochs"}:
-                raise ValueError(f"{option} is a number of rounds or {{epochs: n}}, not {when}")
+                raise ValueError(f"{option} must be a number of rounds or {{epochs: n}}, not {when}")
         if not train:
-            raise ValueError("train is an empty list: the phase would move nothing; give globs such as encoder.*")
+            raise ValueError("train is empty, so the phase would train no parameter; use globs such as encoder.*")
         if every == 0 or every == {"epochs": 0}:
-            raise ValueError("every is 0: the phase would never run; leave it out, or give 1 or more")
+            raise ValueError("every is 0, so the phase would never run; use 1 or more")

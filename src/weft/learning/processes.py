@@ -1,4 +1,4 @@
-"""The processes of one run, and what they tell each other: JSON and the bytes of tensors, so that nothing is unpickled."""
+"""The processes of one run, and their communication: JSON and raw tensors, so that nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_ROOM = 1016
-"""Bytes of a document that are sent at once; a longer one takes a second turn."""
-_PATIENCE = timedelta(days=7)
-"""Others wait while the first evaluates. One that died is noticed at once: its connections close."""
-_QUIET = 0.1
-"""Seconds until gloo's threads have let go of the last tensors. They need Python's lock for that, and who destroys the group
-holds it while waiting for them."""
-_STARTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
+_MESSAGE_BYTES = 1016
+"""Bytes of a document that are sent in the first message; a longer document takes a second one."""
+_TIMEOUT = timedelta(days=7)
+"""The others wait while the first process evaluates. A process that died is noticed at once: its connections close."""
+_RELEASE_SECONDS = 0.1
+"""Time for gloo's threads to release the last tensors. They need the GIL for that, which ``destroy_process_group`` holds while it
+waits for them."""
+_TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_CONNECTION_ERRORS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 
 
 class Processes:
-    """One process among ``world``. Every method but ``first`` and ``place`` is to be called by all of them, in the same order.
+    """One of ``world`` processes that train together.
+
+    Methods are collective operations, to be called by all processes in the same order, except ``is_main`` and ``select_device``.
 
     Args:
-        rank: The number of this process.
-        world: How many there are.
+        rank: Index of this process.
+        world: Number of processes.
     """
 
     def __init__(self, rank: int = 0, world: int = 1):
         self.rank, self.world = rank, world
 
     @property
-    def first(self) -> bool:
-        """The one that writes files, evaluates and talks."""
+    def is_main(self) -> bool:
+        """Whether this is the first process, which writes files, evaluates and prints."""
         return self.rank == 0
 
-    def place(self, device: torch.device) -> torch.device:
-        """Each process of a machine has a device of its own, where there are several."""
+    def select_device(self, device: torch.device) -> torch.device:
+        """Return the GPU of this process, by its local rank; other devices are returned unchanged."""
         if device.type != "cuda" or self.world == 1:
             return device
         own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
@@ -52,18 +54,18 @@ class Processes:
     # ------------------------------------------------------------------------------------------------------- documents
 
     def gather(self, document: Any) -> list[Any]:
-        """The documents of all processes, by rank."""
+        """Return the JSON documents of all processes, by rank."""
         if self.world == 1:
             return [document]
         own = json.dumps(document).encode()
-        found = self._exchange(own, _ROOM)
+        found = self._exchange(own, _MESSAGE_BYTES)
         longest = max(length for length, _ in found)
-        if longest > _ROOM:
+        if longest > _MESSAGE_BYTES:
             found = self._exchange(own, longest)
         return [json.loads(data[:length]) for length, data in found]
 
     def _exchange(self, own: bytes, room: int) -> list[tuple[int, bytes]]:
-        """The length of what each process sends, and its first bytes."""
+        """Return the length of each process' message, and its first ``room`` bytes."""
         import torch.distributed as dist
 
         sent = _tensor(len(own).to_bytes(8, "little") + own[:room].ljust(room, b"\0"))
@@ -73,7 +75,7 @@ class Processes:
         return [(int.from_bytes(one[:8], "little"), one[8:]) for one in raw]
 
     def sum(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Sums over all processes by name, added in the order of ranks; a name may be missing in some of them."""
+        """Return sums over all processes by name, added in the order of ranks; a process may not have all names."""
         total: dict[str, float] = {}
         for of_one in self.gather(dict(values)):
             for name, value in of_one.items():
@@ -81,86 +83,87 @@ class Processes:
         return total
 
     def any(self, flag: bool) -> bool:
+        """Return whether the flag is set in any process."""
         return any(self.gather(flag))
 
-    def share(self, document: Any = None) -> Any:
-        """The first process' document, for all."""
+    def broadcast(self, document: Any = None) -> Any:
+        """Return the JSON document of the first process in all of them."""
         if self.world == 1:
             return document
         import torch.distributed as dist
 
-        data = json.dumps(document).encode() if self.first else b""
+        data = json.dumps(document).encode() if self.is_main else b""
         length = torch.tensor([len(data)])
         dist.broadcast(length, 0)
-        sent = _tensor(data) if self.first else torch.empty(int(length), dtype=torch.uint8)
+        sent = _tensor(data) if self.is_main else torch.empty(int(length), dtype=torch.uint8)
         dist.broadcast(sent, 0)
         return json.loads(bytes(sent.numpy()))
 
     # --------------------------------------------------------------------------------------------------------- tensors
 
-    def share_tensors(self, named: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """The first process' tensors, for all, where they were or in main memory."""
+    def broadcast_tensors(self, named: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """Return the tensors of the first process in all of them: in the others, on the CPU."""
         if self.world == 1:
             return dict(named or {})
         import torch.distributed as dist
 
-        own = dict(named or {}) if self.first else {}
-        about = self.share([[n, list(t.shape), str(t.dtype).removeprefix("torch.")] for n, t in own.items()])
+        own = dict(named or {}) if self.is_main else {}
+        specs = self.broadcast([[n, list(t.shape), str(t.dtype).removeprefix("torch.")] for n, t in own.items()])
         found: dict[str, Tensor] = {}
-        for name, shape, kind in about:
-            value = own[name] if self.first else torch.empty(shape, dtype=getattr(torch, kind))
+        for name, shape, dtype in specs:
+            value = own[name] if self.is_main else torch.empty(shape, dtype=getattr(torch, dtype))
             data = value.detach().cpu().contiguous()
             if data.numel():
                 dist.broadcast(data.view(-1).view(torch.uint8), 0)
-            found[name] = value if self.first else data
+            found[name] = value if self.is_main else data
         return found
 
-    def same(self, named: Mapping[str, Tensor]) -> None:
-        """Give every process the first one's values, in place."""
+    def broadcast_into(self, named: Mapping[str, Tensor]) -> None:
+        """Copy the values of the first process into the tensors of all of them, in place."""
         if self.world > 1 and named:
-            values = self.share_tensors(named)
+            values = self.broadcast_tensors(named)
             with torch.no_grad():
                 for name, tensor in named.items():
                     tensor.copy_(values[name])
 
-    # ----------------------------------------------------------------------------------------------------------- turns
+    # ---------------------------------------------------------------------------------------------------------- order
 
-    def ask_first(self, act: Callable[[], Any]) -> Any:
-        """What the first process' act gives (as JSON can say it), for all. If it fails, the others end without a word."""
+    def on_main(self, function: Callable[[], Any]) -> Any:
+        """Call a function in the first process and return its result (a JSON value) in all. If it fails, the others exit."""
         if self.world == 1:
-            return act()
-        answer: Any = None
-        if self.first:
-            with self._telling():
-                answer = act()
-        return self._heard(self.share({"answer": answer}))["answer"]
+            return function()
+        result: Any = None
+        if self.is_main:
+            with self._broadcast_failure():
+                result = function()
+        return self._exit_on_failure(self.broadcast({"result": result}))["result"]
 
     @contextlib.contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """First the first process, then the others: they find what it has written."""
+    def main_first(self) -> Iterator[None]:
+        """A context that the first process runs first, so that the others find the files it has written."""
         if self.world == 1:
             yield
             return
-        if self.first:
-            with self._telling():
+        if self.is_main:
+            with self._broadcast_failure():
                 yield
-        self._heard(self.share({}))
-        if not self.first:
+        self._exit_on_failure(self.broadcast({}))
+        if not self.is_main:
             yield
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _broadcast_failure(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(RuntimeError):  # they are gone already
-                self.share({"failed": True})
+            with contextlib.suppress(RuntimeError):  # the others have exited already
+                self.broadcast({"failed": True})
             raise
 
-    def _heard(self, answer: dict[str, Any]) -> dict[str, Any]:
-        if "failed" in answer and not self.first:
+    def _exit_on_failure(self, message: dict[str, Any]) -> dict[str, Any]:
+        if "failed" in message and not self.is_main:
             raise SystemExit(1)
-        return answer
+        return message
 
 
 def _tensor(data: bytes) -> Tensor:
@@ -168,27 +171,27 @@ def _tensor(data: bytes) -> Tensor:
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[Processes]:
-    """The processes that torchrun started; without it, this one alone."""
-    if not all(name in os.environ for name in _STARTED) or os.environ["WORLD_SIZE"] == "1":
+def join_processes() -> Iterator[Processes]:
+    """Join the processes that torchrun started; without torchrun, a single process."""
+    if not all(name in os.environ for name in _TORCHRUN_VARIABLES) or os.environ["WORLD_SIZE"] == "1":
         yield Processes()
         return
     import torch.distributed as dist
 
     own = not dist.is_initialized()
     if own:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_TIMEOUT)
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
     except RuntimeError as error:
-        if not any(text in str(error) for text in _GONE):
+        if not any(text in str(error) for text in _CONNECTION_ERRORS):
             raise
-        print(f"process {dist.get_rank()}: another process has ended, so this one does", file=sys.stderr, flush=True)
+        print(f"process {dist.get_rank()}: another process has exited, so this one exits too", file=sys.stderr, flush=True)
         raise SystemExit(1) from None
-    except BaseException:  # the others may be elsewhere: the group ends with the process
-        time.sleep(_QUIET)
+    except BaseException:  # the others may be at another point: the group ends with the process
+        time.sleep(_RELEASE_SECONDS)
         raise
     if own:
         dist.barrier()
-        time.sleep(_QUIET)
+        time.sleep(_RELEASE_SECONDS)
         dist.destroy_process_group()

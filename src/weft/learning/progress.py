@@ -1,4 +1,4 @@
-"""Where training stands, and what the loop tells of and asks."""
+"""Progress of training, and the callbacks of the training loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 
 
 @dataclass
-class Spent:
-    """Seconds that training took so far, by what they went into. Exchange between processes is in ``backward``."""
+class TimeSpent:
+    """Seconds of training so far, by part of the training step. Communication between processes counts as ``backward``."""
 
     data: float = 0.0
     forward: float = 0.0
@@ -21,20 +21,34 @@ class Spent:
     optimizer: float = 0.0
 
     @contextmanager
-    def on(self, what: str) -> Iterator[None]:
-        """The time within it counts."""
-        began = time.perf_counter()
+    def measure(self, part: str) -> Iterator[None]:
+        """Add the time spent within the context to a part."""
+        start = time.perf_counter()
         try:
             yield
         finally:
-            setattr(self, what, getattr(self, what) + time.perf_counter() - began)
+            setattr(self, part, getattr(self, part) + time.perf_counter() - start)
 
 
 @dataclass
 class Progress:
-    """Where training stands: all that a checkpoint needs besides tensors.
+    """Progress of training: the part of a checkpoint that is not tensors. A round is one pass over the phases.
 
-    ``elapsed`` are the seconds of all rounds, without evaluation and saving; ``spent`` is what they went into.
+    Attributes:
+        stage: Index of the stage.
+        round: Number of finished rounds.
+        updates: Number of optimizer steps by phase.
+        drawn: Number of batches taken from the feed by phase.
+        left_out: Examples excluded after rollbacks, by split.
+        skips: Number of skipped updates and rollbacks.
+        skipped: Examples of skipped updates, by split.
+        tokens: Number of training tokens.
+        best: Best score in evaluation; None = not evaluated yet.
+        best_round: Round of the best score.
+        stale: Number of evaluations since the best score.
+        stopped: Whether early stopping has ended training.
+        elapsed: Seconds of all rounds, without evaluation and saving.
+        spent: The same by part of the training step.
     """
 
     stage: int = 0
@@ -50,34 +64,40 @@ class Progress:
     stale: int = 0
     stopped: bool = False
     elapsed: float = 0.0
-    spent: Spent = field(default_factory=Spent)
+    spent: TimeSpent = field(default_factory=TimeSpent)
 
     def __post_init__(self) -> None:
-        if isinstance(self.spent, dict):  # as a checkpoint has it
-            self.spent = Spent(**self.spent)
+        if isinstance(self.spent, dict):  # loaded from a checkpoint
+            self.spent = TimeSpent(**self.spent)
 
 
-class Watcher(Protocol):
-    """What the loop tells of, and asks. Of several processes, only the first one's logs, evaluates, saves and restores."""
+class LoopCallbacks(Protocol):
+    """Callbacks of the training loop. With several processes, only the first one logs, evaluates, saves and restores."""
 
-    def logged(self, row: dict[str, Any]) -> None: ...
+    def on_log(self, row: dict[str, Any]) -> None:
+        """Called with the values of a log entry."""
+        ...
 
-    def due(self, progress: Progress, last: bool) -> bool:
-        """Whether it is time to evaluate."""
+    def should_evaluate(self, progress: Progress, last: bool) -> bool:
+        """Return whether to evaluate after this round."""
         ...
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
-        """Evaluate, being asked when it is time; the figure that decides which weights are best (larger is better), or None."""
+        """Evaluate. Return the score that selects the best checkpoint (higher is better), or None."""
         ...
 
-    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None: ...
+    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
+        """Save a checkpoint."""
+        ...
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """The newest valid checkpoint's tensors and documents."""
+        """Return tensors and documents of the latest intact checkpoint."""
         ...
 
-    def should_stop(self) -> bool: ...
+    def should_stop(self) -> bool:
+        """Return whether to save a checkpoint and stop after this round."""
+        ...
 
 
 class Interrupted(Exception):
-    """Training was asked to stop and has saved where it stands."""
+    """Training was interrupted on request, after it had saved a checkpoint."""

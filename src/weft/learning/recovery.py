@@ -1,71 +1,82 @@
-"""After an update that is not finite: where it began, and how training goes on without it."""
+"""Recovery from a non-finite update: find the cause, then skip the update or roll back."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
 
 from weft.core.batch import Clock
-from weft.learning.network import Step
-from weft.learning.nonfinite import NonFinite, bad_parameter, finite, watching
-from weft.learning.sharding import gathered
+from weft.learning.network import TrainingStep
+from weft.learning.nonfinite import NonFiniteError, first_nonfinite, record_nonfinite_outputs
+from weft.learning.sharding import full_tensor
 
 if TYPE_CHECKING:
-    from weft.learning.active_phase import Active, Micro
-    from weft.learning.loop import Loop
+    from weft.learning.active_phase import ActivePhase, MicroBatch
+    from weft.learning.loop import TrainingLoop
 
-_WEIGHTS, _GRADIENT, _NOWHERE = "the weights themselves", "the gradient of", "the sum of the loss's terms"
+_WEIGHTS, _GRADIENT, _SUM = "the weights", "the gradient of", "the sum of the loss terms"
 
 
-def recover(loop: Loop, trouble: NonFinite) -> bool:
-    """Skip the update, or go back to the last checkpoint without its rows; False = stop."""
+def recover(loop: TrainingLoop, error: NonFiniteError) -> bool:
+    """Skip the update, or roll back to the last checkpoint and exclude its examples. Returns False where training must stop."""
     p, policy = loop.progress, loop.learning.on_nonfinite
     if policy == "stop" or p.skips >= loop.learning.max_skips:
         return False
-    loop.log({"event": policy, "round": p.round + 1, "problem": str(trouble), "rows": trouble.rows})
-    data = next(a.phase.data for a in loop.phases if a.name == trouble.phase)
+    loop.log({"event": policy, "round": p.round + 1, "problem": str(error), "rows": error.rows})
+    split = next(a.phase.data for a in loop.phases if a.name == error.phase)
     if policy == "skip":
         p.skips += 1
-        p.skipped.setdefault(data, []).extend(trouble.rows)
+        p.skipped.setdefault(split, []).extend(error.rows)
         return True
     left_out = p.left_out
-    left_out[data] = sorted({*left_out.get(data, []), *trouble.rows})
+    left_out[split] = sorted({*left_out.get(split, []), *error.rows})
     loop.restore()
     loop.progress.left_out, loop.progress.skips = left_out, p.skips + 1
     loop.progress.elapsed, loop.progress.spent = p.elapsed, p.spent
     return True
 
 
-def trouble_of(
-    loop: Loop, phase: Active, micros: list[Micro], repeat: int, again: int, clock: Clock, total: float, norm: float
-) -> NonFinite:
-    """What is to be said of an update: the rows of all processes, and the first bad module of the first that found one."""
-    with phase.sync.whole():
-        own = find(loop, phase, micros, repeat, again, clock)
-    rows = [row for micro in micros if micro.real for row in micro.batch.rows]
-    heard = loop.processes.gather([own, rows])
-    module = min((found for found, _ in heard), key=_certain)
-    what = f"the loss is {total}" if not finite(total) else f"the norm of the gradient is {norm}"
-    return NonFinite(clock.update, phase.name, [row for _, of_one in heard for row in of_one], what, module)
+def diagnose(
+    loop: TrainingLoop,
+    phase: ActivePhase,
+    micro_batches: list[MicroBatch],
+    repeat: int,
+    again: int,
+    clock: Clock,
+    loss: float,
+    grad_norm: float,
+) -> NonFiniteError:
+    """Return the error of a non-finite update: the examples of all processes and the most specific cause that one found."""
+    with phase.sync.unsharded():
+        own = find_cause(loop, phase, micro_batches, repeat, again, clock)
+    rows = [row for micro in micro_batches if micro.real for row in micro.batch.rows]
+    gathered = loop.processes.gather([own, rows])
+    cause = min((found for found, _ in gathered), key=_specificity)
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient norm is {grad_norm}"
+    return NonFiniteError(clock.update, phase.name, [row for _, of_one in gathered for row in of_one], what, cause)
 
 
-def _certain(found: str) -> int:
-    """The gradient is a sum over processes: one that found its own module bad knows more than one that only sees the sum."""
-    return 0 if found.startswith(_WEIGHTS) else 2 if found.startswith(_GRADIENT) else 3 if found == _NOWHERE else 1
+def _specificity(cause: str) -> int:
+    """Sort key of causes. Gradients are summed over processes, so a module that one process found is more specific."""
+    return 0 if cause.startswith(_WEIGHTS) else 2 if cause.startswith(_GRADIENT) else 3 if cause == _SUM else 1
 
 
-def find(loop: Loop, phase: Active, micros: list[Micro], repeat: int, again: int, clock: Clock) -> str:
-    """Compute the update's loss once more, to name the first module whose output is not finite."""
-    if bad := bad_parameter(loop.network.parameters(), "data"):
-        return f"{_WEIGHTS} ({bad})"
-    for i, micro in enumerate(micros):
-        loop.reseed(phase, repeat, again, i)
-        with torch.no_grad(), loop.autocast(), watching(Step(loop.network.model, phase.objective)) as found:
+def find_cause(
+    loop: TrainingLoop, phase: ActivePhase, micro_batches: list[MicroBatch], repeat: int, again: int, clock: Clock
+) -> str:
+    """Repeat the forward pass of an update to find the first module with a non-finite output."""
+    if name := first_nonfinite(loop.network.parameters()):
+        return f"{_WEIGHTS} ({name})"
+    for i, micro in enumerate(micro_batches):
+        loop.seed_generators(phase, repeat, again, i)
+        step = TrainingStep(loop.network.model, phase.objective)
+        with torch.no_grad(), loop.autocast(), record_nonfinite_outputs(step) as found:
             phase.objective(loop.network.model, micro.batch, clock)
         if found:
             return found[0].removeprefix("model.")
     for name, parameter in phase.parameters.items():
-        if parameter.grad is not None and not torch.isfinite(gathered(parameter.grad)).all():
+        if parameter.grad is not None and not torch.isfinite(full_tensor(parameter.grad)).all():
             return f"{_GRADIENT} {name}"
-    return _NOWHERE
+    return _SUM

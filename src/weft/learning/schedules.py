@@ -1,9 +1,9 @@
-"""Schedules: the learning rate over time, as a factor of the optimiser's ``lr``.
+"""Learning-rate schedules, as a factor of the optimizer's ``lr``.
 
-Pure functions of the number of the update (0, 1, ...) and how many updates there will be: there is no state to store.
-With ``warmup = w`` the factor rises as (t + 1) / w and is 1 for the first time at update t = w - 1; a warm-up longer than the
-run simply keeps rising (``weft check`` and ``weft train`` warn of it). What falls afterwards would reach its minimum one
-update after the last, so that no update is wasted on a rate of 0.
+Pure functions of the update (0, 1, ...) and the number of updates, so there is no state to store. With ``warmup = w`` the factor
+rises as (t + 1) / w and reaches 1 at update t = w - 1; a warmup longer than the run never reaches it (``weft check`` and
+``weft train`` warn). Schedules that decay would reach their minimum one update after the last, so that no update has a
+learning rate of 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Ratio = Annotated[float, Ge(1), Le(1e12)]
 
 @block("constant")
 class ConstantSchedule(Schedule):
-    """The same learning rate throughout, after a warm-up.
+    """Constant learning rate after a linear warmup.
 
     factor(t) = min(1, (t + 1) / warmup)
 
     Args:
-        warmup: Over how many updates the factor rises to 1; 0 = none.
+        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
 
     Example:
         >>> [ConstantSchedule(warmup=4).factor(t, 6) for t in range(6)]
@@ -43,13 +43,13 @@ class ConstantSchedule(Schedule):
 
 @block("linear")
 class LinearSchedule(Schedule):
-    """A straight line down to ``min_factor``, after a warm-up.
+    """Linear decay to ``min_factor`` after a linear warmup.
 
     factor(t) = 1 - (1 - min_factor) (t - p) / (updates - p), where p = max(warmup - 1, 0) is the update with factor 1
 
     Args:
-        warmup: Over how many updates the factor rises to 1; 0 = none.
-        min_factor: Factor at the last update.
+        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
+        min_factor: Factor at the end of training.
 
     Example:
         >>> [LinearSchedule(warmup=2).factor(t, 5) for t in range(5)]
@@ -67,7 +67,7 @@ class LinearSchedule(Schedule):
 
 @block("cosine")
 class CosineSchedule(Schedule):
-    """Half a cosine wave down to ``min_factor``, after a warm-up.
+    """Cosine decay to ``min_factor`` after a linear warmup.
 
     factor(t) = min_factor + (1 - min_factor) (1 + cos(pi (t - p) / (updates - p))) / 2,
     where p = max(warmup - 1, 0) is the update with factor 1
@@ -75,8 +75,8 @@ class CosineSchedule(Schedule):
     Loshchilov and Hutter 2017 (SGDR, without restarts), https://arxiv.org/abs/1608.03983
 
     Args:
-        warmup: Over how many updates the factor rises to 1; 0 = none.
-        min_factor: Factor at the last update.
+        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
+        min_factor: Factor at the end of training.
 
     Example:
         >>> [round(CosineSchedule().factor(t, 4), 3) for t in range(4)]
@@ -94,18 +94,18 @@ class CosineSchedule(Schedule):
 
 @block("noam")
 class NoamSchedule(Schedule):
-    """The Transformer's schedule: a linear rise, then the inverse square root of the number of updates.
+    """Schedule of the Transformer: linear warmup, then decay with the inverse square root of the update.
 
     factor(t) = min(s / warmup, sqrt(warmup / s)) with s = t + 1
 
-    The paper writes the rate itself: dim^-0.5 min(s^-0.5, s warmup^-1.5). With lr = (dim warmup)^-0.5 it is the same:
+    The paper gives the learning rate itself: dim^-0.5 min(s^-0.5, s warmup^-1.5). With lr = (dim warmup)^-0.5 it is equal:
     (dim warmup)^-0.5 s / warmup = dim^-0.5 s warmup^-1.5, and (dim warmup)^-0.5 (warmup / s)^0.5 = dim^-0.5 s^-0.5.
     So the paper's base model (dim 512, warmup 4000) has lr = 7.0e-4.
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        warmup: Over how many updates the factor rises to 1; at least 1. The default is the paper's.
+        warmup: Number of warmup updates, at least 1. The default is that of the paper.
 
     Example:
         >>> [NoamSchedule(warmup=4).factor(t, 16) for t in (0, 3, 15)]
@@ -114,9 +114,7 @@ class NoamSchedule(Schedule):
 
     def __init__(self, *, warmup: Count = 4000):
         if warmup < 1:
-            raise ValueError(
-                f"noam needs a warmup of at least 1 update, not {warmup}; without a warm-up use constant, linear or cosine"
-            )
+            raise ValueError(f"warmup must be at least 1 for noam, not {warmup}; without warmup use constant, linear or cosine")
         self.warmup = warmup
 
     def factor(self, update: int, updates: int) -> float:
@@ -126,20 +124,20 @@ class NoamSchedule(Schedule):
 
 @block("slanted-triangular")
 class SlantedTriangularSchedule(Schedule):
-    """A short steep rise and a long slow fall, both straight, for fine-tuning.
+    """Slanted triangular learning rates for fine-tuning: a short linear warmup and a long linear decay.
 
     factor(t) = (1 + p (ratio - 1)) / ratio,  p = t / c for t < c, else 1 - (t - c) / (updates - c),
     c = floor(updates cut_fraction)
 
-    The paper has c (1 / cut_fraction - 1) in place of updates - c: equal where updates cut_fraction is an integer, negative
-    at the end of short runs where it is not.
+    The paper has c (1 / cut_fraction - 1) instead of updates - c. Both are equal where updates cut_fraction is an integer;
+    elsewhere the factor of the paper becomes negative at the end of short runs.
 
     Howard and Ruder 2018 (ULMFiT), https://arxiv.org/abs/1801.06146
 
     Args:
-        warmup: c itself, in updates; 0 = derived from ``cut_fraction``.
+        warmup: c in updates; 0 = derived from ``cut_fraction``.
         cut_fraction: Fraction of the updates in which the factor rises.
-        ratio: How many times smaller the lowest rate is than the highest.
+        ratio: Highest learning rate divided by the lowest.
 
     Example:
         >>> [round(SlantedTriangularSchedule(cut_fraction=0.2, ratio=4).factor(t, 10), 3) for t in (0, 1, 2, 6, 9)]
@@ -148,7 +146,7 @@ class SlantedTriangularSchedule(Schedule):
 
     def __init__(self, *, warmup: Natural = 0, cut_fraction: Fraction = 0.1, ratio: Ratio = 32.0):
         if not ratio >= 1:
-            raise ValueError(f"ratio is the highest rate over the lowest: it is at least 1, not {ratio}")
+            raise ValueError(f"ratio must be at least 1, not {ratio}")
         self.warmup, self.cut_fraction, self.ratio = _natural(warmup), _fraction(cut_fraction, "cut_fraction"), ratio
 
     def factor(self, update: int, updates: int) -> float:
@@ -165,18 +163,18 @@ def _rise(update: int, warmup: int) -> float:
 
 
 def _progress(update: int, updates: int, warmup: int) -> float:
-    """0 at the peak, 1 one update after the last."""
+    """Return the fraction of the decay: 0 at the peak, 1 one update after the last."""
     peak = max(warmup - 1, 0)
     return min((update - peak) / max(updates - peak, 1), 1.0)
 
 
 def _natural(warmup: int) -> int:
     if warmup < 0:
-        raise ValueError(f"warmup must be 0 updates or more, not {warmup}")
+        raise ValueError(f"warmup must be at least 0, not {warmup}")
     return warmup
 
 
 def _fraction(value: float, name: str) -> float:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be from 0 to 1, not {value}")
+        raise ValueError(f"{name} must be between 0 and 1, not {value}")
     return value

@@ -1,4 +1,4 @@
-"""Tensors of which each process holds a part (torch's DTensor), and whole ones: to save, to load, to look at."""
+"""Sharded tensors (torch's DTensor): convert to full tensors and back."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from torch import Tensor
 
 
 def is_sharded(tensor: Tensor) -> bool:
+    """Return whether each process holds only a shard of the tensor."""
     return hasattr(tensor, "full_tensor")
 
 
-def gathered(tensor: Tensor) -> Tensor:
-    """The whole tensor, for every process; all of them must ask. One that is whole is given back as it is."""
-    whole: Any = tensor
-    return whole.full_tensor() if is_sharded(tensor) else tensor
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the full tensor. A collective operation for sharded tensors: all processes must call it."""
+    sharded: Any = tensor
+    return sharded.full_tensor() if is_sharded(tensor) else tensor
 
 
-def gathered_all(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: gathered(tensor) for name, tensor in named.items()}
+def full_tensors(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the full tensors by name. A collective operation for sharded tensors."""
+    return {name: full_tensor(tensor) for name, tensor in named.items()}
 
 
-def spread(whole: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, which every process has, laid out as ``like``."""
-    if not is_sharded(like) or is_sharded(whole):
-        return whole
+def shard_like(full: Tensor, like: Tensor) -> Tensor:
+    """Return a full tensor, which every process holds, sharded as ``like``."""
+    if not is_sharded(like) or is_sharded(full):
+        return full
     from torch.distributed.tensor import distribute_tensor
 
-    layout: Any = like
-    there = whole.to(layout.device)
-    return distribute_tensor(there, layout.device_mesh, layout.placements, src_data_rank=None)
+    sharded: Any = like
+    return distribute_tensor(full.to(sharded.device), sharded.device_mesh, sharded.placements, src_data_rank=None)

@@ -1,4 +1,4 @@
-"""How gradients are exchanged between processes. After ``finish``, ``.grad`` is the sum over processes."""
+"""What the gradient synchronization methods share: a training step in the form that torch's wrappers need."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from weft.core.contracts import Sync
 from weft.core.loss import Loss
 
 
-class Alone(Sync):
-    """One process: there is nobody to exchange with."""
+class NoSync(Sync):
+    """A single process: there are no gradients to synchronize."""
 
     def attach(self, step: nn.Module, parameters: Sequence[nn.Parameter]) -> Callable[[Batch, Clock], Loss]:
         return step
 
 
-class Totals(nn.Module):
-    """A step as torch's wrappers want it: its result is a plain dict of tensors, and depends on something that is trained.
+class StepTotals(nn.Module):
+    """A training step that returns a plain dict of tensors, for torch's data-parallel wrappers.
 
-    They look for tensors in the result, to know what backward will reach, and every process must go through backward: also one
-    whose rows happen to use none of the trained parameters. It then gives one of them a gradient of zero.
+    The wrappers search the output for tensors to find which parameters backward will reach. Every process must run backward,
+    including one whose examples use none of the trained parameters: there, one parameter gets a gradient of zero.
+
+    Args:
+        step: Model and objective as one module.
     """
 
     def __init__(self, step: nn.Module):
@@ -41,25 +44,32 @@ class Totals(nn.Module):
             totals = {name: total + 0 * trained.sum() for name, total in totals.items()}
         return totals
 
-    def through(self, wrapped: nn.Module, times: int = 1) -> Callable[[Batch, Clock], Loss]:
-        """The step again, by way of what was wrapped around this module; its gradients are so many times as large."""
+    def wrap(self, wrapped: nn.Module, grad_scale: int = 1) -> Callable[[Batch, Clock], Loss]:
+        """Return the step as a callable that goes through a wrapper of this module.
+
+        Args:
+            wrapped: The wrapper, such as ``DistributedDataParallel(self)``; or this module itself.
+            grad_scale: Factor of the gradients.
+        """
 
         def call(batch: Batch, clock: Clock) -> Loss:
             totals = wrapped(batch, clock)
-            terms, self.terms = self.terms, Loss()  # or the graph would live until the next call
-            return Loss({name: replace(term, total=_Times.apply(totals[name], times)) for name, term in terms.items()})
+            terms, self.terms = self.terms, Loss()  # a reference would keep the graph alive until the next call
+            return Loss(
+                {name: replace(term, total=_ScaleGradient.apply(totals[name], grad_scale)) for name, term in terms.items()}
+            )
 
         return call
 
 
-class _Times(torch.autograd.Function):
-    """The same number with a larger gradient: were the number itself larger, it would have to be divided again to be logged."""
+class _ScaleGradient(torch.autograd.Function):
+    """Identity in the forward pass; multiplies the gradient, so that the logged value is not scaled."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, times: int) -> Tensor:
-        ctx.times = times
+    def forward(ctx: Any, x: Tensor, factor: int) -> Tensor:
+        ctx.factor = factor
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0] * ctx.times, None
+        return gradients[0] * ctx.factor, None

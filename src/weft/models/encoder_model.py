@@ -51,13 +51,3 @@ class EncoderModel(Structure, Encodes):
         if self.pooler is None:
             raise ValueError(f"this {type(self).__name__} has no pooler; set the option pooler, for example to mean or first")
         return self.pooler(self.encode(x))
-
-
-def field_of_kind(info: Info, name: str, kind: str, source: str) -> Field:
-    """The field ``name`` of the data; raises ValueError that proposes a data source where it is not of this kind."""
-    field = info[name]
-    if field.kind != kind:
-        raise ValueError(
-            f"field {name!r} of the data ({info.data}) has the kind {field.kind!r}, expected {kind!r}; use data such as {source}"
-        )
-    return field

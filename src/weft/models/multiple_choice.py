@@ -9,7 +9,7 @@ from weft.core.contracts import CHOICE, Embedder, Encoder, Head, Pooler, ScoresC
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
-from weft.models.encoder_model import EncoderModel, field_of_kind
+from weft.models.encoder_model import EncoderModel
 
 
 @block("multiple-choice")
@@ -48,6 +48,6 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):
-        choices = field_of_kind(info, "choices", "texts", "multiple-choice")
+        choices = info.expect("choices", "texts", "use data such as multiple-choice")
         super().__init__(info, choices, dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.choice_head = head(dim, CHOICE, None)

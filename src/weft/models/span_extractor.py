@@ -9,7 +9,7 @@ from weft.core.contracts import Embedder, Encoder, ExtractsSpans, Head
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
-from weft.models.encoder_model import EncoderModel, field_of_kind
+from weft.models.encoder_model import EncoderModel
 
 
 @block("span-extractor")
@@ -47,6 +47,6 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):
-        answer = field_of_kind(info, "answer", "span", "question-answering")
+        answer = info.expect("answer", "span", "use data such as question-answering")
         super().__init__(info, info.input_texts()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.span_head = head(dim, answer, None)

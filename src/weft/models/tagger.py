@@ -9,7 +9,7 @@ from weft.core.contracts import Embedder, Embeds, Encoder, Head, LinearChain, Ta
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
-from weft.models.encoder_model import EncoderModel, field_of_kind
+from weft.models.encoder_model import EncoderModel
 
 
 @block("tagger")
@@ -50,7 +50,7 @@ class Tagger(EncoderModel, Tags, Embeds):
         chain: Build[LinearChain] | None = None,
         weights: FileOrFolder | None = None,
     ):
-        tags = field_of_kind(info, "tags", "tags", "tagged-text")
+        tags = info.expect("tags", "tags", "use data such as tagged-text")
         super().__init__(info, info[tags.space], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.tag_head = head(dim, tags, None)
         self.chain = None if chain is None else chain(tags)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Classifies, Objective, Search
-from weft.core.example import Example
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Search
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
+from weft.objectives.inputs import PairOrder, refuse_choices
+from weft.objectives.label_objective import LabelObjective
 
 
 @block("classification")
-class Classification(Objective):
+class Classification(LabelObjective):
     """Classification of a text, a pair of texts or an image with the cross-entropy loss.
 
     loss = - sum_i w(y_i) log p(y_i | x_i), with label y_i and class weight w; the count is the number of examples. With label
@@ -43,8 +41,6 @@ class Classification(Objective):
         1
     """
 
-    needs = (Classifies,)
-
     def __init__(
         self,
         info: Info,
@@ -55,23 +51,16 @@ class Classification(Objective):
         pair_order: PairOrder = "given",
         bos: bool = False,
     ):
-        super().__init__(info, dim)
         refuse_choices(info)
         kind = info["label"].kind
         better = {"labels": "multi-label", "number": "regression"}.get(kind, "for this kind")
-        self.label = expect_kind(info, "label", "label", f"use the objective {better}")
-        self.input = PairInput(info, pair_order, bos)
+        label = info.expect("label", "label", f"use the objective {better}")
+        super().__init__(info, dim, pair_order, bos)
         self.smoothing = label_smoothing
-        self.class_weights = ClassWeights(self.label, weights)
+        self.class_weights = ClassWeights(label, weights)
 
     def setup(self, model: Any, dataset: Any) -> None:
         self.class_weights.count(dataset[index]["label"] for index in range(len(dataset)))
-
-    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.input.cost(super().cost(lengths))
-
-    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.input(example), label=int(example["label"]))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
@@ -79,7 +68,7 @@ class Classification(Objective):
         return Loss.of(self.class_weights(nll_B, batch["label"]).sum(), len(batch))
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
-        return model.classifier(self.input.features(model, batch)).argmax(-1).tolist()
+        return self.logits(model, batch).argmax(-1).tolist()
 
     def probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.input.features(model, batch)).float().softmax(-1)
+        return self.logits(model, batch).float().softmax(-1)

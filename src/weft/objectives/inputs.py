@@ -108,14 +108,6 @@ def with_bos(frame: Frame, field: Field) -> Frame:
     return replace(frame, first=(field.special.bos, *frame.first))
 
 
-def expect_kind(info: Info, name: str, kind: str, advice: str) -> Field:
-    """The field of this name; raise ValueError if it is of another kind, with ``advice`` on what to do."""
-    field = info[name]
-    if field.kind != kind:
-        raise ValueError(f"field {name!r} of the data ({info.data}) has the kind {field.kind!r}, expected {kind!r}; {advice}")
-    return field
-
-
 def refuse_choices(info: Info) -> None:
     """Raise ValueError where the label is the index of one of the example's own texts, not a class."""
     if several := [f.name for f in info.tokenized() if f.kind == "texts"]:

@@ -14,7 +14,7 @@ from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
-from weft.objectives.inputs import EncoderInput, expect_kind
+from weft.objectives.inputs import EncoderInput
 
 
 @block("multi-label")
@@ -40,7 +40,7 @@ class MultiLabel(Objective):
 
     def __init__(self, info: Info, dim: int, *, threshold: Fraction = 0.5):
         super().__init__(info, dim)
-        expect_kind(info, "label", "labels", "set label_type: multiple of the data, or use another objective")
+        info.expect("label", "labels", "set label_type: multiple of the data, or use another objective")
         self.input = EncoderInput(info)
         self.threshold = threshold
 

@@ -15,7 +15,7 @@ from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import expect_kind, pair_frame, with_bos
+from weft.objectives.inputs import pair_frame, with_bos
 
 
 @block("multiple-choice")
@@ -43,8 +43,8 @@ class MultipleChoiceObjective(Objective):
 
     def __init__(self, info: Info, dim: int, *, bos: bool = False):
         super().__init__(info, dim)
-        self.choices = expect_kind(info, "choices", "texts", "use data such as multiple-choice")
-        expect_kind(info, "label", "label", "use data such as multiple-choice, whose label is the index of the correct choice")
+        self.choices = info.expect("choices", "texts", "use data such as multiple-choice")
+        info.expect("label", "label", "use data such as multiple-choice, whose label is the index of the correct choice")
         self.has_question = "question" in info
         if self.has_question and info["question"].space != self.choices.space:
             raise ValueError(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Classifies, Objective, Search
-from weft.core.example import Example
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Search
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind, refuse_choices
+from weft.objectives.inputs import PairOrder, refuse_choices
+from weft.objectives.label_objective import LabelObjective
 
 
 @block("ordinal")
-class Ordinal(Objective):
+class Ordinal(LabelObjective):
     """Ordinal regression: predict an ordered class, such as a rating, as a binary decision per threshold.
 
     loss = - sum_i sum_k ([y_i > k] log p(y_i > k) + [y_i <= k] log p(y_i <= k)),  p(y > k) = sum_(c > k) p(c); the count is the
@@ -44,19 +42,10 @@ class Ordinal(Objective):
         4
     """
 
-    needs = (Classifies,)
-
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
-        super().__init__(info, dim)
         refuse_choices(info)
-        expect_kind(info, "label", "label", "use data with one label per example, or another objective")
-        self.input = PairInput(info, pair_order, bos)
-
-    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.input.cost(super().cost(lengths))
-
-    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.input(example), label=int(example["label"]))
+        info.expect("label", "label", "use data with one label per example, or another objective")
+        super().__init__(info, dim, pair_order, bos)
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logp_BC = self._log_probabilities(model, batch)
@@ -71,7 +60,7 @@ class Ordinal(Objective):
         return self._log_probabilities(model, batch).exp()
 
     def _log_probabilities(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.input.features(model, batch)).float().log_softmax(-1)
+        return self.logits(model, batch).float().log_softmax(-1)
 
 
 def _above(logp_BC: Tensor) -> Tensor:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Classifies, Objective, Search
-from weft.core.example import Example
+from weft.core.batch import Batch, Clock
+from weft.core.contracts import Search
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
-from weft.objectives.inputs import PairInput, PairOrder, expect_kind
+from weft.objectives.inputs import PairOrder
+from weft.objectives.label_objective import LabelObjective
 
 
 @block("regression")
-class Regression(Objective):
+class Regression(LabelObjective):
     """Regression of a number, such as a similarity score, with the squared error.
 
     loss = sum_i (f(x_i) - y_i)^2; the count is the number of examples, so the mean is the mean squared error.
@@ -38,18 +36,11 @@ class Regression(Objective):
         0.25
     """
 
-    needs = (Classifies,)
+    label_type = float
 
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
-        super().__init__(info, dim)
-        expect_kind(info, "label", "number", "set label_type: number of the data, or use another objective")
-        self.input = PairInput(info, pair_order, bos)
-
-    def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self.input.cost(super().cost(lengths))
-
-    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        return Instance(**self.input(example), label=float(example["label"]))
+        info.expect("label", "number", "set label_type: number of the data, or use another objective")
+        super().__init__(info, dim, pair_order, bos)
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         return Loss.of((self._values(model, batch) - batch["label"]).square().sum(), len(batch))
@@ -58,4 +49,4 @@ class Regression(Objective):
         return self._values(model, batch).tolist()
 
     def _values(self, model: Any, batch: Batch) -> Tensor:
-        return model.classifier(self.input.features(model, batch)).squeeze(-1).float()
+        return self.logits(model, batch).squeeze(-1).float()

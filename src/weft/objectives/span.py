@@ -20,7 +20,7 @@ from weft.core.options import Count
 from weft.core.outputs import SpanPrediction
 from weft.core.registry import block
 from weft.core.seq import Seq
-from weft.objectives.inputs import EncoderInput, expect_kind
+from weft.objectives.inputs import EncoderInput
 
 WINDOWS_PER_BATCH = 64
 """Windows encoded at once in prediction, where an example may have very many."""
@@ -74,7 +74,7 @@ class SpanAnswer(Objective):
         stride: Count = 128,
     ):
         super().__init__(info, dim)
-        self.answer = expect_kind(info, "answer", "span", "use data such as question-answering")
+        self.answer = info.expect("answer", "span", "use data such as question-answering")
         self.input = EncoderInput(info)
         self.max_answer_length, self.threshold, self.window, self.stride = max_answer_length, threshold, window, stride
 

@@ -16,7 +16,6 @@ from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.class_weights import ClassWeights, Weights
-from weft.objectives.inputs import expect_kind
 
 
 @block("tagging")
@@ -46,7 +45,7 @@ class Tagging(Objective):
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
-        self.tags = expect_kind(info, "tags", "tags", "use data such as tagged-text")
+        self.tags = info.expect("tags", "tags", "use data such as tagged-text")
         self.frame = info[self.tags.space].frame
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(self.tags, weights)

@@ -15,25 +15,25 @@ from weft.core.io import read_json
 from weft.data import Feed, load_codec, save_codec
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.inference.trained_run import TrainedRun
-from weft.learning import Loop, Processes, Progress, joined, read_weights, take_weights, write_weights
+from weft.learning import Processes, Progress, TrainingLoop, join_processes, read_weights, transfer_weights, write_weights
 from weft.learning.network import Network
 from weft.training import artifacts
-from weft.training.allocator import keep_freed
+from weft.training.allocator import keep_freed_memory
 from weft.training.build import (
     StagePlan,
     build_network,
     check_evaluation,
     check_metrics,
-    check_rows,
+    check_split_sizes,
     choose_device,
     plans,
-    same_tokenizers,
-    with_data,
+    plans_with_data,
+    shared_tokenizers,
 )
 from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
-from weft.training.resources import Meter, describe
+from weft.training.resources import ResourceMeter, describe
 from weft.training.resume import update_recipe
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
@@ -60,11 +60,11 @@ def train(
         display: Progress display; None = nothing is shown.
         tensorboard: Whether to write TensorBoard event files too.
     """
-    keep_freed()
-    with joined() as processes:
-        trainer = Trainer(run, RunFolder(processes.share(str(path))), display, processes)
+    keep_freed_memory()
+    with join_processes() as processes:
+        trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes)
         with _folder_errors(trainer):
-            return trainer.train(processes.ask_first(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
+            return trainer.train(processes.on_main(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
 
 
 @contextlib.contextmanager
@@ -104,15 +104,15 @@ class Trainer:
     """Model and objectives of the current stage."""
     learning: Any
     evaluation: Evaluation
-    loop: Loop
+    loop: TrainingLoop
 
     def __init__(self, run: Run, folder: RunFolder, display: Display | None = None, processes: Processes | None = None):
         self.run, self.folder, self.processes = run, folder, processes or Processes()
-        self.display = display if display is not None and self.processes.first else Display()
-        self.device = self.processes.place(choose_device(run.device))
+        self.display = display if display is not None and self.processes.is_main else Display()
+        self.device = self.processes.select_device(choose_device(run.device))
         self.plans = plans(run)
         self.stop = StopRequest(self.display, several=self.processes.world > 1)
-        self.log, self.meter = RunLog(folder), Meter()
+        self.log, self.meter = RunLog(folder), ResourceMeter()
         self.corpora: dict[str, Corpus] = {}
         self.feeds: list[Feed] = []
         self.stages: list[StageCallbacks] = []
@@ -127,7 +127,7 @@ class Trainer:
     def open_folder(self, resume: bool, plugins: list[str], tensorboard: bool) -> bool:
         """Create the folder, or open it to resume. Returns whether the run resumes."""
         filled = self.run.dump(hashes=True)
-        resumes = resume and not self.folder.is_stub()  # a stub: killed while the folder was created
+        resumes = resume and not self.folder.is_incomplete()  # a stub: killed while the folder was created
         if resumes:
             self.folder.open()
             update_recipe(self.folder, self.run, filled)
@@ -139,50 +139,50 @@ class Trainer:
 
     def train(self, resume: bool) -> TrainedRun:
         """Train all stages, evaluate the final weights and write the final files."""
-        with self.processes.in_turn():  # the first process prepares the data, the others find it prepared
+        with self.processes.main_first():  # the first process prepares the data, the others load it
             self.open_data()
         with self.stop.on_signals():
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
                 weights = self.train_stage(plan, weights, resume)
         self.sum_feed_counts()
-        trained = self.finish() if self.processes.first else self.trained(EvaluationResult({}))
-        self.processes.share(None)  # the others wait for the final files
+        trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
+        self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
-        if self.processes.first:
-            self.display.say(describe(self.write_usage(cpu)))
-        self.display.finished(self.folder.path, trained.result.metric_values, trained.result.remarks)
+        if self.processes.is_main:
+            self.display.message(describe(self.write_usage(cpu)))
+        self.display.show_result(self.folder.path, trained.result.metric_values, trained.result.remarks)
         return trained
 
     # ------------------------------------------------------------------------------------------------------------- data
 
     def open_data(self) -> None:
         """Open the data of all stages, so that an error in the last is reported before the first is trained. Vocabularies and
-        labels that were measured before are loaded from the folder."""
+        labels of a resumed run are loaded from the folder."""
         before: StagePlan | None = None
-        for plan in with_data(self.plans):
-            path, data = plan.place(self.folder.path), plan.data()
+        for plan in plans_with_data(self.plans):
+            path, data = plan.codec_folder(self.folder.path), plan.data()
             codec = load_codec(data, path) if (path / "fields.json").exists() else None
-            known = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
-            with self.display.waiting("reading the data") as tell:
-                corpus = self.corpora[plan.name] = data.open(codec, known=known, tell=tell)
+            tokenizers = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
+            with self.display.waiting("reading the data") as progress:
+                corpus = self.corpora[plan.name] = data.open(codec, tokenizers=tokenizers, progress=progress)
             if codec is None:
                 save_codec(corpus.codec, path)
                 for line in show_ledger(corpus.ledger):
-                    self.display.say(line)
+                    self.display.message(line)
             before = plan
         for plan in self.plans:
-            check_rows(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+            check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
     def corpus_of(self, plan: StagePlan) -> Corpus:
         """Return the data of a stage: its own, or that of the last stage before it that has data."""
-        return self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
+        return self.corpora[plans_with_data(self.plans[: plan.index + 1])[-1].name]
 
     def known_tokenizers(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
         """Return the tokenizers of the previous data that this stage configures identically: their ids keep their meaning."""
-        same = same_tokenizers(before, plan)
+        same = shared_tokenizers(before, plan)
         if same:
-            self.display.say(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
+            self.display.message(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
         return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
 
     # ----------------------------------------------------------------------------------------------------------- stages
@@ -191,23 +191,23 @@ class Trainer:
         """Train one stage, or load its weights if it is finished. Returns its final weights."""
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
-        if self.processes.ask_first(lambda: resume and not last and final.exists()):
+        if self.processes.on_main(lambda: resume and not last and final.exists()):
             self.stage_usage[plan.name] = self.usage_of_finished(plan)
-            return self.processes.share_tensors(read_weights(final) if self.processes.first else None)
+            return self.processes.broadcast_tensors(read_weights(final) if self.processes.is_main else None)
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
-        resumes = self.processes.ask_first(lambda: resume and policy.can_resume())
-        self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
+        resumes = self.processes.on_main(lambda: resume and policy.can_resume())
+        self.display.start_stage(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
             self.loop.run(resumes)
         finally:
-            self.display.end()
+            self.display.end_stage()
             self.stage_usage[plan.name] = _usage(self.loop.progress)
         weights = policy.chosen_weights(self.loop.progress)
         if weights is None:
-            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final().items()}
-        weights = self.processes.share_tensors(weights)
-        if self.processes.first:
+            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}
+        weights = self.processes.broadcast_tensors(weights)
+        if self.processes.is_main:
             write_weights(final, weights)
         if self.network.is_sharded():
             self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
@@ -220,19 +220,19 @@ class Trainer:
         check_evaluation(self.learning, self.evaluation, self.corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(self.corpus.splits)}")
-        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
+        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", report=self.display.message)
         check_metrics(self.evaluation, self.network.model)
         if before:
-            taken = take_weights(self.network, before, plan.start)
+            loaded = transfer_weights(self.network, before, plan.start)
             total = len(self.network.tensors())
-            self.display.say(f"stage {plan.name}: loaded {len(taken)} of {total} tensors from the previous stage")
+            self.display.message(f"stage {plan.name}: loaded {len(loaded)} of {total} tensors from the previous stage")
         self.network.to(self.device)
 
     def build_loop(self, plan: StagePlan) -> CheckpointPolicy:
         """Build the training loop of a stage with its callbacks. Returns the policy that saves its checkpoints."""
         path = self.folder.checkpoints(plan.name, len(self.plans) == 1)
         policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display)
-        if self.processes.first:
+        if self.processes.is_main:
             policy.checkpoints.clean()
         for objective in self.network.objectives.values():
             objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
@@ -254,7 +254,7 @@ class Trainer:
         def make_feed(split: str, objective: Objective, phase: str) -> Feed:
             return self.make_feed(plan, self.learning.batch_tokens, split, objective, phase)
 
-        callbacks.loop = self.loop = Loop(
+        callbacks.loop = self.loop = TrainingLoop(
             self.network,
             self.learning,
             make_feed,
@@ -325,7 +325,7 @@ class Trainer:
     def close(self) -> None:
         """Close the log; write the usage of a session that failed or was interrupted."""
         self.log.close()
-        if self.started and self.processes.first and not self.usage_written:
+        if self.started and self.processes.is_main and not self.usage_written:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self.write_usage(self.meter.cpu_seconds() * self.processes.world)  # the others may be gone
 

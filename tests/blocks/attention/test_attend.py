@@ -1,4 +1,4 @@
-"""The one softmax over keys: kernels, masks, recorders; and the two attentions that go through it."""
+"""Attention: kernels, masks, recorders, multi-head and alignment attention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def vectors(*shape):
 
 
 def by_hand(score, query, key, value, allow):
-    """One query at a time, over the list of keys that it may look at."""
+    """One query at a time, over the list of its allowed keys."""
     out = torch.zeros(*query.shape[:-1], value.shape[-1])
     for b, h, t in torch.cartesian_prod(*(torch.arange(n) for n in query.shape[:3])).tolist():
         keys = [s for s in range(key.shape[2]) if allow[b, h, t, s]]
@@ -42,9 +42,9 @@ def by_hand(score, query, key, value, allow):
     return out
 
 
-@pytest.mark.parametrize("kind", SCORES)
-def test_attend_is_the_formula(kind):
-    score = kind(4, 4)
+@pytest.mark.parametrize("score_class", SCORES)
+def test_attend_equals_a_loop_over_queries(score_class):
+    score = score_class(4, 4)
     query, key, value = vectors(2, 2, 3, 4), score.prepare(vectors(2, 2, 5, 4)), vectors(2, 2, 5, 6)
     allow = vectors(2, 2, 3, 5) > 0
     allow[0, 0, 1] = False
@@ -52,7 +52,7 @@ def test_attend_is_the_formula(kind):
     torch.testing.assert_close(out, by_hand(score, query, key, value, allow), atol=1e-5, rtol=1e-5)
 
 
-def test_scores_are_their_formulas():
+def test_scores_equal_their_formulas():
     query, key = vectors(1, 1, 2, 4), vectors(1, 1, 3, 4)
     dot = torch.einsum("bhtk,bhsk->bhts", query, key)
     torch.testing.assert_close(DotScore(4, 4)(query, key), dot)
@@ -66,26 +66,26 @@ def test_scores_are_their_formulas():
     torch.testing.assert_close(additive(query, additive.prepare(wide)), (pair @ additive.vector.weight.T)[..., 0])
 
 
-@pytest.mark.parametrize("kind", SCORES)
-def test_scale_says_what_the_score_computes(kind):
-    score = kind(4, 4)
+@pytest.mark.parametrize("score_class", SCORES)
+def test_scale_reproduces_the_score_with_prepared_keys(score_class):
+    score = score_class(4, 4)
     query, key = vectors(1, 2, 3, 4), score.prepare(vectors(1, 2, 5, 4))
     if score.scale is None:
-        assert kind is AdditiveScore
+        assert score_class is AdditiveScore
     else:
         torch.testing.assert_close(score(query, key), score.scale * query @ key.transpose(-1, -2))
 
 
-@pytest.mark.parametrize("kind", [DotScore, ScaledDotScore])
-def test_inner_products_need_one_width(kind):
-    with pytest.raises(ValueError, match=r"one width, not 4 and 6; use general or additive"):
-        kind(4, 6)
+@pytest.mark.parametrize("score_class", [DotScore, ScaledDotScore])
+def test_dot_product_scores_need_equal_sizes(score_class):
+    with pytest.raises(ValueError, match="of equal size, but they have 4 and 6; use general or additive"):
+        score_class(4, 6)
 
 
-@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("score_class", SCORES)
 @pytest.mark.parametrize("case", ["nothing", "allow", "bias", "both", "causal", "causal and bias"])
-def test_recording_changes_nothing_and_sees_the_weights(kind, case):
-    score = kind(4, 4)
+def test_recording_does_not_change_the_output_and_gets_the_weights(score_class, case):
+    score = score_class(4, 4)
     query, key, value = vectors(2, 2, 5, 4), score.prepare(vectors(2, 2, 5, 4)), vectors(2, 2, 5, 4)
     allow = vectors(2, 1, 5, 5) > 0.5 if case in ("allow", "both") else None
     bias = vectors(1, 2, 5, 5) if "bias" in case or case == "both" else None
@@ -105,7 +105,7 @@ def test_recording_changes_nothing_and_sees_the_weights(kind, case):
     assert not weights.masked_select(~can.expand_as(weights)).any()
 
 
-def test_recorders_nest_and_end_with_an_error():
+def test_recorders_nest_and_are_removed_after_an_error():
     score, x = DotScore(4, 4), vectors(1, 1, 2, 4)
     outer, inner = [], []
     with record_attention(lambda *_: outer.append(1)):
@@ -117,9 +117,9 @@ def test_recorders_nest_and_end_with_an_error():
     assert (len(outer), len(inner)) == (2, 1)
 
 
-@pytest.mark.parametrize("kind", SCORES)
-def test_a_query_that_may_look_at_nothing_gets_zeros_and_finite_gradients(kind):
-    score = kind(4, 4)
+@pytest.mark.parametrize("score_class", SCORES)
+def test_query_without_allowed_keys_gives_zeros_and_finite_gradients(score_class):
+    score = score_class(4, 4)
     x = vectors(1, 1, 3, 4).requires_grad_()
     allow = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
     out = attend(x, score.prepare(x), x, score, owner=OWNER, allow=allow)
@@ -136,7 +136,7 @@ def test_dropout_only_in_training():
 
 
 def loaded(heads=2, dim=8, memory=6):
-    """MultiHead and torch's own with the same weights."""
+    """MultiHeadAttention and torch.nn.MultiheadAttention with the same weights."""
     ours = MultiHeadAttention(dim, memory, heads=heads)
     theirs = nn.MultiheadAttention(dim, heads, kdim=memory, vdim=memory, batch_first=True)
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_multihead_equals_torch_under_masks(mask, padded):
     torch.testing.assert_close(got[where], want[where], atol=1e-5, rtol=1e-5)
 
 
-def test_causal_without_padding_uses_the_kernels_own_triangle(monkeypatch):
+def test_causal_mask_without_padding_is_passed_as_is_causal(monkeypatch):
     seen = []
     true = torch.nn.functional.scaled_dot_product_attention
 
@@ -197,7 +197,7 @@ def test_causal_without_padding_uses_the_kernels_own_triangle(monkeypatch):
     assert seen == [(False, True), (False, False), (True, False), (True, False)]
 
 
-def test_causal_follows_marked_positions():
+def test_causal_mask_uses_explicit_positions():
     attention, data = MultiHeadAttention(8, 8), vectors(1, 4, 8)
     order = torch.tensor([[2, 0, 3, 1]])
     x = Seq(data).mark(position=order)
@@ -208,7 +208,7 @@ def test_causal_follows_marked_positions():
     torch.testing.assert_close(got[:, sort], want, atol=1e-5, rtol=1e-5)
 
 
-def test_causal_goes_by_the_keys_positions_where_they_start_anew():
+def test_causal_mask_uses_key_positions_of_several_segments():
     attention, data = MultiHeadAttention(8, 8), vectors(1, 3, 8)
     query, half = Seq(data), attention.project(Seq(data[:, :2]))
     joined = half.join(attention.project(query))
@@ -223,7 +223,7 @@ def test_causal_goes_by_the_keys_positions_where_they_start_anew():
 @pytest.mark.parametrize(
     "attention", [MultiHeadAttention(8, 8), AlignmentAttention(8, 8, score=DotScore)], ids=lambda a: type(a).__name__
 )
-def test_under_rotary_only_distances_count(attention):
+def test_attention_with_rotary_positions_is_translation_invariant(attention):
     data, rotary = vectors(2, 5, 8), RotaryPosition(8)
 
     def run(at):
@@ -236,7 +236,7 @@ def test_under_rotary_only_distances_count(attention):
     assert not torch.allclose(run(torch.zeros(5, dtype=torch.long)), plain, atol=1e-4)
 
 
-def test_multihead_hands_the_bias_of_the_position_to_the_scores():
+def test_multihead_adds_the_position_bias_to_the_scores():
     class Near(Position):
         def bias(self, query_BT, key_BS):
             return -100.0 * (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
@@ -250,14 +250,14 @@ def test_multihead_hands_the_bias_of_the_position_to_the_scores():
     torch.testing.assert_close(plain, attention.out(attention.value(x.data)), atol=1e-4, rtol=1e-4)
 
 
-def test_multihead_checks_its_heads():
-    with pytest.raises(ValueError, match=r"dim 10 cannot be divided among 4 heads.*give head_dim"):
+def test_multihead_rejects_heads_that_do_not_divide_dim():
+    with pytest.raises(ValueError, match=r"dim 10 is not divisible by 4 heads.*set head_dim"):
         MultiHeadAttention(10, 10, heads=4)
     assert MultiHeadAttention(10, 10, heads=4, head_dim=3).out.in_features == 12
 
 
 @pytest.mark.parametrize("memory", [8, 6])
-def test_alignment_is_the_weighted_average_of_the_memory(memory):
+def test_alignment_is_a_weighted_average_of_the_memory(memory):
     attention = AlignmentAttention(8, memory)
     query, source = vectors(2, 3, 8), Seq(vectors(2, 4, memory), torch.tensor([[True] * 4, [False, True, True, False]]))
     maps = []
@@ -271,7 +271,7 @@ def test_alignment_is_the_weighted_average_of_the_memory(memory):
     torch.testing.assert_close(got, attention.out(weights[:, 0] @ source.data))
 
 
-def test_rotary_depends_on_distance_alone_and_keeps_lengths():
+def test_rotary_depends_on_relative_positions_and_preserves_norms():
     rotary = RotaryPosition(12)
     for width in (6, 5):
         q, k = vectors(1, 2, 1, width), vectors(1, 2, 1, width)
@@ -285,7 +285,7 @@ def test_rotary_depends_on_distance_alone_and_keeps_lengths():
         torch.testing.assert_close(rotary.rotate(q, torch.tensor([[9]])).norm(dim=-1), q.norm(dim=-1))
 
 
-def test_rotary_turns_pairs_by_the_published_angles():
+def test_rotary_angles_equal_those_of_the_paper():
     x = vectors(1, 1, 1, 4)
     a = torch.complex(x[..., :2], x[..., 2:])
     turned = a * torch.exp(1j * 5 * torch.tensor([1.0, 10_000.0**-0.5]))
@@ -295,12 +295,12 @@ def test_rotary_turns_pairs_by_the_published_angles():
 
 def test_projected_memory_can_be_joined_and_selected():
     attention, data = MultiHeadAttention(8, 8), vectors(2, 5, 8)
-    whole = attention.project(Seq(data))
+    full = attention.project(Seq(data))
     late = Seq(data[:, 2:]).mark(position=torch.arange(2, 5).expand(2, -1))
     joined = attention.project(Seq(data[:, :2])).join(attention.project(late))
     query = Seq(data)
-    torch.testing.assert_close(attention(query, joined, Causal()).data, attention(query, whole, Causal()).data)
+    torch.testing.assert_close(attention(query, joined, Causal()).data, attention(query, full, Causal()).data)
     rows = torch.tensor([1, 1, 0])
-    picked = attention(query.select(rows), whole.select(rows), Full()).data
-    torch.testing.assert_close(picked, attention(query, whole, Full()).data[rows])
+    picked = attention(query.select(rows), full.select(rows), Full()).data
+    torch.testing.assert_close(picked, attention(query, full, Full()).data[rows])
     assert isinstance(joined, KV)

@@ -1,4 +1,4 @@
-"""Tokens, positions and their sum."""
+"""Token and position embeddings, and their sum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTS = [
 ]
 
 
-def test_token_looks_up_and_scales():
+def test_token_embedder_looks_up_and_scales():
     ids = torch.tensor([[3, 8, 0], [10, 3, 3]])
     token = TokenEmbedder(16, FIELD)
     torch.testing.assert_close(token(Seq(ids)).data, token.weight[ids] * 4)
@@ -41,7 +41,7 @@ def test_token_looks_up_and_scales():
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_soft_ids_that_are_certain_equal_ids(part):
+def test_one_hot_soft_ids_equal_ids(part):
     ids = torch.tensor([[3, 8, 0], [10, 3, 3]])
     mask = torch.tensor([[True] * 3, [False, True, True]])
     embedder = part(16, FIELD)
@@ -49,20 +49,20 @@ def test_soft_ids_that_are_certain_equal_ids(part):
     torch.testing.assert_close(soft.data, hard.data)
 
 
-def test_soft_ids_average():
+def test_soft_ids_give_the_expected_embedding():
     token = TokenEmbedder(4, FIELD)
     weights = torch.zeros(1, 1, 11)
     weights[0, 0, 3], weights[0, 0, 7] = 0.25, 0.75
     want = 0.25 * token.weight[3] + 0.75 * token.weight[7]
     torch.testing.assert_close(token(Seq(weights)).data[0, 0], want * 2)
-    with pytest.raises(ValueError, match="soft ids over 5 symbols, but there are 11"):
+    with pytest.raises(ValueError, match="soft ids have 5 entries, but the vocabulary has 11 ids"):
         token(Seq(torch.ones(1, 2, 5)))
 
 
-@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 @pytest.mark.parametrize(("row", "at", "number"), [(0, 0, 11), (1, 2, -1), (1, 0, 4000)])
-def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
-    ids = torch.tensor([[3, 8, 0], [10, 3, 3]], dtype=kind)
+def test_ids_out_of_range_are_reported(row, at, number, dtype):
+    ids = torch.tensor([[3, 8, 0], [10, 3, 3]], dtype=dtype)
     ids[row, at] = number
     shared = SharedTokenEmbedder(4, FIELD)
     shared.share(TokenEmbedder(4, FIELD))
@@ -72,17 +72,17 @@ def test_ids_outside_the_vocabulary_are_named(row, at, number, kind):
         SumEmbedder(4, FIELD, parts=[SinusoidalPositionEmbedder, TokenEmbedder]),
         TokenEmbedder(4, FIELD).bfloat16(),
     ):
-        with pytest.raises(ValueError, match=rf"the id {number} \(row {row}, position {at}\), but there are 11 ids, from 0"):
+        with pytest.raises(ValueError, match=rf"id {number} \(row {row}, position {at}\) is out of range; ids are 0 to 10"):
             embedder(Seq(ids))
 
 
-def test_marks_outside_their_values_are_named():
-    with pytest.raises(ValueError, match=r"the mark 'segment' is -1 \(row 0, position 1\), but there are 2 values, from 0"):
+def test_token_types_out_of_range_are_reported():
+    with pytest.raises(ValueError, match=r"segment -1 \(row 0, position 1\) is out of range; values are 0 to 1"):
         TokenTypeEmbedder(4, FIELD)(Seq(torch.tensor([[3, 8]])).mark(segment=torch.tensor([[0, -1]])))
 
 
 @pytest.mark.parametrize("part", [TokenEmbedder, LearnedPositionEmbedder, TokenTypeEmbedder])
-def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
+def test_lookup_compiles_without_graph_breaks_and_runs_on_the_meta_device(part):
     embedder, ids = part(4, FIELD), torch.tensor([[3, 8, 0]])
     x = Seq(ids).mark(segment=ids * 0, position=ids * 0 + 1)
     torch._dynamo.reset()
@@ -91,7 +91,7 @@ def test_looking_up_is_one_graph_and_runs_on_the_meta_device(part):
     assert embedder.to("meta")(x.to("meta")).data.shape == (1, 3, 4)
 
 
-def test_sinusoidal_is_the_formula():
+def test_sinusoidal_equals_the_formula():
     for dim in (6, 7):
         data = SinusoidalPositionEmbedder(dim, FIELD)(Seq(torch.zeros(1, 4, dtype=torch.long))).data[0]
         half = math.ceil(dim / 2)
@@ -109,7 +109,7 @@ def test_sinusoidal_keeps_its_precision_in_bfloat16():
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_positions_count_real_tokens_and_follow_marks(part):
+def test_positions_count_real_tokens_or_follow_the_position_mark(part):
     embedder = part(8, FIELD)
     ids = torch.tensor([[4, 5, 6]])
     want = embedder(Seq(ids)).data
@@ -120,21 +120,25 @@ def test_positions_count_real_tokens_and_follow_marks(part):
     torch.testing.assert_close(later, want[:, 1:])
 
 
-def test_learned_positions_have_an_offset_and_an_end():
+def test_learned_positions_have_an_offset_and_a_maximum():
     learned = LearnedPositionEmbedder(4, FIELD, length=3, offset=2)
     assert learned.weight.shape == (5, 4)
     torch.testing.assert_close(learned(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0], learned.weight[2:])
-    with pytest.raises(ValueError, match="a row of 4 tokens, but there are 3 learned positions: lower the length of the data"):
+    with pytest.raises(
+        ValueError, match="a sequence has 4 tokens, but there are 3 learned positions; lower max_length of the data"
+    ):
         learned(Seq(torch.zeros(1, 4, dtype=torch.long)))
     x = Seq(torch.zeros(2, 2, dtype=torch.long))
-    with pytest.raises(ValueError, match="token 1 of row 1 has position 3, but there are 3 learned positions; give a larger"):
+    with pytest.raises(ValueError, match="token 1 of row 1 has position 3, but there are 3 learned positions; raise length"):
         learned(x.mark(position=torch.tensor([[0, 2], [1, 3]])))
-    with pytest.raises(ValueError, match="token 0 of row 1 has position -1, but there are 3 learned positions, from 0"):
-        learned(x.mark(position=torch.tensor([[0, 2], [-1, 0]])))  # the table has rows before position 0: they are none
+    with pytest.raises(
+        ValueError, match="token 0 of row 1 has position -1, but there are 3 learned positions; positions are 0 to 2"
+    ):
+        learned(x.mark(position=torch.tensor([[0, 2], [-1, 0]])))  # negative positions do not reach the rows before position 0
     assert LearnedPositionEmbedder(4, FIELD).length == 9 + 7
 
 
-def test_sum_adds_norms_and_delegates_its_table():
+def test_sum_adds_and_normalizes_its_parts_and_exposes_the_token_embeddings():
     ids = torch.tensor([[3, 8, 0]])
     total = SumEmbedder(8, FIELD, parts=[SinusoidalPositionEmbedder, TokenEmbedder], norm=LayerNorm)
     waves, token = total.parts
@@ -142,11 +146,11 @@ def test_sum_adds_norms_and_delegates_its_table():
     assert total.table() is token.weight
     with pytest.raises(ValueError, match="SumEmbedder has no embedding matrix to tie a head to"):
         SumEmbedder(8, FIELD, parts=[SinusoidalPositionEmbedder]).table()
-    with pytest.raises(ValueError, match="a sum of 0 parts"):
+    with pytest.raises(ValueError, match="parts is empty, but sum needs"):
         SumEmbedder(8, FIELD, parts=[])
 
 
-def test_variances_at_the_start():
+def test_initial_variances():
     field = Field("text", 2000)
     token = TokenEmbedder(64, field)
     vectors = token(Seq(torch.arange(2000)[None])).data

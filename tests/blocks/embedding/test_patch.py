@@ -1,4 +1,4 @@
-"""Images cut into patches, and how they compose with positions and sums."""
+"""Patch embeddings, and how they compose with positions and sums."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def images(rows: int = 2, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("channels", "height", "width", "size"), [(3, 12, 12, 4), (1, 6, 4, 2), (2, 5, 5, 5), (4, 6, 9, 1)])
-def test_an_image_is_put_together_again_from_its_patches(channels: int, height: int, width: int, size: int) -> None:
+def test_unpatchify_inverts_patchify(channels: int, height: int, width: int, size: int) -> None:
     x = torch.randn(2, channels, height, width)
     patches = patchify(x, size)
     assert patches.shape == (2, height * width // size**2, channels * size**2)
@@ -46,14 +46,14 @@ def test_an_image_is_put_together_again_from_its_patches(channels: int, height: 
     assert torch.equal(patches, F.unfold(x, size, stride=size).transpose(1, 2))
 
 
-def test_patches_are_read_in_rows_from_the_top_left() -> None:
+def test_patches_are_in_row_major_order() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
     assert patchify(x, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
-    with pytest.raises(ValueError, match="an image of 4 x 4 pixels cannot be cut into patches of 3 x 3"):
+    with pytest.raises(ValueError, match="an image of 4 x 4 pixels is not divisible into patches of 3 x 3"):
         patchify(x, 3)
 
 
-def test_a_patch_is_mapped_by_the_weights_of_a_convolution() -> None:
+def test_patch_embedding_equals_a_linear_layer_on_patches() -> None:
     patch = PatchEmbedder(5, FIELD, size=4, cls_token=False, position=None)
     assert patch.weight.shape == (5, 3, 4, 4) and patch.bias.shape == (5,)
     torch.nn.init.normal_(patch.bias)
@@ -61,7 +61,7 @@ def test_a_patch_is_mapped_by_the_weights_of_a_convolution() -> None:
     torch.testing.assert_close(out, F.linear(patchify(images(), 4), patch.weight.flatten(1), patch.bias))
 
 
-def test_a_first_vector_and_positions_are_added() -> None:
+def test_class_token_and_position_embeddings_are_added() -> None:
     patch = PatchEmbedder(5, FIELD, size=4)
     assert isinstance(patch.position, LearnedPositionEmbedder) and patch.position.weight.shape == (10, 5)
     out = patch(Seq(images())).data
@@ -73,7 +73,7 @@ def test_a_first_vector_and_positions_are_added() -> None:
     assert waves(Seq(images())).data.shape == (2, 10, 6)
 
 
-def test_each_vector_depends_on_its_own_patch_alone() -> None:
+def test_each_embedding_depends_on_its_own_patch_only() -> None:
     patch = PatchEmbedder(5, FIELD, size=4)
     jacobian = torch.autograd.functional.jacobian(lambda x: patch(Seq(x)).data.sum(-1)[0], images(1))
     assert isinstance(jacobian, torch.Tensor)
@@ -81,38 +81,40 @@ def test_each_vector_depends_on_its_own_patch_alone() -> None:
     assert not touched[0].any() and torch.equal(touched[1:], torch.eye(9, dtype=torch.bool))
 
 
-def test_patches_can_be_normalised_and_dropped_by_a_sum() -> None:
+def test_sum_normalizes_and_drops_patch_embeddings() -> None:
     total = SumEmbedder(5, FIELD, parts=[partial(PatchEmbedder, size=4)], norm=LayerNorm)
     torch.testing.assert_close(total(Seq(images())).data, F.layer_norm(total.parts[0](Seq(images())).data, (5,)))
     assert SumEmbedder(8, FIELD, parts=[partial(PatchEmbedder, size=4)], embedding_dim=5)(Seq(images())).data.shape == (2, 10, 8)
 
 
-def test_vectors_start_with_variance_1() -> None:
+def test_initial_patch_embeddings_have_variance_one() -> None:
     out = PatchEmbedder(256, FIELD, size=4, position=None)(Seq(images(50))).data
     assert out[:, 1:].std().item() == pytest.approx(1, abs=0.05)
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_invalid_images_and_patch_sizes_are_rejected() -> None:
     with pytest.raises(
-        ValueError, match="images of 12 x 12 pixels cannot be cut into patches of 5 x 5: give a size that divides 12"
+        ValueError, match="images of 12 x 12 pixels are not divisible into patches of 5 x 5; set size to a divisor of 12"
     ):
         PatchEmbedder(4, FIELD, size=5)
-    with pytest.raises(ValueError, match="patches are cut out of images, but the field 'text' is a text"):
+    with pytest.raises(ValueError, match="the embedder patch needs images, but the field 'text' is of type text"):
         PatchEmbedder(4, Field("text", 9), size=4)
     patch = PatchEmbedder(4, FIELD, size=4)
-    with pytest.raises(ValueError, match="an image of 1 x 12 x 12, but this network takes 3 x 12 x 12"):
+    with pytest.raises(
+        ValueError, match=r"the image has 1 x 12 x 12 \(channels x height x width\), but the model expects 3 x 12 x 12"
+    ):
         patch(Seq(torch.zeros(2, 1, 12, 12)))
-    with pytest.raises(ValueError, match="an image of 3 x 16 x 12, but this network takes 3 x 12 x 12"):
+    with pytest.raises(ValueError, match=r"the image has 3 x 16 x 12 .*the model expects 3 x 12 x 12"):
         patch(Seq(torch.zeros(2, 3, 16, 12)))
     for embedder in (TokenEmbedder, LearnedPositionEmbedder, SinusoidalPositionEmbedder, SumEmbedder):
         with pytest.raises(ValueError, match="cannot embed the image field 'image'; use the embedder patch"):
             embedder(4, FIELD)
 
 
-# -------------------------------------------------------------------------------------------- images as a kind of field
+# --------------------------------------------------------------------------------------------------------- image fields
 
 
-def test_an_image_is_imagined_and_collated() -> None:
+def test_synthetic_images_are_collated() -> None:
     example = INFO.synthetic_example(np.random.default_rng(0), 3)
     assert example["image"].shape == (3, 12, 12) and example["image"].dtype == np.float32
     batch = collate([Instance(image=example["image"], label=1), Instance(image=example["image"] * 2, label=0)])
@@ -125,7 +127,7 @@ def test_an_image_is_imagined_and_collated() -> None:
     assert isinstance(floats, torch.Tensor)  # no image
 
 
-def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
+def test_image_is_the_input_of_data_without_text() -> None:
     assert INFO.inputs() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
     text = Field("text", 9)
     both = Info({"image": FIELD, "text": text})
@@ -138,12 +140,12 @@ def test_an_answer_is_about_the_image_where_there_is_no_text() -> None:
         ImageEncoder(Info({"text": text}))
 
 
-def test_a_batch_is_filled_by_the_sides_of_images() -> None:
+def test_batch_size_of_images_follows_their_height() -> None:
     batch = synthetic_batch(INFO, Classification(INFO, 8), budget=60)
     assert isinstance(batch, Batch) and len(batch) == 5
 
 
-def test_any_classifier_says_the_class_of_an_image() -> None:
+def test_classifier_predicts_the_class_of_an_image() -> None:
     model = Classifier(INFO, dim=8, embedder=partial(PatchEmbedder, size=4))
     objective = Classification(INFO, 8)
     batch = collate(
@@ -153,17 +155,17 @@ def test_any_classifier_says_the_class_of_an_image() -> None:
     assert len(objective.predict(model, batch, None)) == 3  # pyright: ignore[reportArgumentType]
 
 
-def test_an_encoder_without_a_pooler_makes_no_vector_of_an_image() -> None:
+def test_image_encoder_without_pooler_has_no_features() -> None:
     with pytest.raises(ValueError, match="ImageEncoder has no pooler; set the option pooler"):
         ImageEncoder(INFO, dim=8, embedder=partial(PatchEmbedder, size=4)).features(Seq(images()))
 
 
-def test_a_run_remembers_an_image_field(tmp_path) -> None:
+def test_image_field_is_saved_and_loaded(tmp_path) -> None:
     class Pictures(Data):
         def declare(self):
             return INFO
 
-        def open(self, codec=None, *, known=None, only=(), tell=None):
+        def open(self, codec=None, *, tokenizers=None, splits=(), progress=None):
             raise AssertionError("the codec is loaded without opening the data")
 
         def tokenizers(self):

@@ -1,4 +1,4 @@
-"""The linear chain, against a sum over all sequences of tags."""
+"""Linear-chain CRF against enumeration of all tag sequences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def score(crf, score_TC, tags):
     return total
 
 
-def test_the_loss_is_over_all_sequences(crf):
+def test_nll_equals_enumeration_of_all_tag_sequences(crf):
     score_BTC, tag_BT = torch.randn(3, 5, C, dtype=torch.float64), torch.randint(C, (3, 5))
     got_B = crf.nll(score_BTC, tag_BT, MASK)
     for row, length in enumerate(LENGTHS):
@@ -39,7 +39,7 @@ def test_the_loss_is_over_all_sequences(crf):
         torch.testing.assert_close(got_B[row], every.logsumexp(0) - score(crf, score_BTC[row], tag_BT[row, :length].tolist()))
 
 
-def test_the_best_sequence_is_the_best_of_all(crf):
+def test_viterbi_equals_enumeration_of_all_tag_sequences(crf):
     score_BTC = torch.randn(3, 5, C, dtype=torch.float64)
     got_BT = crf.best(score_BTC, MASK)
     for row, length in enumerate(LENGTHS):
@@ -48,7 +48,7 @@ def test_the_best_sequence_is_the_best_of_all(crf):
         assert got_BT[row].tolist() == [*want, *[0] * (5 - length)]
 
 
-def test_padding_and_empty_rows(crf):
+def test_padding_does_not_change_the_loss_and_empty_rows_have_loss_zero(crf):
     score_BTC, tag_BT = torch.randn(3, 5, C, dtype=torch.float64), torch.randint(C, (3, 5))
     poisoned = score_BTC.masked_fill(~MASK[..., None], torch.inf)
     torch.testing.assert_close(crf.nll(poisoned, tag_BT, MASK), crf.nll(score_BTC, tag_BT, MASK))
@@ -59,14 +59,14 @@ def test_padding_and_empty_rows(crf):
     assert not gradient.any()
 
 
-def test_untrained_tags_are_independent():
+def test_tags_are_independent_before_training():
     crf, score_BTC, tag_BT = CRF(Field("tags", C, kind="tags")), torch.randn(3, 5, C), torch.randint(C, (3, 5))
     apart_BT = torch.nn.functional.cross_entropy(score_BTC.mT, tag_BT, reduction="none")
     torch.testing.assert_close(crf.nll(score_BTC, tag_BT, MASK), (apart_BT * MASK).sum(1))
     assert torch.equal(crf.best(score_BTC, MASK), score_BTC.argmax(-1) * MASK)
 
 
-def test_half_precision_is_summed_in_full(crf):
+def test_half_precision_scores_are_summed_in_float32(crf):
     half = CRF(Field("tags", C, kind="tags")).bfloat16()
     nll_B = half.nll(torch.randn(3, 5, C).bfloat16(), torch.randint(C, (3, 5)), MASK)
     assert nll_B.dtype is torch.float32

@@ -1,4 +1,4 @@
-"""The head for classes that have an order."""
+"""Ordinal head."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_probabilities_are_differences_of_sigmoids(classes):
     torch.testing.assert_close(made(x_ND).exp().sum(1), edge_N1.squeeze(1))
 
 
-def test_thresholds_rise_whatever_the_weights():
+def test_thresholds_always_increase():
     made = head(6)
     with torch.no_grad():
         made.gaps.copy_(torch.tensor([-9.0, 3.0, -2.0, 0.0]))
     assert bool((made.thresholds().diff() > 0).all())
 
 
-def test_scores_far_from_all_thresholds_have_finite_losses():
+def test_extreme_scores_have_finite_losses():
     made = OrdinalHead(1, Field("label", 4, kind="label"), None)
     with torch.no_grad():
         made.score.weight.fill_(1.0)
@@ -47,11 +47,11 @@ def test_scores_far_from_all_thresholds_have_finite_losses():
         assert bool(torch.isfinite(gradient).all())
 
 
-def test_starts_with_thresholds_around_zero():
+def test_initial_thresholds_are_centered_at_zero():
     made = OrdinalHead(4, Field("label", 4, kind="label"), None)
     torch.testing.assert_close(made.thresholds(), torch.tensor([-1.0, 0.0, 1.0]), atol=1e-3, rtol=0)
 
 
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="has 1 class"):
+def test_a_single_class_is_rejected():
+    with pytest.raises(ValueError, match="needs at least 2 classes, but the field 'label' has 1"):
         OrdinalHead(4, Field("label", 1, kind="number"), None)

@@ -1,4 +1,4 @@
-"""Heads: logits, losses equal to torch's, and how much of the logits is kept."""
+"""Heads: logits, losses against torch, and memory of the logits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FIELD = Field("text", 13)
 @pytest.fixture
 def small_chunks(monkeypatch):
     """At most 5 rows of logits at a time."""
-    assert nll_module.KEPT >= 2**20
-    monkeypatch.setattr(nll_module, "KEPT", 5 * FIELD.vocab + 3)
+    assert nll_module.MAX_LOGITS >= 2**20
+    monkeypatch.setattr(nll_module, "MAX_LOGITS", 5 * FIELD.vocab + 3)
 
 
 def heads():
@@ -36,7 +36,7 @@ def gradients(head, loss, x):
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("rows", [1, 5, 6, 17])
-def test_chunked_loss_and_gradient_equal_torch(small_chunks, number, smoothing, rows):
+def test_chunked_loss_and_gradients_equal_torch(small_chunks, number, smoothing, rows):
     head = list(heads())[number].double()
     if isinstance(head, TiedHead):
         head._tie[0].double()
@@ -53,7 +53,7 @@ def test_chunked_loss_and_gradient_equal_torch(small_chunks, number, smoothing, 
 
 
 def kept(head, rows):
-    """Numbers saved for the backward pass, and the largest tensor made in it."""
+    """Number of elements saved for the backward pass, and of the largest tensor computed in it."""
     x = torch.randn(rows, 4, requires_grad=True)
     sizes = []
 
@@ -67,16 +67,16 @@ def kept(head, rows):
     return sizes
 
 
-def test_logits_of_many_rows_are_never_kept(small_chunks):
+def test_logits_of_many_rows_are_not_stored(small_chunks):
     head, rows = UntiedHead(4, FIELD, None), 500
     whole = rows * FIELD.vocab
-    assert max(kept(head, 5)) >= 5 * FIELD.vocab  # the hook does see logits where they are kept
+    assert max(kept(head, 5)) >= 5 * FIELD.vocab  # the hook sees logits that are stored
     sizes = kept(head, rows)
     assert max(sizes, default=0) < whole / 3
     assert sum(s for s in sizes if s >= 5 * FIELD.vocab) < whole / 3
 
 
-def test_without_gradient_the_loss_is_chunked_too(small_chunks):
+def test_loss_is_chunked_without_gradients_too(small_chunks):
     seen = []
 
     def logits(x):
@@ -88,12 +88,12 @@ def test_without_gradient_the_loss_is_chunked_too(small_chunks):
     assert seen == [5, 5, 2]
 
 
-def test_no_rows_give_no_losses():
+def test_empty_batch_has_no_losses():
     for head in heads():
         assert head.nll(torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)).shape == (0,)
 
 
-def test_loss_of_a_low_precision_head_is_computed_in_single_precision():
+def test_loss_of_a_half_precision_head_is_computed_in_float32():
     head = UntiedHead(4, FIELD, None).bfloat16()
     x, target = torch.randn(6, 4).bfloat16(), torch.randint(13, (6,))
     loss = head.nll(x, target)
@@ -101,7 +101,7 @@ def test_loss_of_a_low_precision_head_is_computed_in_single_precision():
     torch.testing.assert_close(loss, F.cross_entropy(head(x).float(), target, reduction="none"))
 
 
-def test_tied_head_shares_and_does_not_own_the_table():
+def test_tied_head_shares_the_embedding_matrix_without_owning_it():
     token = TokenEmbedder(4, FIELD)
     head = TiedHead(4, FIELD, token, scale=3.0)
     assert list(head.state_dict()) == ["bias"]
@@ -112,7 +112,7 @@ def test_tied_head_shares_and_does_not_own_the_table():
     torch.testing.assert_close(head(x), 3 * x @ token.weight.T)
 
 
-def test_a_copied_pair_stays_tied_to_its_own_table():
+def test_deep_copies_stay_tied_to_their_own_embedding_matrix():
     token = TokenEmbedder(4, FIELD)
     pair = copy.deepcopy(torch.nn.ModuleList([token, TiedHead(4, FIELD, token)]))
     with torch.no_grad():
@@ -121,16 +121,16 @@ def test_a_copied_pair_stays_tied_to_its_own_table():
     assert token.weight.any()
 
 
-def test_tied_head_needs_a_fitting_table():
-    with pytest.raises(ValueError, match=r"needs an embedder to be tied to.*use untied"):
+def test_tied_head_rejects_embedding_matrices_of_another_shape():
+    with pytest.raises(ValueError, match=r"needs an embedder to share weights with.*use untied"):
         TiedHead(4, FIELD, None)
     with pytest.raises(ValueError, match="SinusoidalPositionEmbedder has no embedding matrix to tie a head to"):
         TiedHead(4, FIELD, SinusoidalPositionEmbedder(4, FIELD))
-    with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to a table of 9 x 4; use untied"):
+    with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to an embedding matrix of 9 x 4; use untied"):
         TiedHead(4, FIELD, TokenEmbedder(4, Field("text", 9)))
 
 
-def test_an_untied_head_may_be_narrower_than_the_state():
+def test_untied_head_with_a_smaller_embedding_dim():
     head, x = UntiedHead(4, FIELD, None, transform=Dense, embedding_dim=2), torch.randn(3, 4)
     torch.testing.assert_close(head(x), head.out(head.transform(x)))
     assert head.out.weight.shape == (FIELD.vocab, 2)
@@ -138,7 +138,7 @@ def test_an_untied_head_may_be_narrower_than_the_state():
         UntiedHead(4, FIELD, None, embedding_dim=2)
 
 
-def test_classifier_head_drops_in_training_only_and_has_a_hidden_layer():
+def test_classifier_head_has_a_hidden_layer_and_dropout_in_training_only():
     head = ClassifierHead(4, FIELD, None, hidden=6, dropout=0.5)
     x = torch.randn(3, 4)
     assert not torch.allclose(head(x), head(x))

@@ -10,20 +10,20 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from weft.blocks import GRU, LSTM, BagOfWords, PositionwiseFeedForward
-from weft.blocks.recurrent.ordering import Reading
+from weft.blocks.recurrent.ordering import SequenceOrder
 from weft.core.masks import Causal
 from weft.core.seq import Seq
 
-KINDS = [(LSTM, nn.LSTM), (GRU, nn.GRU)]
+CLASSES = [(LSTM, nn.LSTM), (GRU, nn.GRU)]
 LENGTHS = [5, 2, 3, 1]
 RIGHT = torch.arange(5)[None] < torch.tensor(LENGTHS)[:, None]
 HOLES = torch.tensor([[True, False, True, True, False], [False, False, False, True, True], [True] * 5, [False] * 5])
 
 
-def reference(encoder, kind, layers, bidirectional):
-    """torch's own network with the same weights."""
-    width = 8 // (1 + bidirectional)
-    theirs = kind(8, width, layers, batch_first=True, bidirectional=bidirectional)
+def reference(encoder, torch_class, layers, bidirectional):
+    """The network of torch with the same weights."""
+    hidden = 8 // (1 + bidirectional)
+    theirs = torch_class(8, hidden, layers, batch_first=True, bidirectional=bidirectional)
     state = {}
     for part, suffix in ((encoder.ahead, ""), (encoder.back, "_reverse")):
         for i, network in enumerate(part):
@@ -32,12 +32,12 @@ def reference(encoder, kind, layers, bidirectional):
     return theirs
 
 
-@pytest.mark.parametrize(("ours", "kind"), KINDS)
+@pytest.mark.parametrize(("ours", "torch_class"), CLASSES)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_equals_a_packed_sequence(ours, kind, layers, bidirectional):
+def test_recurrent_encoder_equals_torch_on_packed_sequences(ours, torch_class, layers, bidirectional):
     encoder = ours(8, layers=layers, bidirectional=bidirectional)
-    theirs = reference(encoder, kind, layers, bidirectional)
+    theirs = reference(encoder, torch_class, layers, bidirectional)
     data = torch.randn(4, 5, 8)
     packed = pack_padded_sequence(data, torch.tensor(LENGTHS), batch_first=True, enforce_sorted=False)
     want, _ = pad_packed_sequence(theirs(packed)[0], batch_first=True)
@@ -48,7 +48,7 @@ def test_equals_a_packed_sequence(ours, kind, layers, bidirectional):
 
 @pytest.mark.parametrize("encoder", [LSTM, partial(LSTM, bidirectional=True, layers=2), partial(GRU, bidirectional=True)])
 @pytest.mark.parametrize("mask", [RIGHT, RIGHT.flip(1), HOLES], ids=["right", "left", "holes"])
-def test_padding_is_never_read(encoder, mask):
+def test_padding_does_not_change_the_output(encoder, mask):
     module, data = encoder(8), torch.randn(4, 5, 8)
     poisoned = data.masked_fill(~mask[..., None], torch.nan).requires_grad_()
     got = module(Seq(poisoned, mask)).data
@@ -64,19 +64,19 @@ def test_padding_is_never_read(encoder, mask):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("mask", [RIGHT, RIGHT.flip(1), HOLES, None])
-def test_reading_puts_back_what_it_took(reverse, mask):
+def test_restore_inverts_reorder(reverse, mask):
     data = torch.randn(4, 5, 3)
-    reading = Reading.of(Seq(data, mask), reverse)
+    order = SequenceOrder.of(Seq(data, mask), reverse)
     kept = data if mask is None else data * mask[..., None]
-    arranged = reading.arrange(data)
-    torch.testing.assert_close(reading.restore(arranged), kept)
+    arranged = order.reorder(data)
+    torch.testing.assert_close(order.restore(arranged), kept)
     real = torch.ones(4, 5, dtype=torch.bool) if mask is None else mask
     for row in range(4):
         words = data[row, real[row]]
         torch.testing.assert_close(arranged[row, : len(words)], words.flip(0) if reverse else words)
 
 
-def test_states_are_the_input_and_every_layer():
+def test_states_are_the_input_and_the_output_of_every_layer():
     encoder, x = LSTM(8, layers=3), Seq(torch.randn(2, 4, 8))
     states = encoder.states(x)
     assert len(states) == 4 and states[0] is x
@@ -84,21 +84,21 @@ def test_states_are_the_input_and_every_layer():
     torch.testing.assert_close(states[1].data, encoder.ahead[0](x.data)[0])
 
 
-def test_dropout_touches_every_layers_output():
+def test_dropout_applies_to_the_output_of_every_layer():
     encoder = GRU(8, dropout=0.5)
     out = encoder(Seq(torch.randn(4, 50, 8))).data
     assert 0.4 < (out == 0).float().mean() < 0.6
     assert not (encoder.eval()(Seq(torch.randn(4, 5, 8))).data == 0).any()
 
 
-def test_recurrent_encoders_check_what_they_are_given():
+def test_recurrent_encoders_reject_odd_dim_and_unsupported_masks():
     with pytest.raises(ValueError, match="dim 7 is odd"):
         LSTM(7, bidirectional=True)
     with pytest.raises(ValueError, match="LSTM does not support the mask Causal; supported: Full"):
         LSTM(8)(Seq(torch.randn(1, 2, 8)), Causal())
 
 
-def test_bag_of_words_keeps_positions_apart():
+def test_bag_of_words_positions_do_not_interact():
     x = Seq(torch.randn(2, 5, 8))
     order = torch.randperm(5)
     plain, mapped = BagOfWords(8), BagOfWords(8, feedforward=PositionwiseFeedForward)

@@ -1,4 +1,4 @@
-"""Transformer layers and stacks against torch's own, and what masks and positions mean for them."""
+"""Transformer layers and stacks against torch, with masks and positions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_decoder_equals_torch(residual):
     torch.testing.assert_close(got, want, **CLOSE)
 
 
-def test_positions_make_the_difference_between_a_set_and_a_sequence():
+def test_encoder_without_positions_is_permutation_equivariant():
     data, order = torch.randn(1, 5, 8), torch.tensor([3, 1, 4, 0, 2])
     without, rotary = Transformer(8, position=None), Transformer(8)
     torch.testing.assert_close(without(Seq(data[:, order])).data, without(Seq(data)).data[:, order], **CLOSE)
@@ -89,7 +89,7 @@ def test_positions_make_the_difference_between_a_set_and_a_sequence():
 
 @pytest.mark.parametrize("mask", [Full(), Causal(), Window(1)], ids=str)
 @pytest.mark.parametrize("flip", [False, True])
-def test_padding_changes_nothing_under_any_mask(mask, flip):
+def test_padding_does_not_change_the_output_under_any_mask(mask, flip):
     encoder, data = Transformer(8), torch.randn(2, 5, 8)
     real = MASK.flip(1) if flip else MASK
     got = encoder(Seq(data.masked_fill(~real[..., None], 77.0), real), mask).data
@@ -98,7 +98,7 @@ def test_padding_changes_nothing_under_any_mask(mask, flip):
     assert encoder(Seq(data, torch.zeros_like(real)), mask).data.isfinite().all()
 
 
-def test_one_layer_sees_exactly_what_the_mask_allows():
+def test_receptive_field_of_one_layer_is_the_mask():
     for mask in (Causal(), Window(1), Causal() & Window(2)):
         encoder, data, way = Transformer(8, layers=1), torch.randn(1, 5, 8), torch.randn(8)
         jacobian = torch.autograd.functional.jacobian(lambda x, e=encoder, m=mask, way=way: e(Seq(x), m).data @ way, data)
@@ -111,17 +111,17 @@ def test_one_layer_sees_exactly_what_the_mask_allows():
 
 
 def test_states_and_cycled_layers():
-    kinds = [partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=n)) for n in (1, 2)]
-    encoder, x = Transformer(8, layers=5, layer=kinds, norm=RMSNorm), Seq(torch.randn(2, 3, 8))
+    layers = [partial(TransformerLayer, mixer=partial(MultiHeadAttention, heads=n)) for n in (1, 2)]
+    encoder, x = Transformer(8, layers=5, layer=layers, norm=RMSNorm), Seq(torch.randn(2, 3, 8))
     assert [layer.mixer.heads for layer in encoder.stack.layers] == [1, 2, 1, 2, 1]
     states = encoder.states(x)
     assert len(states) == 6 and states[0] is x
     torch.testing.assert_close(states[-1].data, encoder(x).data)
-    with pytest.raises(ValueError, match="an empty list of layers"):
+    with pytest.raises(ValueError, match="layer is an empty list"):
         Transformer(8, layer=[])
 
 
-def test_a_recorder_is_told_which_layer_attends():
+def test_recorder_gets_the_attention_module():
     decoder, seen = TransformerDecoder(8, 8, layers=2), []
     names = {module: name for name, module in decoder.named_modules()}
     x, memory = Seq(torch.randn(2, 3, 8)), Memory((Seq(torch.randn(2, 5, 8)),))
@@ -134,7 +134,7 @@ def test_a_recorder_is_told_which_layer_attends():
     assert seen == [(f"{n}.{part}", shape) for n in layers for part, shape in (("mixer", own), ("context", other))]
 
 
-def test_context_is_built_only_for_a_memory():
+def test_cross_attention_is_built_only_with_a_memory():
     assert TransformerLayer(8, None).context is None
     wide = TransformerLayer(8, 6, context=partial(MultiHeadAttention, heads=1))
     assert (wide.context.heads, wide.context.key.in_features) == (1, 6)

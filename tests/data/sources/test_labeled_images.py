@@ -70,7 +70,7 @@ def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -
     names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
     assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
     assert len(names["train"] | names["valid"]) == 40
-    again = LabeledImages(train=table, test=table, size=4, validation_fraction=0.3).open(corpus.codec, only=("test",))
+    again = LabeledImages(train=table, test=table, size=4, validation_fraction=0.3).open(corpus.codec, splits=("test",))
     assert list(again.splits) == ["test"] and len(again.splits["test"]) == 40
     save_codec(corpus.codec, tmp_path)
     assert load_codec(LabeledImages(train=table, size=4), tmp_path).info == corpus.codec.info
@@ -110,7 +110,7 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
-        LabeledImages(train=str(drawn(tmp_path)), size=4).open(only=("test",))
+        LabeledImages(train=str(drawn(tmp_path)), size=4).open(splits=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
     broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):

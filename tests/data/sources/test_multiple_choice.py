@@ -142,9 +142,9 @@ def test_long_texts_are_cut_each_by_itself(tmp_path: Path) -> None:
         assert texts == ["a b c", "e", "a b c"] and len(example["question"]) == 3
         assert corpus.ledger["train"]["tokens lost"] == 2 + 1 and corpus.ledger["train"]["truncated rows"] == 1
         if tokenizer is letters:
-            spelled = [part.marks["letters"] for part in example["choices"].parts]
+            spelled = [part.marks["characters"] for part in example["choices"].parts]
             alone = encode_example(corpus.codec, {"question": "a", "choices": "a b c\te"})["choices"].parts
-            assert [s.tolist() for s in spelled[:2]] == [part.marks["letters"].tolist() for part in alone]
+            assert [s.tolist() for s in spelled[:2]] == [part.marks["characters"].tolist() for part in alone]
             assert spelled[2].tolist() == spelled[0].tolist()
     file = written(tmp_path / "b.jsonl", {**row, "question": "a"})
     with pytest.raises(ValueError, match=r"b.jsonl:1: choices has 4 tokens, more than max_length 3"):

@@ -407,7 +407,7 @@ def test_pieces_of_long_sentences_have_whole_words_and_their_tags(tmp_path: Path
 def test_words_are_spelled(conll: str) -> None:
     corpus = TaggedText(train=conll, validation_fraction=0, tokenizer=partial(Word, split="whitespace", max_characters=8)).open()
     example = corpus.splits["train"][0]["text"]
-    letters = corpus.codec.tokenizers["text"].tokens(example.marks["letters"][2].tolist())
+    letters = corpus.codec.tokenizers["text"].tokens(example.marks["characters"][2].tolist())
     assert corpus.codec.info["text"].characters > 7 and "".join(x for x in letters if x != "<pad>") == "German"
 
 

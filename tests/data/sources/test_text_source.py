@@ -227,7 +227,7 @@ def test_two_at_once(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -
     found: list[Corpus] = []
 
     def work() -> None:
-        found.append(PlainText(train=plain, tokenizer=Character).open(tell=lambda text, done, total: heard.append(text)))
+        found.append(PlainText(train=plain, tokenizer=Character).open(progress=lambda text, done, total: heard.append(text)))
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -241,7 +241,7 @@ def test_two_at_once(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_progress_is_told(plain: str) -> None:
     heard: list[tuple[str, int, int]] = []
-    PlainText(train=plain, tokenizer=Character).open(tell=lambda *what: heard.append(what))
+    PlainText(train=plain, tokenizer=Character).open(progress=lambda *what: heard.append(what))
     assert list(dict.fromkeys(text for text, _, _ in heard)) == [
         "hashing the files",
         "scanning the training files",
@@ -342,7 +342,7 @@ def test_a_process_that_was_killed(tmp_path: Path, place: Path) -> None:
 from weft.data import Character, PlainText
 from weft.data.sources import split_preparation
 split_preparation.PROGRESS_ROWS, split_preparation._COMMIT_BYTES = 500, 20_000
-PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(tell=lambda *what: print(*what, flush=True))
+PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(progress=lambda *what: print(*what, flush=True))
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -358,7 +358,7 @@ PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(tell=
     data = PlainText(train=file, tokenizer=Character, validation_fraction=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(split_preparation, "PROGRESS_ROWS", 500)
-        corpus = data.open(tell=lambda text, done, total: heard.append(done) if text == "preparing train" else None)
+        corpus = data.open(progress=lambda text, done, total: heard.append(done) if text == "preparing train" else None)
     assert heard[0] > 150_000  # not from the beginning
     resumed = entries(place)
     shutil.rmtree(place)
@@ -504,7 +504,7 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
     assert corpus.ledger["test"]["near-duplicates of training"] == 11  # the same file
     monkeypatch.setattr(train_overlap, "near_duplicates", None)
     assert PlainText(train=train, valid=valid, test=train, tokenizer=Character, max_length=200).open().ledger == corpus.ledger
-    only = PlainText(train=train, valid=valid, tokenizer=Character, max_length=200).open(only=("valid",))
+    only = PlainText(train=train, valid=valid, tokenizer=Character, max_length=200).open(splits=("valid",))
     assert "near-duplicates of training" not in only.ledger["valid"]
 
 
@@ -513,12 +513,12 @@ def test_near_duplicates_of_training_are_found_once(tmp_path: Path, monkeypatch:
 
 def test_only_the_splits_that_are_wanted(plain: str, tmp_path: Path) -> None:
     data = PlainText(train=plain, test=plain, tokenizer=Character)
-    assert set(data.open().splits) == {"train", "valid", "test"} and set(data.open(only=("test", "other")).splits) == {"test"}
+    assert set(data.open().splits) == {"train", "valid", "test"} and set(data.open(splits=("test", "other")).splits) == {"test"}
     with pytest.raises(ValueError, match=r"the data has no split 'other'; available: train, valid, test"):
-        data.open(only=("other",))
+        data.open(splits=("other",))
     codec = data.open().codec
     gone = PlainText(train=str(tmp_path / "gone"), test=plain, tokenizer=Character)
-    assert len(gone.open(codec, only=("test",)).splits["test"]) == 100
+    assert len(gone.open(codec, splits=("test",)).splits["test"]) == 100
 
 
 def test_an_opened_codec_is_used_again(plain: str, tmp_path: Path) -> None:

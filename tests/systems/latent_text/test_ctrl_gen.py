@@ -1,4 +1,4 @@
-"""Ctrl-Gen: a text VAE that is told a class, and what its two sleep phases minimise."""
+"""Ctrl-Gen: a class-conditional text VAE, and the losses of its two sleep phases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def moved_by(objective: Any, model: CtrlGen) -> set[str]:
     return {n.partition(".")[0] for n, p in model.named_parameters() if p.grad is not None and bool(p.grad.any())}
 
 
-def test_it_is_a_text_vae_that_listens():
+def test_structure_is_a_class_conditional_text_vae_with_a_classifier():
     model = model_of()
     assert isinstance(model, TextVAE) and {Latent, Variational, ClassifiesTexts} <= set(model.provides())
     assert (
@@ -69,7 +69,7 @@ def test_it_is_a_text_vae_that_listens():
     )
 
 
-def test_a_text_vae_may_be_told_the_class():
+def test_text_vae_conditions_on_the_class():
     choices = {name: SMALL[name] for name in ("latent", "encoder", "pooler", "decoder", "label_dim")}
     torch.manual_seed(0)
     model = TextVAE(INFO, **choices, injections=[LatentEmbedding]).eval()
@@ -84,61 +84,65 @@ def test_a_text_vae_may_be_told_the_class():
     other = objective(model, Batch({**batch.fields, "label": (batch["label"] + 1) % 3}, len(batch)), Clock())[
         "reconstruction"
     ].total
-    assert not torch.allclose(one, other), "the bound does not heed the class"
+    assert not torch.allclose(one, other), "the ELBO does not depend on the class"
     plain = TextVAE(INFO, **{**choices, "label_dim": 0}, injections=[LatentEmbedding])
     assert not plain.class_conditional and plain.decoder.labels is None
     with pytest.raises(ValueError, match="needs a field 'label'"):
         TextVAE(Info({n: INFO[n] for n in ("source", "target")}, target="target"), **choices)
 
 
-def test_attribute_is_the_class_that_is_heard_and_the_place_that_is_found_again():
-    model, objective = model_of(), CtrlGenGenerator(INFO, 8, length=5)
+def test_generator_loss_equals_its_formula():
+    model, objective = model_of(), CtrlGenGenerator(INFO, 8, max_length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
     z = standard_normal(batch, 4)
-    text = soft_decode(model, model.memory_from(z, batch["wish"]), max_length=5)
+    text = soft_decode(model, model.memory_from(z, batch["target_label"]), max_length=5)
     q = model.posterior(text)
-    place = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
-    torch.testing.assert_close(loss["latent"].total, place)
-    torch.testing.assert_close(loss["class"].total, F.cross_entropy(model.text_logits(text), batch["wish"], reduction="sum"))
+    nll = -Normal(q.mean_BP, (0.5 * q.logvar_BP).exp()).log_prob(z).sum()
+    torch.testing.assert_close(loss["latent"].total, nll)
+    torch.testing.assert_close(
+        loss["class"].total, F.cross_entropy(model.text_logits(text), batch["target_label"], reduction="sum")
+    )
 
 
-def test_discriminate_is_the_class_of_real_and_of_written_texts_and_the_doubt_about_these():
-    model, objective = model_of(), CtrlGenDiscriminator(INFO, 8, generated_weight=0.2, entropy_weight=0.5, length=5)
+def test_discriminator_loss_equals_its_formula():
+    model, objective = model_of(), CtrlGenDiscriminator(INFO, 8, generated_weight=0.2, entropy_weight=0.5, max_length=5)
     batch = batch_of(objective)
     loss = objective(model, batch, Clock())
-    text = soft_decode(model, model.memory_from(standard_normal(batch, 4), batch["wish"]), max_length=5)
-    heard = model.text_logits(text)
+    text = soft_decode(model, model.memory_from(standard_normal(batch, 4), batch["target_label"]), max_length=5)
+    logits = model.text_logits(text)
     torch.testing.assert_close(
         loss["real"].total, F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")
     )
-    torch.testing.assert_close(loss["generated"].total, F.cross_entropy(heard, batch["wish"], reduction="sum"))
-    torch.testing.assert_close(loss["entropy"].total, Categorical(logits=heard).entropy().sum())
+    torch.testing.assert_close(loss["generated"].total, F.cross_entropy(logits, batch["target_label"], reduction="sum"))
+    torch.testing.assert_close(loss["entropy"].total, Categorical(logits=logits).entropy().sum())
     assert (loss["generated"].weight, loss["entropy"].weight) == (0.2, 0.1)
     alone = CtrlGenDiscriminator(INFO, 8, generated_weight=0.0)
     assert set(alone(model, batch_of(alone), Clock())) == set(alone.counts(batch)) == {"real"}
 
 
-def test_whom_each_phase_can_move():
+def test_gradients_of_each_objective_reach_its_networks_only():
     model = model_of()
-    assert moved_by(CtrlGenDiscriminator(INFO, 8, length=4), model) == {"text_classifier"}  # what was written has no gradient
-    assert {"decoder", "encoder", "to_posterior", "text_classifier"} == moved_by(CtrlGenGenerator(INFO, 8, length=4), model)
+    assert moved_by(CtrlGenDiscriminator(INFO, 8, max_length=4), model) == {
+        "text_classifier"
+    }  # no gradient through generated texts
+    assert {"decoder", "encoder", "to_posterior", "text_classifier"} == moved_by(CtrlGenGenerator(INFO, 8, max_length=4), model)
     assert moved_by(ELBO(INFO, 8), model) == {"encoder", "to_posterior", "decoder"}
     assert moved_by(CARATextClassifier(INFO, 8), model) == {"text_classifier"}
-    assert "decoder" in moved_by(CARAMutualInformation(INFO, 8, length=4), model)  # CARA's step fits as well
+    assert "decoder" in moved_by(CARAMutualInformation(INFO, 8, max_length=4), model)  # objectives of CARA apply as well
 
 
-def test_attribute_needs_one_vocabulary():
+def test_generator_loss_needs_one_vocabulary():
     apart = Info({**INFO.fields, "target": Field("target", 14, space="target")}, target="target")
     framed = Info({**INFO.fields, "source": Field("source", 14, frame=Frame(first=(5,), last=(6,)))}, target="target")
     for info in (apart, framed):
-        with pytest.raises(ValueError, match="reads what it has written, so that both need one vocabulary"):
+        with pytest.raises(ValueError, match="source and target need the same vocabulary"):
             CtrlGenGenerator(info, 8)
     CtrlGenDiscriminator(apart, 8)
 
 
-def test_one_class_alone_is_refused():
+def test_a_single_class_is_rejected():
     one = Info({**INFO.fields, "label": Field("label", 2, kind="label", labels=("good",))}, target="target")
     for build in (lambda: CtrlGen(one, **SMALL), lambda: CtrlGenGenerator(one, 8), lambda: CtrlGenDiscriminator(one, 8)):
-        with pytest.raises(ValueError, match="needs texts of two classes or more"):
+        with pytest.raises(ValueError, match="needs at least two classes"):
             build()

@@ -1,1 +1,1 @@
-"""Attention: scores, heads, positions inside attention."""
+"""Attention: alignment scores, attention modules, relative positions."""

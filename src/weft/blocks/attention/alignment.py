@@ -1,4 +1,4 @@
-"""Attention as recurrent decoders have it: one look, at the memory as it is. Suffixes: see seq.py."""
+"""Single-head attention over a memory, as in recurrent decoders. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from weft.core.seq import KV, Seq
 
 @block("alignment")
 class AlignmentAttention(Attention):
-    """Averages the memory by how well each place of it fits the query; nothing but the score is learned.
+    """Single-head attention without query, key and value projections: only the score has parameters.
 
     c_t = sum_s softmax_s(score(q_t, m_s)) m_s
 
-    A memory whose width is not that of the queries is brought to it by one dense map of the average.
+    Where the size of the memory differs from that of the queries, a linear layer projects c to the size of the queries.
 
     Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
 
     Args:
-        score: How well a query fits a place of the memory.
-        dropout: Share of the weights that training zeroes.
+        score: Alignment score between a query and a memory vector.
+        dropout: Dropout probability of the attention weights.
 
     Example:
         >>> import torch
@@ -41,9 +41,9 @@ class AlignmentAttention(Attention):
         self.out = Identity() if memory == dim else Linear(memory, dim)
 
     def project(self, memory: Seq, position: Position | None = None) -> KV:
-        at_BS, value_B1SD = memory.positions(), memory.data.unsqueeze(1)
-        key_B1SD = value_B1SD if position is None else position.rotate(value_B1SD, at_BS)
-        return KV(self.score.prepare(key_B1SD), value_B1SD, memory.mask, at_BS)
+        position_BS, value_B1SD = memory.positions(), memory.data.unsqueeze(1)
+        key_B1SD = value_B1SD if position is None else position.rotate(value_B1SD, position_BS)
+        return KV(self.score.prepare(key_B1SD), value_B1SD, memory.mask, position_BS)
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         out_B1TD = attend_sequence(self, self.score, query.data.unsqueeze(1), query, kv, mask, position, self.dropout)

@@ -1,4 +1,4 @@
-"""Attention with several heads. Suffixes: see seq.py."""
+"""Multi-head attention. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from weft.core.seq import KV, Seq
 
 @block("multihead")
 class MultiHeadAttention(Attention):
-    """Looks several times at once, each time through projections of its own.
+    """Multi-head attention, by default with scaled dot-product scores.
 
     y = Wo [head_1; ...; head_H],  head_h = sum_s softmax_s(score(Wq_h x, Wk_h m_s)) Wv_h m_s
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        heads: How many times to look.
-        head_dim: Width of a head; None = dim / heads.
-        score: How well a query fits a key, within a head.
-        bias: Whether the four projections have a bias.
-        dropout: Share of the attention weights that training zeroes.
+        heads: Number of heads H.
+        head_dim: Size of each head; None = dim / heads.
+        score: Alignment score between a query and a key of a head.
+        bias: Whether the query, key, value and output projections have a bias.
+        dropout: Dropout probability of the attention weights.
 
     Example:
         >>> import torch
@@ -51,7 +51,7 @@ class MultiHeadAttention(Attention):
     ):
         super().__init__(dim, memory)
         if head_dim is None and dim % heads:
-            raise ValueError(f"dim {dim} cannot be divided among {heads} heads; change one of them, or give head_dim")
+            raise ValueError(f"dim {dim} is not divisible by {heads} heads; change dim or heads, or set head_dim")
         head_dim = dim // heads if head_dim is None else head_dim
         self.heads, self.dropout = heads, dropout
         self.query = Linear(dim, heads * head_dim, bias)
@@ -61,11 +61,11 @@ class MultiHeadAttention(Attention):
         self.score = score(head_dim, head_dim)
 
     def project(self, memory: Seq, position: Position | None = None) -> KV:
-        at_BS = memory.positions()
+        position_BS = memory.positions()
         key_BHSK = self._split(self.key(memory.data))
         if position is not None:
-            key_BHSK = position.rotate(key_BHSK, at_BS)
-        return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, at_BS)
+            key_BHSK = position.rotate(key_BHSK, position_BS)
+        return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, position_BS)
 
     def as_kv(self, x_BSD: Tensor) -> KV:
         x_BHSK = self._split(x_BSD)

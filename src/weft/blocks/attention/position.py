@@ -1,4 +1,4 @@
-"""Relative positions inside attention. Suffixes: see seq.py."""
+"""Relative positions inside attention: rotary embeddings and learned biases. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from weft.core.seq import KV
 
 @block("rotary")
 class RotaryPosition(Position):
-    """Turns pairs of a query's and a key's numbers by an angle that grows with the position.
+    """Rotary position embedding: rotates pairs of query and key features by an angle proportional to the position.
 
     (a, b) at t -> (a cos(t w_i) - b sin(t w_i), a sin(t w_i) + b cos(t w_i)),  w_i = base^(-2 i / K)
 
-    The inner product of a query and a key then depends on how far apart they are. The pairs are the two halves of a head;
-    of an odd width the last number is left alone.
+    The dot product of a query and a key then depends on their relative position. Feature i is paired with feature i + K / 2; if
+    the head size K is odd, the last feature is not rotated.
 
     Su et al. 2021 (RoFormer), https://arxiv.org/abs/2104.09864
 
     Args:
-        base: How much slower the slowest pair turns.
+        base: Base of the geometric sequence of frequencies.
 
     Example:
         >>> import torch
@@ -44,31 +44,31 @@ class RotaryPosition(Position):
         angle_B1Tk = angles(position_BT, half, self.base).unsqueeze(1)
         cos, sin = angle_B1Tk.cos().to(x_BHTK.dtype), angle_B1Tk.sin().to(x_BHTK.dtype)
         if x_BHTK.shape[-1] % 2:
-            return torch.cat([self._turn(x_BHTK[..., :-1], cos, sin), x_BHTK[..., -1:]], -1)
-        return self._turn(x_BHTK, cos, sin)
+            return torch.cat([self._rotate_even(x_BHTK[..., :-1], cos, sin), x_BHTK[..., -1:]], -1)
+        return self._rotate_even(x_BHTK, cos, sin)
 
-    def _turn(self, x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        # (a, b) (cos, cos) + (b, a) (-sin, sin): fewer passes over x, forward and backward, than with halves cut out of it.
+    def _rotate_even(self, x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        # (a, b) (cos, cos) + (b, a) (-sin, sin): fewer passes over x, forward and backward, than slicing its halves.
         swapped_BHTK = x_BHTK.roll(x_BHTK.shape[-1] // 2, -1)
         return torch.addcmul(x_BHTK * torch.cat([cos, cos], -1), swapped_BHTK, torch.cat([-sin, sin], -1))
 
 
 @block("relative-bias")
 class RelativePositionBias(Position):
-    """A learned number for how far a key is from a query, one per head, added to the score.
+    """Relative position bias: a learned scalar per head and bucket of relative positions, added to the attention scores.
 
     score_h += b_h[bucket(s - t)]
 
-    Half of the buckets stand for one distance each; the others grow with the logarithm of the distance, up to ``max_distance``,
-    and all that is farther shares the last. With ``bidirectional``, half of all buckets are for keys after the query.
+    Half of the buckets hold one distance each. The sizes of the others grow logarithmically up to ``max_distance``; all larger
+    distances share the last bucket. With ``bidirectional``, half of all buckets are for keys after the query.
 
     Raffel et al. 2020 (T5), section 2.1, https://arxiv.org/abs/1910.10683
 
     Args:
-        heads: Heads of every attention in the stack.
-        buckets: How many distances are told apart.
-        max_distance: From here on, distances are alike.
-        bidirectional: Whether keys after the query are told apart from those before it; without, they count as near.
+        heads: Number of heads of every attention in the stack.
+        buckets: Number of buckets.
+        max_distance: Distance from which all relative positions share a bucket.
+        bidirectional: Whether keys after the query have buckets of their own; if not, they share the bucket of distance 0.
 
     Example:
         >>> import torch
@@ -78,20 +78,21 @@ class RelativePositionBias(Position):
 
     def __init__(self, dim: int, *, heads: Heads = 4, buckets: Count = 32, max_distance: Count = 128, bidirectional: bool = True):
         super().__init__(dim)
-        if buckets < (4 if bidirectional else 2):
-            raise ValueError(f"{buckets} buckets are too few to tell near from far: give at least {4 if bidirectional else 2}")
+        minimum = 4 if bidirectional else 2
+        if buckets < minimum:
+            raise ValueError(f"buckets is {buckets}, but must be at least {minimum} to separate near and far positions")
         self.heads, self.buckets, self.max_distance, self.bidirectional = heads, buckets, max_distance, bidirectional
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The bucket of each offset s - t."""
+        """The bucket of each relative position s - t."""
         size = self.buckets // 2 if self.bidirectional else self.buckets
         first = (offset > 0).long() * size if self.bidirectional else torch.zeros_like(offset)
-        apart = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
+        distance = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
         near = size // 2
-        growth = torch.log(apart.clamp(min=1).float() / near) / math.log(max(self.max_distance, near + 1) / near)
+        growth = torch.log(distance.clamp(min=1).float() / near) / math.log(max(self.max_distance, near + 1) / near)
         far = (near + (growth * (size - near)).long()).clamp(max=size - 1)
-        return first + torch.where(apart < near, apart, far)
+        return first + torch.where(distance < near, distance, far)
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
         offset_BTS = key_BS[:, None, :] - query_BT[:, :, None]
@@ -101,15 +102,15 @@ class RelativePositionBias(Position):
         if past is None and position_BT.stride(0) == 0:  # all rows have the same positions
             position_BT = position_BT[:1]
         key_BS = position_BT if past is None else torch.cat([past.position, position_BT], 1)
-        return _Biased(self.bias(position_BT, key_BS))
+        return _PrecomputedBias(self.bias(position_BT, key_BS))
 
 
-class _Biased(Position):
-    """Positions of one pass whose bias is known."""
+class _PrecomputedBias(Position):
+    """A bias that was computed once for all layers of a forward pass."""
 
     def __init__(self, bias_BHTS: Tensor):
         super().__init__(0)
-        self.known_BHTS = bias_BHTS
+        self.bias_BHTS = bias_BHTS
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
-        return self.known_BHTS
+        return self.bias_BHTS

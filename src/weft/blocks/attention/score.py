@@ -1,4 +1,4 @@
-"""How well a query fits a key. Suffixes: see seq.py; A the width in which additive scores compare."""
+"""Alignment scores between queries and keys. Shape suffixes: A hidden size of additive scores; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.core.registry import block
 
 @block("dot")
 class DotScore(Score):
-    """The inner product of query and key.
+    """Dot-product score.
 
     score = q . k
 
@@ -27,7 +27,7 @@ class DotScore(Score):
 
     def __init__(self, dim: int, memory: int):
         super().__init__(dim, memory)
-        _same(self, dim, memory)
+        _check_sizes(self, dim, memory)
         self.scale = 1.0
 
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class DotScore(Score):
 
 @block("scaled-dot")
 class ScaledDotScore(Score):
-    """The inner product of query and key, divided by the root of their width.
+    """Scaled dot-product score: the dot product divided by the square root of the size of the vectors.
 
     score = (q . k) / sqrt(K)
 
@@ -50,16 +50,16 @@ class ScaledDotScore(Score):
 
     def __init__(self, dim: int, memory: int):
         super().__init__(dim, memory)
-        _same(self, dim, memory)
+        _check_sizes(self, dim, memory)
         self.scale = self.factor = dim**-0.5
 
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
-        return (query_BHTK * self.factor) @ key_BHSK.transpose(-1, -2)  # there are fewer queries than scores
+        return (query_BHTK * self.factor) @ key_BHSK.transpose(-1, -2)  # scales T x K values instead of T x S
 
 
 @block("general")
 class GeneralScore(Score):
-    """A bilinear form of query and key, which may differ in width.
+    """Bilinear score; queries and keys may differ in size.
 
     score = q . (W k)
 
@@ -75,7 +75,7 @@ class GeneralScore(Score):
     def __init__(self, dim: int, memory: int):
         super().__init__(dim, memory)
         self.map = Linear(memory, dim, bias=False)
-        # Of prepared keys W k the score is a plain inner product, so fused kernels serve here too.
+        # With prepared keys W k the score is a dot product, so fused kernels apply.
         self.scale = 1.0
 
     def prepare(self, key_BHSK: Tensor) -> Tensor:
@@ -87,14 +87,14 @@ class GeneralScore(Score):
 
 @block("additive")
 class AdditiveScore(Score):
-    """A small network with one hidden layer on query and key.
+    """Additive (Bahdanau) score: a feed-forward network with one hidden layer over query and key.
 
     score = v . tanh(W q + U k)
 
     Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473
 
     Args:
-        hidden: Width of the hidden layer; None = that of the query.
+        hidden: Size of the hidden layer; None = that of the query.
 
     Example:
         >>> import torch
@@ -118,7 +118,9 @@ class AdditiveScore(Score):
         return self.vector(hidden_BHTSA).squeeze(-1)
 
 
-def _same(score: Score, dim: int, memory: int) -> None:
+def _check_sizes(score: Score, dim: int, memory: int) -> None:
     if dim != memory:
         name = type(score).__name__
-        raise ValueError(f"{name} needs queries and keys of one width, not {dim} and {memory}; use general or additive")
+        raise ValueError(
+            f"{name} needs queries and keys of equal size, but they have {dim} and {memory}; use general or additive"
+        )

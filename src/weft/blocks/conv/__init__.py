@@ -1,1 +1,1 @@
-"""Convolutions."""
+"""Convolutional encoders."""

@@ -1,4 +1,4 @@
-"""Convolutions over time. W taps of a window; other suffixes: see seq.py."""
+"""Convolutional encoder. Shape suffixes: W kernel size times D features; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.core.seq import Seq
 
 
 class GatedConvolution(nn.Module):
-    """One layer's map: two dense maps of a window around each position, one of which opens and closes the other."""
+    """Gated convolution: the element-wise product of a convolution and an activated second one."""
 
     def __init__(self, dim: int, kernel_size: int, dilation: int, gate: Build[Activation]):
         super().__init__()
@@ -26,30 +26,31 @@ class GatedConvolution(nn.Module):
         self.value, self.opening = Linear(kernel_size * dim, dim), Linear(kernel_size * dim, dim)
         self.gate = gate()
 
-    def forward(self, x_BTD: Tensor, ahead: bool) -> Tensor:
-        x_BTW = windows(x_BTD, self.kernel_size, self.dilation, ahead)
+    def forward(self, x_BTD: Tensor, causal: bool) -> Tensor:
+        x_BTW = windows(x_BTD, self.kernel_size, self.dilation, causal)
         return self.value(x_BTW) * self.gate(self.opening(x_BTW))
 
 
 @block("cnn")
 class CNN(Encoder):
-    """Gated convolutions over time, layer on layer: each position sees a window that grows with depth.
+    """Convolutional encoder: stacked gated convolutions with residual connections and a receptive field that grows with depth.
 
     h_l = residual(h_l-1, f_l),  f_l(x)_t = (V w_t + b) * gate(U w_t + c),  w_t = [x_t-kd; ...; x_t; ...; x_t+kd]
 
-    with k = (kernel_size - 1) / 2 and d the layer's dilation. Outside of the sequence, x is zero. Under the mask Causal, x is
-    zero after t as well: the weights mean the same, and half of each window is left.
+    with k = (kernel_size - 1) / 2 and d the dilation of the layer
+
+    The sequence is zero-padded. Under the mask Causal, inputs after t are zero too, so that the same weights serve both masks.
 
     Dauphin et al. 2017, https://arxiv.org/abs/1612.08083; Gehring et al. 2017 (residual connections),
     https://arxiv.org/abs/1705.03122; dilations for tagging: Strubell et al. 2017, https://arxiv.org/abs/1702.02098
 
     Args:
-        layers: How many convolutions stand on each other.
-        kernel_size: Positions in a window, the middle one included; odd.
-        dilations: Distance of neighbours in a window, for each layer; a shorter list is begun again.
-        gate: The function of the gate; with the sigmoid these are gated linear units.
-        residual: How a layer's result is added to its input; dropout is there.
-        norm: Normalisation of the last layer's output; None = none.
+        layers: Number of convolutions.
+        kernel_size: Kernel size in positions; odd.
+        dilations: Dilation of each layer; a shorter list is cycled.
+        gate: Activation of the gate; sigmoid gives gated linear units.
+        residual: Residual connection around each convolution, which also has dropout.
+        norm: Normalization after the last layer; None = none.
 
     Example:
         >>> CNN(4, layers=2, dilations=[1, 2])(Seq(torch.ones(2, 3, 4))).data.shape
@@ -73,22 +74,22 @@ class CNN(Encoder):
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
         if not dilations:
-            raise ValueError("dilations is empty: give at least one distance, such as [1]")
-        steps = [dilations[i % len(dilations)] for i in range(layers)]
-        self.layers = nn.ModuleList([GatedConvolution(dim, kernel_size, step, gate) for step in steps])
+            raise ValueError("dilations is empty, but needs at least one value, such as [1]")
+        cycled = [dilations[i % len(dilations)] for i in range(layers)]
+        self.layers = nn.ModuleList([GatedConvolution(dim, kernel_size, dilation, gate) for dilation in cycled])
         self.residuals = nn.ModuleList([residual(dim) for _ in range(layers)])
         self.norm = None if norm is None else norm(dim)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
-        ahead = not isinstance(mask, Causal)
-        empty_BT1 = None if x.mask is None else ~x.mask[..., None]
-        h_BTD = x.data if empty_BT1 is None else x.data.masked_fill(empty_BT1, 0.0)
+        causal = isinstance(mask, Causal)
+        padding_BT1 = None if x.mask is None else ~x.mask[..., None]
+        h_BTD = x.data if padding_BT1 is None else x.data.masked_fill(padding_BT1, 0.0)
         states = [x]
         for layer, residual in zip(self.layers, self.residuals, strict=True):
 
             def convolve(y_BTD: Tensor, layer: nn.Module = layer) -> Tensor:
-                return layer(y_BTD if empty_BT1 is None else y_BTD.masked_fill(empty_BT1, 0.0), ahead)
+                return layer(y_BTD if padding_BT1 is None else y_BTD.masked_fill(padding_BT1, 0.0), causal)
 
             h_BTD = residual(h_BTD, convolve)
             states.append(x.with_data(h_BTD))
@@ -97,8 +98,8 @@ class CNN(Encoder):
         return states
 
 
-def windows(x_BTD: Tensor, kernel_size: int, dilation: int = 1, ahead: bool = True) -> Tensor:
-    """B x T x (W D): the vectors around each position, side by side; zeros outside and, without ``ahead``, after it.
+def windows(x_BTD: Tensor, kernel_size: int, dilation: int = 1, causal: bool = False) -> Tensor:
+    """B x T x W: concatenated vectors of the window around each position; zeros outside and, if ``causal``, after it.
 
     Example:
         >>> windows(torch.tensor([[[1.0], [2.0]]]), 3).tolist()
@@ -107,6 +108,6 @@ def windows(x_BTD: Tensor, kernel_size: int, dilation: int = 1, ahead: bool = Tr
     reach, length = kernel_size // 2 * dilation, x_BTD.shape[1]
     padded = F.pad(x_BTD, (0, 0, reach, reach))
     taps = [padded[:, i * dilation : i * dilation + length] for i in range(kernel_size)]
-    if not ahead:
+    if causal:
         taps = [tap if i <= kernel_size // 2 else torch.zeros_like(tap) for i, tap in enumerate(taps)]
     return torch.cat(taps, -1)

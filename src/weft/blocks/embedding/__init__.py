@@ -1,1 +1,1 @@
-"""Embedders: symbols, positions, characters, patches to vectors."""
+"""Embedders: token, position, token-type, character and patch embeddings."""

@@ -1,4 +1,4 @@
-"""Words that know how they are spelled. C letters of a word, E width of a letter, F filters; other suffixes: see seq.py."""
+"""Word embeddings with a character CNN. Shape suffixes: C characters, E character features, F filters; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from weft.core.seq import Seq
 
 @block("char-cnn")
 class CharCNN(Embedder):
-    """A word's own vector plus one that is made from its letters, so that unknown words have a meaning too.
+    """Word embedding plus a CNN over the characters of the word, so that unknown words get informative embeddings too.
 
-    x_t = word(t) + W relu(max_j (V [c_j-k; ...; c_j; ...; c_j+k] + b)),  with c_j the vector of letter j and the maximum over all
-    letters of the word
+    x_t = word(t) + W relu(max_j (V [c_j-k; ...; c_j; ...; c_j+k] + b)), with c_j the embedding of character j and
+    k = (kernel_size - 1) / 2; the maximum is over all characters of the word
 
-    Two vectors side by side, brought to the width by a dense map, would be the same: the map's first half can be taken into the
-    table of words. A word without letters (a mark of begin or end, padding) has none but its own vector. With ``word_dropout``,
-    words are now and then hidden in training, and the network learns to rely on spelling.
+    Adding both embeddings is equivalent to concatenating them before a linear layer. Special tokens and padding have no
+    characters, only a word embedding. With ``word_dropout``, words are replaced by the unknown token at random in training, so
+    that the model learns to rely on characters.
 
-    Ma and Hovy 2016, https://arxiv.org/abs/1603.01354; hiding words: Lample et al. 2016, https://arxiv.org/abs/1603.01360
+    Ma and Hovy 2016, https://arxiv.org/abs/1603.01354; word dropout: Lample et al. 2016, https://arxiv.org/abs/1603.01360
 
     Args:
-        word: Vectors of the words themselves; a head can be tied to them.
-        char_dim: Width of the letters' vectors.
-        filters: How many patterns of letters are looked for.
-        kernel_size: Letters in a pattern; odd.
-        word_dropout: Share of the words that training takes for unknown ones; their letters stay.
-        dropout: Share of the letters' vectors, and of the patterns found, that training zeroes.
+        word: Embedder of the words; a head can be tied to it.
+        char_dim: Size of the character embeddings.
+        filters: Number of convolution filters.
+        kernel_size: Size of the filters in characters; odd.
+        word_dropout: Probability of replacing a word by the unknown token; its characters are kept.
+        dropout: Dropout probability of the character embeddings and of the filter outputs.
 
     Example:
-        >>> x = Seq(torch.tensor([[7, 8]])).mark(letters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
+        >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
         >>> CharCNN(4, Field("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])
     """
@@ -59,8 +59,8 @@ class CharCNN(Embedder):
         super().__init__(dim, field)
         if not field.characters:
             raise ValueError(
-                f"the words of {field.name!r} are not spelled: set tokenizer: {{type: word, max_characters: 20}} in the data, "
-                "or take the embedder token"
+                f"the field {field.name!r} has no character ids; set tokenizer: {{type: word, max_characters: 20}} in the data, "
+                "or use the embedder token"
             )
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
@@ -73,28 +73,29 @@ class CharCNN(Embedder):
         self.drop = DropoutLayer(dropout)
 
     def forward(self, x: Seq) -> Seq:
-        if "letters" not in x.marks:
-            raise ValueError("this text comes without the mark 'letters', which spells its words")
-        vector_BTD = self.word(self._hide(x)).data
-        return x.with_data(vector_BTD + self.out(self.drop(self._patterns(x.marks["letters"]))))
+        if "characters" not in x.marks:
+            raise ValueError("char-cnn needs the mark 'characters' (character ids of each word), but the sequence has none")
+        word_BTD = self.word(self._drop_words(x)).data
+        return x.with_data(word_BTD + self.out(self.drop(self._filter_outputs(x.marks["characters"]))))
 
     def table(self) -> Tensor:
         return self.word.table()
 
-    def _patterns(self, letter_BTC: Tensor) -> Tensor:
-        """B x T x F: how strongly each pattern is there, at the best place of the word."""
-        letter_NC = letter_BTC.flatten(0, 1)
-        there_NC1 = (letter_NC > 0)[..., None]
-        c_NCE = self.drop(lookup(self.letter, letter_NC, self._wrong)).masked_fill(~there_NC1, 0.0)
-        found_NCF = self.find(windows(c_NCE, self.kernel_size)).relu()
-        return found_NCF.masked_fill(~there_NC1, 0.0).amax(1).unflatten(0, letter_BTC.shape[:2])
+    def _filter_outputs(self, character_BTC: Tensor) -> Tensor:
+        """B x T x F: the maximum of each filter over the characters of each word."""
+        character_NC = character_BTC.flatten(0, 1)
+        real_NC1 = (character_NC > 0)[..., None]
+        c_NCE = self.drop(lookup(self.letter, character_NC, self._out_of_range)).masked_fill(~real_NC1, 0.0)
+        output_NCF = self.find(windows(c_NCE, self.kernel_size)).relu()  # not negative, so zeros at padding keep the maximum
+        return output_NCF.masked_fill(~real_NC1, 0.0).amax(1).unflatten(0, character_BTC.shape[:2])
 
-    def _wrong(self, number: int, word: int, at: int) -> str:
-        return f"the letter {number} (letter {at} of word {word}), but there are {len(self.letter)} letters, from 0"
+    def _out_of_range(self, index: int, word: int, position: int) -> str:
+        last = len(self.letter) - 1
+        return f"character id {index} (word {word}, character {position}) is out of range; character ids are 0 to {last}"
 
-    def _hide(self, x: Seq) -> Seq:
-        """Some words as unknown ones; those without letters are marks, and stay."""
+    def _drop_words(self, x: Seq) -> Seq:
+        """Replace words by the unknown token at random; special tokens, which have no characters, are kept."""
         if not self.training or not self.word_dropout or x.data.is_floating_point():
             return x
-        hidden_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["letters"] > 0).any(-1)
-        return x.with_data(x.data.masked_fill(hidden_BT, self.unk))
+        dropped_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["characters"] > 0).any(-1)
+        return x.with_data(x.data.masked_fill(dropped_BT, self.unk))

@@ -1,4 +1,4 @@
-"""Positions of a grid that can begin with those of another. P positions; other suffixes as in seq.py."""
+"""Position embeddings of image patches that adapt to another image size. Shape suffixes: P positions; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from weft.core.registry import block
 
 @block("interpolated")
 class InterpolatedPositionEmbedder(LearnedPositionEmbedder):
-    """A learned vector for each place of a square grid; weights that were learned on a grid of another size begin it, stretched.
+    """Learned position embeddings of a square grid of patches; pretrained ones of another grid size are interpolated.
 
-    p_t = P[t], with P = bicubic(P', side x side) where it takes the P' of another side; the vector before the grid, if there is
-    one, is taken as it is
+    p_t = P[t],  P = bicubic(P'), with P' the pretrained embeddings
+
+    The embedding of a class token before the grid is copied unchanged.
 
     Dosovitskiy et al. 2021 (ViT), section 3.2, https://arxiv.org/abs/2010.11929
 
     Example:
-        >>> field = Field("image", 4, kind="vector", max_length=10)  # 3 x 3 patches, and one vector before them
+        >>> field = Field("image", 4, kind="vector", max_length=10)  # 3 x 3 patches and a class token
         >>> InterpolatedPositionEmbedder(4, field).fitted(torch.ones(1 + 5 * 5, 4)).shape
         torch.Size([10, 4])
     """
@@ -32,15 +33,21 @@ class InterpolatedPositionEmbedder(LearnedPositionEmbedder):
     def __init__(self, dim: int, field: Field):
         super().__init__(dim, field)
 
-    def fitted(self, theirs_PD: Tensor) -> Tensor:
-        """Positions of another grid on this one; as they are where one of both is no square, and so no grid."""
-        theirs, ours = _grid(len(theirs_PD)), _grid(self.length)
-        if theirs_PD.ndim != 2 or theirs is None or ours is None or theirs.before != ours.before or theirs.side == ours.side:
-            return theirs_PD
-        first_PD, grid_PD = theirs_PD[: theirs.before], theirs_PD[theirs.before :]
-        grid_1Dhw = grid_PD.T.unflatten(1, (theirs.side, theirs.side))[None]
-        stretched_1Dhw = F.interpolate(grid_1Dhw, size=(ours.side, ours.side), mode="bicubic", align_corners=False)
-        return torch.cat([first_PD, stretched_1Dhw[0].flatten(1).T])
+    def fitted(self, pretrained_PD: Tensor) -> Tensor:
+        """Pretrained embeddings interpolated to this grid; unchanged if one of the two is not a square grid."""
+        source, target = _grid(len(pretrained_PD)), _grid(self.length)
+        if (
+            pretrained_PD.ndim != 2
+            or source is None
+            or target is None
+            or source.before != target.before
+            or source.side == target.side
+        ):
+            return pretrained_PD
+        first_PD, grid_PD = pretrained_PD[: source.before], pretrained_PD[source.before :]
+        grid_1Dhw = grid_PD.T.unflatten(1, (source.side, source.side))[None]
+        resized_1Dhw = F.interpolate(grid_1Dhw, size=(target.side, target.side), mode="bicubic", align_corners=False)
+        return torch.cat([first_PD, resized_1Dhw[0].flatten(1).T])
 
 
 class _Grid(NamedTuple):
@@ -49,7 +56,7 @@ class _Grid(NamedTuple):
 
 
 def _grid(length: int) -> _Grid | None:
-    """The grid of so many positions, of which none or one stands before it."""
+    """The square grid of ``length`` positions, with or without a class token before it; None if there is none."""
     for before in (0, 1):
         side = isqrt(max(length - before, 0))
         if side and side * side + before == length:

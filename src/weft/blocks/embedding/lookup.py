@@ -1,4 +1,4 @@
-"""Rows of a table by their numbers. Suffixes: see seq.py."""
+"""Embedding lookup with informative errors. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def lookup(table_VD: Tensor, id_BT: Tensor, wrong: Callable[[int, int, int], str]) -> Tensor:
-    """B x T x D: the rows of these numbers.
+def lookup(table_VD: Tensor, id_BT: Tensor, message: Callable[[int, int, int], str]) -> Tensor:
+    """B x T x D: embeddings of the ids; raises ValueError for the first id that is out of range.
 
-    Nothing is looked at before the lookup has failed, which costs nothing where all is well. Graphics cards do not raise but
-    stop; there, and in compiled code, whoever asks gets the device's own message.
+    Ids are inspected only after the lookup has failed, so valid ids cost nothing. On a GPU and in compiled code, the error of the
+    device or compiler is raised instead.
 
     Args:
-        table_VD: V rows.
-        id_BT: Numbers from 0 to V - 1.
-        wrong: Makes the message of the ValueError from the first number that is not, its row and its position.
+        table_VD: Embedding matrix.
+        id_BT: Ids from 0 to V - 1.
+        message: Called with the first invalid id, its row and its position; returns the message of the error.
 
-    >>> import torch
-    >>> look_up(torch.eye(3), torch.tensor([[0, 9]]), lambda number, row, position: f"{number} in row {row} at {position}")
-    Traceback (most recent call last):
-    ValueError: 9 in row 0 at 1
+    Example:
+        >>> import torch
+        >>> lookup(torch.eye(3), torch.tensor([[0, 9]]), lambda index, row, position: f"id {index} in row {row} at {position}")
+        Traceback (most recent call last):
+        ValueError: id 9 in row 0 at 1
     """
     try:
         return F.embedding(id_BT, table_VD)
     except IndexError:
-        outside = ((id_BT < 0) | (id_BT >= len(table_VD))).nonzero()
-        if not len(outside):
+        invalid = ((id_BT < 0) | (id_BT >= len(table_VD))).nonzero()
+        if not len(invalid):
             raise
-        row, position = outside[0, :2].tolist()
-        raise ValueError(wrong(int(id_BT[tuple(outside[0])]), row, position)) from None
+        row, position = invalid[0, :2].tolist()
+        raise ValueError(message(int(id_BT[tuple(invalid[0])]), row, position)) from None

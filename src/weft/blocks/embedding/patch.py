@@ -1,4 +1,4 @@
-"""An image as a sequence: a vector per patch. C channels, P side of a patch, N patches; other suffixes as in seq.py."""
+"""Patch embeddings of images. Shape suffixes: C channels, P side of a patch, N patches; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from weft.core.seq import Seq
 
 @block("patch")
 class PatchEmbedder(Embedder):
-    """Cuts an image into squares and maps each to a vector.
+    """Patch embeddings of an image: a linear projection of each patch, with a class token and position embeddings.
 
-    x_n = W patch_n + b + p_n, with n over the patches in rows from the top left; a learned vector may stand before them (n = 0)
+    x_n = W patch_n + b + p_n, with n over the patches in row-major order; a learned class token may precede them
 
-    W is stored as D x C x P x P, the weights of a convolution whose steps are as wide as its kernel. It starts so that pixels of
-    variance 1 give vectors of variance 1.
+    W is stored as D x C x P x P, the weight of a convolution with stride P. It is initialized such that pixels of variance 1 give
+    embeddings of variance 1.
 
     Dosovitskiy et al. 2021 (ViT), https://arxiv.org/abs/2010.11929
 
     Args:
-        size: Side of a patch in pixels; the image's side must be a multiple of it.
-        cls_token: Whether a learned vector stands before the patches, for what is said of the whole image ([CLS]).
-        position: Vectors added to say where a patch is; None = none.
+        size: Height and width of a patch in pixels; must divide those of the image.
+        cls_token: Whether to prepend a learned class token ([CLS]), whose hidden state represents the image.
+        position: Position embeddings; None = none.
 
     Example:
         >>> import torch
@@ -50,7 +50,7 @@ class PatchEmbedder(Embedder):
     ):
         super().__init__(dim, field)
         if field.kind != "image":
-            raise ValueError(f"patches are cut out of images, but the field {field.name!r} is a {field.kind}")
+            raise ValueError(f"the embedder patch needs images, but the field {field.name!r} is of type {field.kind}")
         self.number = patch_count(field, size)
         self.size, self.shape = size, (field.vocab, field.max_length, field.max_length)
         self.weight = nn.Parameter(torch.empty(dim, field.vocab, size, size))
@@ -64,8 +64,8 @@ class PatchEmbedder(Embedder):
 
     def forward(self, x: Seq) -> Seq:
         if x.data.shape[1:] != self.shape:
-            shown, wanted = (" x ".join(map(str, shape)) for shape in (x.data.shape[1:], self.shape))
-            raise ValueError(f"an image of {shown}, but this network takes {wanted} (channels, height, width)")
+            found, expected = (" x ".join(map(str, shape)) for shape in (x.data.shape[1:], self.shape))
+            raise ValueError(f"the image has {found} (channels x height x width), but the model expects {expected}")
         x_BDhw = F.conv2d(x.data.to(self.weight.dtype), self.weight, self.bias, stride=self.size)
         x_BTD = x_BDhw.flatten(2).transpose(1, 2)
         if self.cls_token is not None:
@@ -75,29 +75,30 @@ class PatchEmbedder(Embedder):
 
 
 def patch_count(field: Field, size: int) -> int:
-    """How many patches of this side an image has."""
+    """Number of patches of ``size`` x ``size`` pixels in an image of the field."""
     if field.max_length % size:
         raise ValueError(
-            f"images of {field.max_length} x {field.max_length} pixels cannot be cut into patches of {size} x {size}: "
-            f"give a size that divides {field.max_length}"
+            f"images of {field.max_length} x {field.max_length} pixels are not divisible into patches of {size} x {size}; "
+            f"set size to a divisor of {field.max_length}"
         )
     return (field.max_length // size) ** 2
 
 
 def patchify(image_BCHW: Tensor, size: int) -> Tensor:
-    """B x N x (C P P): the numbers of each patch, patches in rows from the top left, in the order of ``PatchEmbedder.weight``.
+    """B x N x (C P P): the pixels of each patch in row-major order, channels first as in ``PatchEmbedder.weight``.
 
-    >>> patchify(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
-    [2.0, 3.0, 6.0, 7.0]
+    Example:
+        >>> patchify(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1].tolist()
+        [2.0, 3.0, 6.0, 7.0]
     """
     height, width = image_BCHW.shape[2:]
     if height % size or width % size:
-        raise ValueError(f"an image of {height} x {width} pixels cannot be cut into patches of {size} x {size}")
+        raise ValueError(f"an image of {height} x {width} pixels is not divisible into patches of {size} x {size}")
     x_BChPwP = image_BCHW.unflatten(3, (-1, size)).unflatten(2, (-1, size))
     return x_BChPwP.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
 def unpatchify(patches_BNE: Tensor, size: int, height: int, width: int) -> Tensor:
-    """B x C x H x W: the image of these patches, E = C P P."""
+    """B x C x H x W: the image of the patches, the inverse of ``patchify``; E = C P P."""
     x_BhwCPP = patches_BNE.unflatten(2, (-1, size, size)).unflatten(1, (height // size, width // size))
     return x_BhwCPP.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)

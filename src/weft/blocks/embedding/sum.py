@@ -1,4 +1,4 @@
-"""Several embedders as one. Suffixes: see seq.py."""
+"""Sum of several embedders. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TOKEN_ALONE: list[Build[Embedder]] = [TokenEmbedder]
 
 @block("sum")
 class SumEmbedder(Embedder):
-    """Adds what several embedders say about a token: which it is, where it stands.
+    """Sum of several embedders, such as token and position embeddings, with optional normalization, dropout and projection.
 
     x_t = project(dropout(norm(part_1(t) + part_2(t) + ...)))
 
-    Narrower parts that are projected: Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
+    Factorized embeddings (parts smaller than dim): Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
 
     Args:
-        parts: The embedders that are added; a head is tied to the first that has a table of tokens.
-        norm: Normalisation of the sum; None = none.
-        dropout: Share of the result that training zeroes.
-        embedding_dim: Width of the parts; None = that of the result.
-        project: The map from the parts' width to that of the result; None = a dense one where the widths differ.
+        parts: Embedders to add; a tied head uses the first one with token embeddings.
+        norm: Normalization of the sum; None = none.
+        dropout: Dropout probability of the sum.
+        embedding_dim: Size of the parts; None = dim.
+        project: Projection from embedding_dim to dim; None = a linear layer if they differ.
 
     Example:
         >>> import torch
@@ -58,7 +58,7 @@ class SumEmbedder(Embedder):
     ):
         super().__init__(dim, field)
         if not parts:
-            raise ValueError("a sum of 0 parts has no vectors; give at least one part, such as token")
+            raise ValueError("parts is empty, but sum needs at least one embedder, such as token")
         embedding_dim = dim if embedding_dim is None else embedding_dim
         self.parts = nn.ModuleList([part(embedding_dim, field) for part in parts])
         self.norm = None if norm is None else norm(embedding_dim)

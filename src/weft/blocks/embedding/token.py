@@ -1,4 +1,4 @@
-"""A vector per symbol. Suffixes: see seq.py."""
+"""Token embeddings. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from weft.core.seq import Seq
 
 @block("token")
 class TokenEmbedder(Embedder):
-    """A learned vector for each symbol; of soft ids, the average by their weights.
+    """Learned token embeddings; for soft ids (distributions over the vocabulary), their expectation.
 
-    x_t = scale E[id_t]   or   x_t = scale sum_v p_tv E[v]
+    x_t = scale E[id_t],  or x_t = scale sum_v p_tv E[v] for soft ids p
 
-    The table starts with variance 1 / dim: a head tied to it then gives logits of variance 1, and the default scale gives
-    vectors of variance 1.
+    The embedding matrix E is initialized with variance 1 / dim, so that a tied head gives logits of variance 1, and the default
+    scale gives embeddings of variance 1.
 
     Vaswani et al. 2017, section 3.4, https://arxiv.org/abs/1706.03762
 
     Args:
-        scale: What vectors are multiplied by; None = sqrt(dim).
+        scale: Factor of the embeddings; None = sqrt(dim).
 
     Example:
         >>> import torch
@@ -49,14 +49,16 @@ class TokenEmbedder(Embedder):
 
 @block("shared-token")
 class SharedTokenEmbedder(Embedder):
-    """The vectors of another embedder's tokens, where two have their own positions but one table (BART).
+    """Token embeddings shared with another embedder, such as those of encoder and decoder in BART.
 
-    x_t = scale E[id_t], with the other's E
+    x_t = scale E[id_t], with E the embedding matrix of the other embedder
+
+    The embedders share E, but may have their own position embeddings.
 
     Lewis et al. 2020 (BART), https://arxiv.org/abs/1910.13461
 
     Args:
-        scale: What vectors are multiplied by; None = sqrt(dim).
+        scale: Factor of the embeddings; None = sqrt(dim).
 
     Example:
         >>> import torch
@@ -70,7 +72,7 @@ class SharedTokenEmbedder(Embedder):
     def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
         super().__init__(dim, field)
         self.scale = dim**0.5 if scale is None else scale
-        self._of: tuple[Embedder, ...] = ()  # in a tuple, so that it is not registered (and saved) a second time
+        self._of: tuple[Embedder, ...] = ()  # in a tuple, so that it is not registered (and saved) again
 
     def share(self, other: Embedder) -> None:
         self._of = (other,)
@@ -80,17 +82,20 @@ class SharedTokenEmbedder(Embedder):
 
     def table(self) -> Tensor:
         if not self._of:
-            raise ValueError("shared-token has no tokens of its own: it is for the second embedder of a structure (seq2seq)")
+            raise ValueError(
+                "shared-token has no embedding matrix to share; use it for the second embedder of a structure such as seq2seq"
+            )
         return self._of[0].table()
 
 
 def _vectors(x: Seq, table_VD: Tensor) -> Tensor:
     if not x.data.is_floating_point():
+        last = len(table_VD) - 1
         return lookup(
             table_VD,
             x.data,
-            lambda number, row, at: f"the id {number} (row {row}, position {at}), but there are {len(table_VD)} ids, from 0",
+            lambda index, row, position: f"id {index} (row {row}, position {position}) is out of range; ids are 0 to {last}",
         )
     if x.data.shape[-1] != len(table_VD):
-        raise ValueError(f"soft ids over {x.data.shape[-1]} symbols, but there are {len(table_VD)}")
+        raise ValueError(f"soft ids have {x.data.shape[-1]} entries, but the vocabulary has {len(table_VD)} ids")
     return x.data.to(table_VD.dtype) @ table_VD

@@ -1,4 +1,4 @@
-"""A vector for what is marked on a token. Suffixes: see seq.py."""
+"""Token-type (segment) embeddings. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from weft.core.seq import Seq
 
 @block("token-type")
 class TokenTypeEmbedder(Embedder):
-    """A learned vector for an annotation of each token, such as the segment that it belongs to.
+    """Learned token-type embeddings, such as the segment embeddings of BERT.
 
-    x_t = M[mark_t], and M[0] for sequences that do not have the mark
+    x_t = E[type_t]; sequences without the annotation have type 0
 
     Devlin et al. 2019 (BERT), https://arxiv.org/abs/1810.04805
 
     Args:
-        mark: The annotation's name.
-        size: How many values it can have.
+        mark: Name of the annotation (mark of ``Seq``) that holds the token types.
+        size: Number of token types.
 
     Example:
         >>> import torch
@@ -41,8 +41,8 @@ class TokenTypeEmbedder(Embedder):
     def forward(self, x: Seq) -> Seq:
         if self.mark not in x.marks:
             return x.with_data(self.weight[0].expand(x.rows, x.width, -1))
-        return x.with_data(lookup(self.weight, x.marks[self.mark], self._wrong))
+        return x.with_data(lookup(self.weight, x.marks[self.mark], self._out_of_range))
 
-    def _wrong(self, value: int, row: int, position: int) -> str:
-        where = f"{value} (row {row}, position {position})"
-        return f"the mark {self.mark!r} is {where}, but there are {len(self.weight)} values, from 0"
+    def _out_of_range(self, value: int, row: int, position: int) -> str:
+        last = len(self.weight) - 1
+        return f"{self.mark} {value} (row {row}, position {position}) is out of range; values are 0 to {last}"

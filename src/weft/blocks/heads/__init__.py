@@ -1,1 +1,1 @@
-"""Heads: hidden states to logits and scores."""
+"""Heads: logits and scores from hidden states."""

@@ -1,4 +1,4 @@
-"""How real a vector looks, as one of a class. P width of the vector, C classes, H hidden width; other suffixes: see seq.py."""
+"""Class-conditional discriminators of vectors. Shape suffixes: P size of the vector, H hidden size; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from weft.core.registry import Build, block
 
 @block("concat")
 class ConcatDiscriminator(Discriminator):
-    """A critic that is given the class beside the vector.
+    """Conditional discriminator that concatenates the vector with a class embedding.
 
-    D(x, y) = f([x; v_y]) with a learned vector v of each class
+    D(x, y) = f([x; v_y]), with v_y the embedding of class y
 
     Mirza & Osindero 2014 (conditional GAN), https://arxiv.org/abs/1411.1784
 
     Args:
-        label_dim: Width of the classes' vectors.
-        transform: The map f.
+        label_dim: Size of the class embeddings.
+        transform: Network f with one output.
 
     Example:
         >>> ConcatDiscriminator(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
@@ -50,16 +50,16 @@ class ConcatDiscriminator(Discriminator):
 
 @block("projection")
 class ProjectionDiscriminator(Discriminator):
-    """A critic that asks the class after it has looked at the vector.
+    """Projection discriminator: adds the inner product of features and class embedding to an unconditional score.
 
-    D(x, y) = w . h + b + v_y . h,  h = f(t(x)), with a learned vector v of each class
+    D(x, y) = w . h + b + v_y . h,  h = f(t(x)), with v_y the embedding of class y
 
     Miyato & Koyama 2018, https://arxiv.org/abs/1802.05637
 
     Args:
-        hidden: Width of h.
-        transform: The map t.
-        activation: The function f.
+        hidden: Size of the features h.
+        transform: Network t.
+        activation: Activation f.
 
     Example:
         >>> ProjectionDiscriminator(4, 2)(torch.ones(3, 4), torch.tensor([0, 1, 1])).shape
@@ -78,7 +78,7 @@ class ProjectionDiscriminator(Discriminator):
         super().__init__(dim, classes)
         self.transform, self.activation = transform(dim, hidden), activation()
         self.out, self.labels = Linear(hidden, 1), nn.Embedding(classes, hidden)
-        nn.init.normal_(self.labels.weight, std=hidden**-0.5)  # as much as w says at first
+        nn.init.normal_(self.labels.weight, std=hidden**-0.5)  # the same initial scale as w
 
     def forward(self, x_BP: Tensor, label_B: Tensor) -> Tensor:
         h_BH = self.activation(self.transform(x_BP))

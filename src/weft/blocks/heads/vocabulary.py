@@ -1,4 +1,4 @@
-"""From hidden states to logits. Suffixes: see seq.py."""
+"""Heads: logits from hidden states. Shape suffixes: F features; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from torch import Tensor, nn
 
 from weft.blocks.activation import Tanh
 from weft.blocks.dropout import DropoutLayer
-from weft.blocks.heads.nll import nll
+from weft.blocks.heads.nll import FeatureHead
 from weft.blocks.linear import Linear
 from weft.blocks.matmul import linear
-from weft.core.contracts import Activation, Embedder, Head, Transform
+from weft.core.contracts import Activation, Embedder, Transform
 from weft.core.fields import Field
 from weft.core.options import Dim, Dropout, Positive
 from weft.core.registry import Build, block
 
 
 @block("tied")
-class TiedHead(Head):
-    """Compares a hidden state with every token's own vector.
+class TiedHead(FeatureHead):
+    """Output layer tied to the token embedding matrix E.
 
     logits = scale E transform(h) + b
 
-    Before training, a hidden state is mostly the vector of the token it came from, and so is most like that token itself: with
-    scale 1 its logit is sqrt(dim), and the wider the network, the worse its first guess. T5's scale of dim^(-1/2) mends that but
-    learns slower; the default is between them, and starts at chance.
+    Before training, a hidden state is close to the embedding of its input token. With scale 1 the logit of that token is about
+    sqrt(dim), so the initial loss grows with dim. The scale dim^(-1/2) of T5 avoids this but learns more slowly. The default
+    dim^(-1/4) lies between them, and the initial loss is that of a uniform distribution.
 
     Press and Wolf 2017, https://arxiv.org/abs/1608.05859; Raffel et al. 2020 (T5), https://arxiv.org/abs/1910.10683
 
     Args:
-        scale: What similarities are multiplied by; None = dim^(-1/4).
-        bias: Whether each symbol has a number of its own, b.
-        transform: A map of the hidden state before it is compared; None = none.
+        scale: Factor of the logits; None = dim^(-1/4).
+        bias: Whether each token has a bias b.
+        transform: Transform of the hidden state, such as the dense layer of BERT; None = none.
 
     Example:
         >>> import torch
@@ -53,41 +53,34 @@ class TiedHead(Head):
     ):
         super().__init__(dim, field, embedder)
         if embedder is None:
-            raise ValueError("a tied head needs an embedder to be tied to, and there is none here; use untied")
-        symbols, width = embedder.table().shape
-        if symbols != field.vocab or (width != dim and transform is None):
-            better = "use untied" if symbols != field.vocab else "give it a transform, or use untied"
-            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to a table of {symbols} x {width}; {better}")
-        self.transform = None if transform is None else transform(dim, width)
-        # In a tuple, so that the embedder is not registered (and saved) a second time as a part of the head.
+            raise ValueError("a tied head needs an embedder to share weights with, but this structure passes none; use untied")
+        rows, size = embedder.table().shape
+        if rows != field.vocab or (size != dim and transform is None):
+            fix = "use untied" if rows != field.vocab else "set transform, or use untied"
+            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to an embedding matrix of {rows} x {size}; {fix}")
+        self.transform = None if transform is None else transform(dim, size)
+        # In a tuple, so that the embedder is not registered (and saved) again as a submodule of the head.
         self._tie = (embedder,)
-        self.vocab = field.vocab
         self.scale = dim**-0.25 if scale is None else scale
         self.bias = nn.Parameter(torch.zeros(field.vocab)) if bias else None
 
-    def forward(self, x_ND: Tensor) -> Tensor:
-        return self._compare(self._features(x_ND))
-
-    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        return nll(self._compare, self._features(x_ND), target_N, smoothing, self.vocab)
-
-    def _features(self, x_ND: Tensor) -> Tensor:
+    def features(self, x_ND: Tensor) -> Tensor:
         return x_ND if self.transform is None else self.transform(x_ND)
 
-    def _compare(self, x_ND: Tensor) -> Tensor:
-        return linear(x_ND * self.scale, self._tie[0].table(), self.bias)
+    def logits(self, feature_NF: Tensor) -> Tensor:
+        return linear(feature_NF * self.scale, self._tie[0].table(), self.bias)
 
 
 @block("untied")
-class UntiedHead(Head):
-    """A dense map to the vocabulary.
+class UntiedHead(FeatureHead):
+    """Linear output layer with its own weights.
 
     logits = W transform(h) + b
 
     Args:
-        bias: Whether each symbol has a number of its own, b.
-        transform: A map of the hidden state before it; None = none.
-        embedding_dim: Width of what the transform gives; None = that of the hidden state.
+        bias: Whether each token has a bias b.
+        transform: Transform of the hidden state before the output layer; None = none.
+        embedding_dim: Output size of the transform; None = dim.
 
     Example:
         >>> import torch
@@ -110,31 +103,27 @@ class UntiedHead(Head):
             raise ValueError(
                 f"embedding_dim is {embedding_dim}, but dim is {dim} and there is no transform; set transform, such as dense"
             )
-        self.vocab = field.vocab
         self.transform = None if transform is None else transform(dim, embedding_dim or dim)
         self.out = Linear(embedding_dim or dim, field.vocab, bias)
 
-    def forward(self, x_ND: Tensor) -> Tensor:
-        return self.out(self._features(x_ND))
-
-    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        return nll(self.out, self._features(x_ND), target_N, smoothing, self.vocab)
-
-    def _features(self, x_ND: Tensor) -> Tensor:
+    def features(self, x_ND: Tensor) -> Tensor:
         return x_ND if self.transform is None else self.transform(x_ND)
+
+    def logits(self, feature_NF: Tensor) -> Tensor:
+        return self.out(feature_NF)
 
 
 @block("classifier")
-class ClassifierHead(Head):
-    """Says the class of a vector, by a dense map or a small network.
+class ClassifierHead(FeatureHead):
+    """Classification head: dropout and a linear layer, with an optional hidden layer.
 
-    logits = W dropout(h) + b,  or with a hidden layer  W dropout(f(U dropout(h) + c)) + b
+    logits = W dropout(h) + b,  or logits = W dropout(f(U dropout(h) + c)) + b with a hidden layer
 
     Args:
-        hidden: Width of the hidden layer; None = no hidden layer.
-        activation: The function f.
-        dropout: Share of the numbers that training zeroes before each map.
-        bias: Whether each class has a number of its own, b.
+        hidden: Size of the hidden layer; None = no hidden layer.
+        activation: Activation f of the hidden layer.
+        dropout: Dropout probability before each linear layer.
+        bias: Whether each class has a bias b.
 
     Example:
         >>> import torch
@@ -154,20 +143,16 @@ class ClassifierHead(Head):
         bias: bool = True,
     ):
         super().__init__(dim, field, embedder)
-        self.vocab = field.vocab
         self.drop = DropoutLayer(dropout)
         self.hidden = None if hidden is None else Linear(dim, hidden)
         self.activation = None if hidden is None else activation()
         self.out = Linear(dim if hidden is None else hidden, field.vocab, bias)
 
-    def forward(self, x_ND: Tensor) -> Tensor:
-        return self.out(self._features(x_ND))
-
-    def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
-        return nll(self.out, self._features(x_ND), target_N, smoothing, self.vocab)
-
-    def _features(self, x_ND: Tensor) -> Tensor:
+    def features(self, x_ND: Tensor) -> Tensor:
         x_ND = self.drop(x_ND)
         if self.hidden is None or self.activation is None:
             return x_ND
         return self.drop(self.activation(self.hidden(x_ND)))
+
+    def logits(self, feature_NF: Tensor) -> Tensor:
+        return self.out(feature_NF)

@@ -1,1 +1,1 @@
-"""The Transformer: stack, layer, feed-forward, residual connections."""
+"""Transformer: stack, layer, feed-forward networks, residual connections."""

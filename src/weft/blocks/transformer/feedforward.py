@@ -1,4 +1,4 @@
-"""Maps of each position by itself. Suffixes: see seq.py."""
+"""Position-wise feed-forward networks. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weft.core.registry import Build, block
 
 @block("feed-forward")
 class PositionwiseFeedForward(FeedForward):
-    """Two dense maps with an activation between them.
+    """Position-wise feed-forward network: two linear layers with an activation in between.
 
-    y = W2 f(W1 x + b1) + b2
+    y = W2 dropout(f(W1 x + b1)) + b2
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        hidden: Width between the two maps; None = 4 dim.
-        activation: The function f.
-        dropout: Share of the hidden numbers that training zeroes.
-        bias: Whether the maps have b1 and b2.
+        hidden: Size of the hidden layer; None = 4 dim.
+        activation: Activation f.
+        dropout: Dropout probability of the hidden layer.
+        bias: Whether the linear layers have biases b1 and b2.
 
     Example:
         >>> import torch
@@ -54,17 +54,17 @@ class PositionwiseFeedForward(FeedForward):
 
 @block("gated")
 class GatedFeedForward(FeedForward):
-    """A dense map whose hidden numbers are multiplied by the activation of another one (GLU; SwiGLU with silu).
+    """Gated linear unit (GLU) feed-forward network: SwiGLU with silu, GEGLU with gelu.
 
-    y = W2 (f(Wg x) * (W1 x))
+    y = W2 dropout(f(Wg x) * (W1 x))
 
     Shazeer 2020, https://arxiv.org/abs/2002.05202
 
     Args:
-        hidden: Width between the maps; None = 4 dim.
-        activation: The function f of the gate.
-        dropout: Share of the hidden numbers that training zeroes.
-        bias: Whether the maps have a bias.
+        hidden: Size of the hidden layer; None = 4 dim.
+        activation: Activation f of the gate.
+        dropout: Dropout probability of the hidden layer.
+        bias: Whether the linear layers have a bias.
 
     Example:
         >>> import torch

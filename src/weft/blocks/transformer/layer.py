@@ -1,4 +1,4 @@
-"""One layer of a Transformer. Suffixes: see seq.py."""
+"""A layer of a Transformer. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from weft.core.seq import KV, Memory, Seq
 
 @block("transformer-layer")
 class TransformerLayer(Layer):
-    """Attention over the own sequence, then over the memory if there is one, then a map of each position.
+    """Transformer layer: self-attention, cross-attention if there is a memory, and a feed-forward network, each with a residual.
 
-    x <- r1(x, mixer);  x <- r2(x, context);  x <- r3(x, feedforward),  with e.g. r(x, f) = x + f(norm(x))
+    x <- r1(x, mixer);  x <- r2(x, context);  x <- r3(x, feedforward)
+
+    With pre-norm, r(x, f) is x + f(norm(x)).
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        mixer: Attention over the own sequence.
-        feedforward: The map of each position.
-        residual: How a sub-layer's result is added.
-        context: Attention over the memory; None = like the mixer. Not built where there is no memory.
+        mixer: Self-attention.
+        feedforward: Position-wise feed-forward network.
+        residual: Residual connection around each sub-layer.
+        context: Cross-attention over the memory; None = the same as mixer. Only built if there is a memory.
 
     Example:
         >>> import torch
@@ -57,7 +59,7 @@ class TransformerLayer(Layer):
         if self.context is None:
             return super().project(memory)
         if not memory.sources:
-            raise ValueError(f"{type(self).__name__} needs something to look at, but the memory has no source")
+            raise ValueError(f"{type(self).__name__} needs a memory to attend to, but got one without sources")
         return reduce(KV.join, [self.context.project(source) for source in memory.sources])
 
     def as_kv(self, x_BSD: Tensor) -> KV:
@@ -76,9 +78,9 @@ class TransformerLayer(Layer):
         h_BTD = self.mixer_residual(x.data, mix)
         if self.context is not None and self.context_residual is not None:
             if context is None:
-                raise ValueError(f"{type(self).__name__} was built to look at a memory, but there is none")
-            look, kept = self.context, context
-            h_BTD = self.context_residual(h_BTD, lambda y_BTD: look(x.with_data(y_BTD), kept, Full()).data)
+                raise ValueError(f"{type(self).__name__} was built with cross-attention, but got no memory")
+            attention, memory = self.context, context
+            h_BTD = self.context_residual(h_BTD, lambda y_BTD: attention(x.with_data(y_BTD), memory, Full()).data)
         h_BTD = self.feedforward_residual(h_BTD, self.feedforward)
-        assert kv is not None  # the residual called mix
+        assert kv is not None  # set by mix, which the residual has called
         return LayerOutput(x.with_data(h_BTD), kv)

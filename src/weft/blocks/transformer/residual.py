@@ -1,4 +1,4 @@
-"""How the result of a sub-layer is added to its input. Suffixes: see seq.py."""
+"""Residual connections around sub-layers. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from weft.core.options import Dropout
 from weft.core.registry import Build, block
 
 
+class NormalizedResidual(Residual):
+    """Residual connection with a normalization and dropout of the sub-layer output."""
+
+    def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
+        super().__init__(dim)
+        self.norm = norm(dim)
+        self.drop = DropoutLayer(dropout)
+
+
 @block("pre-norm")
-class PreNorm(Residual):
-    """Normalises what goes into the sub-layer; the sum itself is left alone.
+class PreNorm(NormalizedResidual):
+    """Pre-norm residual connection: normalizes the input of the sub-layer.
 
     y = x + dropout(f(norm(x)))
 
     Xiong et al. 2020, https://arxiv.org/abs/2002.04745
 
     Args:
-        norm: The normalisation.
-        dropout: Share of the sub-layer's result that training zeroes.
+        norm: Normalization.
+        dropout: Dropout probability of the output of the sub-layer.
 
     Example:
         >>> import torch
@@ -31,37 +40,27 @@ class PreNorm(Residual):
         8.0
     """
 
-    def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
-        super().__init__(dim)
-        self.norm = norm(dim)
-        self.drop = DropoutLayer(dropout)
-
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return x_BTD + self.drop(f(self.norm(x_BTD)))
 
 
 @block("post-norm")
-class PostNorm(Residual):
-    """Normalises the sum, as the first Transformer did.
+class PostNorm(NormalizedResidual):
+    """Post-norm residual connection: normalizes the sum, as in the original Transformer.
 
     y = norm(x + dropout(f(x)))
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        norm: The normalisation.
-        dropout: Share of the sub-layer's result that training zeroes.
+        norm: Normalization.
+        dropout: Dropout probability of the output of the sub-layer.
 
     Example:
         >>> import torch
         >>> PostNorm(4)(torch.ones(1, 2, 4), torch.zeros_like).sum().item()
         0.0
     """
-
-    def __init__(self, dim: int, *, norm: Build[Norm] = LayerNorm, dropout: Dropout = 0.0):
-        super().__init__(dim)
-        self.norm = norm(dim)
-        self.drop = DropoutLayer(dropout)
 
     def forward(self, x_BTD: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         return self.norm(x_BTD + self.drop(f(x_BTD)))

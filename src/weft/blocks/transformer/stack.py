@@ -1,10 +1,10 @@
-"""The Transformer: one stack of layers, as an encoder and as a decoder. Suffixes: see seq.py."""
+"""Transformer encoders and decoder. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +21,24 @@ from weft.core.seq import KV, Decoded, Memory, Seq
 
 @dataclass(frozen=True)
 class StackOutput:
-    """What a stack has computed: the input and the output of every layer, and each layer's own keys and values."""
+    """Output of a stack: its input and the hidden states of every layer, and the keys and values of each layer."""
 
     states: list[Seq]
     past: tuple[KV, ...]
 
 
 class Stack(nn.Module):
-    """Layers on each other, the position they share, and the norm after the last."""
+    """A stack of layers that share a position encoding, with an optional normalization after the last.
+
+    Args:
+        dim: Hidden size.
+        memory: Vector size of the memory for cross-attention; None = no cross-attention.
+        layers: Number of layers with their own weights.
+        layer: The layer, or a list that is cycled over the layers.
+        position: Position encoding inside attention; None = none.
+        norm: Normalization after the last layer; None = none.
+        repeats: How many times in a row each layer is applied; None = once.
+    """
 
     def __init__(
         self,
@@ -38,63 +48,76 @@ class Stack(nn.Module):
         layer: Build[Layer] | list[Build[Layer]],
         position: Build[Position] | None,
         norm: Build[Norm] | None,
+        repeats: list[int] | None = None,
     ):
         super().__init__()
-        kinds = layer if isinstance(layer, list) else [layer]
-        if not kinds:
-            raise ValueError("an empty list of layers cannot be cycled; give at least one")
-        self.layers = nn.ModuleList([kinds[i % len(kinds)](dim, memory) for i in range(layers)])
+        cycle = layer if isinstance(layer, list) else [layer]
+        if not cycle:
+            raise ValueError("layer is an empty list, but must have at least one layer, such as transformer-layer")
+        self.layers = nn.ModuleList([cycle[i % len(cycle)](dim, memory) for i in range(layers)])
+        self.repeats = repeats
         self.position = None if position is None else position(dim)
         self.norm = None if norm is None else norm(dim)
 
-    def order(self) -> list[nn.Module]:
-        """The layers as they are gone through."""
-        return list(self.layers)
+    def applied_layers(self) -> list[nn.Module]:
+        """The layers in the order in which they are applied, repeated ones several times."""
+        if self.repeats is None:
+            return list(self.layers)
+        return [layer for layer, times in zip(self.layers, self.repeats, strict=True) for _ in range(times)]
 
     def forward(
         self, x: Seq, mask: Mask, past: Sequence[KV | None] | None = None, context: Sequence[KV | None] | None = None
     ) -> StackOutput:
-        order = self.order()
-        nothing = [None] * len(order)
-        states, kept, position = [x], [], self.position
+        layers = self.applied_layers()
+        none = [None] * len(layers)
+        states, kvs, position = [x], [], self.position
         if position is not None:
             position = position.at(x.positions(), past[0] if past else None)
-        for layer, before, memory in zip(order, past or nothing, context or nothing, strict=True):
-            done = layer(states[-1], mask, position, before, memory)
-            states.append(done.hidden)
-            kept.append(done.kv)
+        for layer, layer_past, layer_context in zip(layers, past or none, context or none, strict=True):
+            output = layer(states[-1], mask, position, layer_past, layer_context)
+            states.append(output.hidden)
+            kvs.append(output.kv)
         if self.norm is not None:
             states[-1] = x.with_data(self.norm(states[-1].data))
-        return StackOutput(states, tuple(kept))
+        return StackOutput(states, tuple(kvs))
 
 
-def _mixed(states: list[Seq], mix: nn.Module | None) -> list[Seq]:
-    """The states, and what is mixed of them as the last."""
-    return states if mix is None else [*states, mix(states)]
+class StackEncoder(Encoder):
+    """Encoder over a stack of layers, with an optional combination of their hidden states. Supports every mask."""
+
+    supported_masks = (Mask,)
+
+    def __init__(self, dim: int, stack: Stack, states: int, layer_mix: Build[LayerMix] | None):
+        super().__init__(dim)
+        self.stack = stack
+        self.layer_mix = None if layer_mix is None else layer_mix(dim, states)
+
+    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
+        self.check_mask(mask)
+        states = self.stack(x, mask).states
+        return states if self.layer_mix is None else [*states, self.layer_mix(states)]
 
 
 @block("transformer")
-class Transformer(Encoder):
-    """Layers in which every position looks at every other that the mask allows.
+class Transformer(StackEncoder):
+    """Transformer encoder: every position attends to all positions that the mask allows.
 
     h_0 = x,  h_l = layer_l(h_l-1),  y = norm(h_L)
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        layers: How many layers.
-        layer: One layer, or a list that is cycled over the layers.
-        position: How positions enter attention; None = not at all, then the embedder should add them.
-        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
-        layer_mix: Makes what is given on of the states of all layers; None = the last layer's output.
+        layers: Number of layers.
+        layer: The layer, or a list that is cycled over the layers.
+        position: Position encoding inside attention; None = none, so that the embedder should add position embeddings.
+        norm: Normalization after the last layer, for pre-norm layers; None = none.
+        layer_mix: Combination of the hidden states of all layers into the output; None = the output of the last layer.
 
     Example:
         >>> import torch
         >>> Transformer(8)(Seq(torch.ones(2, 3, 8)), Causal()).data.shape
         torch.Size([2, 3, 8])
     """
-
-    supported_masks = (Mask,)
 
     def __init__(
         self,
@@ -106,49 +129,30 @@ class Transformer(Encoder):
         norm: Build[Norm] | None = LayerNorm,
         layer_mix: Build[LayerMix] | None = None,
     ):
-        super().__init__(dim)
-        self.stack = Stack(dim, None, layers, layer, position, norm)
-        self.layer_mix = None if layer_mix is None else layer_mix(dim, layers + 1)
-
-    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
-        self.check_mask(mask)
-        return _mixed(self.stack(x, mask).states, self.layer_mix)
-
-
-class SharedStack(Stack):
-    """A stack in which several layers in a row are one and the same."""
-
-    def __init__(self, times: list[int], *of: Any):
-        super().__init__(*of)
-        self.times = times
-
-    def order(self) -> list[nn.Module]:
-        return [layer for layer, times in zip(self.layers, self.times, strict=True) for _ in range(times)]
+        super().__init__(dim, Stack(dim, None, layers, layer, position, norm), layers + 1, layer_mix)
 
 
 @block("shared-transformer")
-class SharedTransformer(Encoder):
-    """A Transformer whose layers share their weights: one layer, or a few, gone through many times.
+class SharedTransformer(StackEncoder):
+    """Transformer encoder with cross-layer parameter sharing: one layer, or a few, applied repeatedly.
 
     h_0 = x,  h_l = layer_g(h_l-1) with g = floor((l - 1) groups / layers),  y = norm(h_L)
 
     Lan et al. 2020 (ALBERT), https://arxiv.org/abs/1909.11942
 
     Args:
-        layers: How many layers are gone through.
-        groups: How many of them have weights of their own.
-        layer: One layer, or a list that is cycled over the groups.
-        position: How positions enter attention; None = not at all, then the embedder should add them.
-        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
-        layer_mix: Makes what is given on of the states of all layers; None = the last layer's output.
+        layers: Number of layers that are applied.
+        groups: Number of layers with their own weights; each is applied several times in a row.
+        layer: The layer, or a list that is cycled over the groups.
+        position: Position encoding inside attention; None = none, so that the embedder should add position embeddings.
+        norm: Normalization after the last layer, for pre-norm layers; None = none.
+        layer_mix: Combination of the hidden states of all layers into the output; None = the output of the last layer.
 
     Example:
         >>> import torch
         >>> SharedTransformer(8, layers=6)(Seq(torch.ones(2, 3, 8))).data.shape
         torch.Size([2, 3, 8])
     """
-
-    supported_masks = (Mask,)
 
     def __init__(
         self,
@@ -161,22 +165,16 @@ class SharedTransformer(Encoder):
         norm: Build[Norm] | None = LayerNorm,
         layer_mix: Build[LayerMix] | None = None,
     ):
-        super().__init__(dim)
         if groups > layers:
-            raise ValueError(f"{groups} groups cannot share {layers} layers: some would never be used")
-        owner = [i * groups // layers for i in range(layers)]
-        times = [owner.count(group) for group in range(groups)]
-        self.stack = SharedStack(times, dim, None, groups, layer, position, norm)
-        self.layer_mix = None if layer_mix is None else layer_mix(dim, layers + 1)
-
-    def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
-        self.check_mask(mask)
-        return _mixed(self.stack(x, mask).states, self.layer_mix)
+            raise ValueError(f"groups is {groups}, but must be at most layers, which is {layers}; lower groups or raise layers")
+        group_of = [i * groups // layers for i in range(layers)]
+        repeats = [group_of.count(group) for group in range(groups)]
+        super().__init__(dim, Stack(dim, None, groups, layer, position, norm, repeats), layers + 1, layer_mix)
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Between two steps: every layer's own keys and values, those of the memory, and how many real tokens a row has seen."""
+    """Decoding state: keys and values of every layer, those of the memory, and the number of real tokens seen in each row."""
 
     past: tuple[KV | None, ...]
     context: tuple[KV | None, ...]
@@ -190,17 +188,17 @@ class TransformerState:
 
 @block("transformer")
 class TransformerDecoder(Decoder):
-    """Layers in which every position looks at those before it, and at the memory if there is one.
+    """Transformer decoder: every position attends to itself and earlier positions, and to the memory if there is one.
 
     h_0 = x,  h_l = layer_l(h_l-1, memory),  y = norm(h_L)
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; without a memory: Radford et al. 2018 (GPT)
 
     Args:
-        layers: How many layers.
-        layer: One layer, or a list that is cycled over the layers.
-        position: How positions enter attention over the own sequence; None = not at all, then the embedder should add them.
-        norm: Normalisation after the last layer (layers with pre-norm want one); None = none.
+        layers: Number of layers.
+        layer: The layer, or a list that is cycled over the layers.
+        position: Position encoding inside self-attention; None = none, so that the embedder should add position embeddings.
+        norm: Normalization after the last layer, for pre-norm layers; None = none.
 
     Example:
         >>> import torch
@@ -220,14 +218,14 @@ class TransformerDecoder(Decoder):
         norm: Build[Norm] | None = LayerNorm,
     ):
         super().__init__(dim, memory)
-        self.looks, self.memory_slots = memory is not None, layers
+        self.has_memory, self.memory_slots = memory is not None, layers
         self.stack = Stack(dim, memory, layers, layer, position, norm)
 
     def as_kv(self, x_BLD: Tensor) -> tuple[KV, ...]:
-        # A slot of zeros would still draw attention away from the tokens, so nothing looks at it.
-        there_BL = (x_BLD != 0).any(-1)
-        vectors = zip(self.stack.layers, x_BLD.unbind(1), there_BL.unbind(1), strict=True)
-        return tuple(replace(cast(Layer, layer).as_kv(x_BD[:, None]), mask=there_B[:, None]) for layer, x_BD, there_B in vectors)
+        # A key of zeros would still receive attention weight, so it is masked.
+        nonzero_BL = (x_BLD != 0).any(-1)
+        vectors = zip(self.stack.layers, x_BLD.unbind(1), nonzero_BL.unbind(1), strict=True)
+        return tuple(replace(cast(Layer, layer).as_kv(x_BD[:, None]), mask=mask_B[:, None]) for layer, x_BD, mask_B in vectors)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
         return Decoded(self.stack(x, mask, self._past(memory), self._context(memory)).states[-1])
@@ -240,17 +238,17 @@ class TransformerDecoder(Decoder):
     def step(self, x: Seq, state: TransformerState) -> Decoded:
         if "position" not in x.marks:
             x = x.mark(position=state.seen_B[:, None] + x.positions())
-        # One new token sees all that came before it: there is nothing for a mask to forbid.
+        # A single new token attends to all earlier ones, so no causal mask is needed.
         mask = Full() if x.width == 1 else Causal()
-        done = self.stack(x, mask, state.past, state.context)
-        return Decoded(done.states[-1], TransformerState(done.past, state.context, state.seen_B + x.lengths()))
+        output = self.stack(x, mask, state.past, state.context)
+        return Decoded(output.states[-1], TransformerState(output.past, state.context, state.seen_B + x.lengths()))
 
     def _past(self, memory: Memory | None) -> tuple[KV | None, ...]:
         return (None,) * len(self.stack.layers) if memory is None or not memory.past else memory.past
 
     def _context(self, memory: Memory | None) -> tuple[KV | None, ...]:
-        if not self.looks:
+        if not self.has_memory:
             return (None,) * len(self.stack.layers)
         if memory is None:
-            raise ValueError(f"{type(self).__name__} was built to look at a memory, but there is none")
+            raise ValueError(f"{type(self).__name__} was built with cross-attention, but got no memory")
         return tuple(cast(Layer, layer).project(memory) for layer in self.stack.layers)

@@ -3,8 +3,8 @@
 A slot's ``__init__`` fixes the wiring: what the parent passes to every block that fills the slot.
 """
 
-from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
-from weft.core.contracts.learning import Constraint, Feed, Learning, Optimizer, Schedule, Sync
+from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
+from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
     PROTOCOLS,
@@ -68,6 +68,7 @@ __all__ = [
     "Annealing",
     "Attention",
     "BatchNormalization",
+    "BatchSource",
     "Classifies",
     "ClassifiesPairs",
     "Codec",
@@ -87,8 +88,8 @@ __all__ = [
     "Encodes",
     "EncodesImages",
     "EvaluationContext",
+    "ExamplePool",
     "ExtractsSpans",
-    "Feed",
     "FeedForward",
     "FreeBits",
     "Head",

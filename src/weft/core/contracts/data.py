@@ -16,17 +16,21 @@ from weft.core.outputs import SpanPrediction
 from weft.core.registry import choices, identity, name_of, slot
 
 
-class Dataset(Protocol):
-    """Examples by index. Opening the same data again gives the same examples."""
-
-    lengths: Mapping[str, np.ndarray]
+class ExamplePool(Protocol):
+    """Examples by index, from which objectives sample."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, row: int) -> Example: ...
+    def __getitem__(self, row: int, /) -> Example: ...
+
+
+class Dataset(ExamplePool, Protocol):
+    """Examples by index, with their lengths. Opening the same data again gives the same examples."""
+
+    lengths: Mapping[str, np.ndarray]
 
     def raw(self, row: int) -> dict[str, str]:
-        """The example as it stands in the file: texts, label, and columns that metrics group by."""
+        """The example as strings: texts, label, and columns that metrics group by."""
         ...
 
 
@@ -146,7 +150,7 @@ class Corpus:
     """Opened data: the codec, the datasets by split (``train``, ``valid``, ``test``), and the ledger of what was counted."""
 
     codec: Codec
-    splits: dict[str, Any]  # Dataset by name; sources may return richer datasets
+    splits: Mapping[str, Dataset]
     ledger: dict[str, Any]
 
 
@@ -173,13 +177,18 @@ class Data(ABC):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
-        """Args: codec: vocabularies and classes of an existing run; None = learn them from the training split.
-        known: without a codec, trained tokenizers by id space to reuse, so that ids keep their meaning.
-        only: the splits to open; none = all. tell: called with progress."""
+        """Read the data.
+
+        Args:
+            codec: Vocabularies and classes of an existing run; None = learn them from the training split.
+            tokenizers: Trained tokenizers by id space to reuse when there is no codec, so that ids keep their meaning.
+            splits: The splits to open; empty = all.
+            progress: Called with the progress.
+        """
 
     @abstractmethod
     def tokenizers(self) -> dict[str, Tokenizer]:

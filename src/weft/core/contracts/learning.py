@@ -64,19 +64,19 @@ class Sync(ABC):
         """Return the callable to use in place of ``step``. Called once, before the optimizer is built, with the parameters that
         the phase trains; may replace parameters of the modules by others of the same names."""
 
-    def hold(self) -> AbstractContextManager[Any]:
-        """A context in which backward does not synchronize (all micro-batches but the last)."""
+    def no_sync(self) -> AbstractContextManager[object]:
+        """A context in which the backward pass does not synchronize, for all micro-batches but the last."""
         return nullcontext()
 
     def finish(self) -> None:
         """Called after the last backward pass of an update."""
 
-    def whole(self) -> AbstractContextManager[Any]:
+    def unsharded(self) -> AbstractContextManager[object]:
         """A context in which each process holds the full, unsharded parameters; all processes must enter it."""
         return nullcontext()
 
 
-class Feed(Protocol):
+class BatchSource(Protocol):
     """Batches of one dataset for one objective: a pure function of the draw index."""
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from weft.core.contracts.parts import LinearChain
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal, Full, Mask
 from weft.core.registry import slot
-from weft.core.seq import Decoded, Memory, Seq
+from weft.core.seq import Decoded, Memory, Seq, State
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Embeds:
 class Decoding:
     """Decoding state of a structure: the state of the decoder, and the number of real tokens seen in each row."""
 
-    inner: Any
+    inner: State
     seen_B: Tensor
 
     def select(self, rows: Tensor) -> Decoding:
@@ -112,7 +112,7 @@ class Latent(ABC):
     class_conditional: bool = False
     """Whether ``memory_from`` conditions on the class, so that style transfer to another class is possible."""
     samples_by_label: bool = False
-    """Whether ``prior`` or ``memory_from`` conditions on the class, so that texts of a class can be sampled."""
+    """Whether ``prior`` or ``memory_from`` conditions on the class, so that class-conditional generation is possible."""
 
     @abstractmethod
     def posterior(self, x: Seq) -> Posterior:
@@ -157,7 +157,7 @@ class Classifies(ABC):
 class Tags(ABC):
     """Classifies each word of a text: ``tag_head`` of hidden states gathered from ``encode`` are the logits.
 
-    With a ``chain``, they are the emission scores of a linear-chain model over the whole tag sequence.
+    With a ``chain``, they are the emission scores of a linear-chain model over the tag sequence.
     """
 
     tag_head: Head
@@ -238,7 +238,7 @@ class EncodesImages:
 
 @slot
 class Structure(nn.Module):
-    """A whole network: a plain module built from the declaration of the data (``info``). ``dim`` is its hidden size.
+    """A network: a plain module built from the declaration of the data (``info``). ``dim`` is its hidden size.
 
     ``weights`` is the folder of a published model or of a run to initialize from; the caller that builds it loads them.
     """

@@ -18,6 +18,7 @@ from weft.core.loss import Loss
 from weft.core.registry import slot
 
 if TYPE_CHECKING:
+    from weft.core.contracts.data import Dataset, ExamplePool
     from weft.core.contracts.use import Search
 
 
@@ -78,7 +79,7 @@ class Pairing(ABC):
         pass
 
     @abstractmethod
-    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: Any, name: str) -> SegmentPair | None:
+    def pair(self, ids: np.ndarray, rng: np.random.Generator, pool: ExamplePool | None, name: str) -> SegmentPair | None:
         """Segments of the text ``ids``; negatives come from the field ``name`` of ``pool``. None = the text is too short."""
 
 
@@ -133,21 +134,22 @@ class Objective(nn.Module, ABC):
         return np.sum([np.asarray(v, np.int64) for v in lengths.values()], axis=0)
 
     @abstractmethod
-    def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        """Example -> training instance; None = nothing to learn from it (counted). ``pool`` is the whole dataset."""
+    def prepare(self, example: Example, rng: np.random.Generator, pool: ExamplePool | None) -> Instance | None:
+        """Example -> training instance; None = nothing to learn from it (counted). ``pool`` is the training dataset, for
+        objectives that sample other examples; None for a request."""
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Denominator of each loss term; depends on the batch alone and equals the counts in ``forward``."""
         return {"loss": len(batch)}
 
     @abstractmethod
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Structure, batch: Batch, clock: Clock) -> Loss:
         """The loss of a batch. ``model`` provides the protocols in ``needs``."""
 
-    def setup(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Structure, dataset: Dataset) -> None:
         """Called once per stage, before the first update."""
 
-    def collect(self, model: Any, batch: Batch) -> Batch:
+    def collect(self, model: Structure, batch: Batch) -> Batch:
         """Called without gradient before the update: rollouts, predicted templates."""
         return batch
 
@@ -162,17 +164,17 @@ class Objective(nn.Module, ABC):
         """The instance for ``predict``, from an example without its target; None where there is nothing to predict."""
         return self.prepare(example, np.random.default_rng(0), None)
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Structure, batch: Batch, search: Search) -> list[Any]:
         """A prediction per row: generated sequences (``list[Hypothesis]``), a class index, a ``SpanPrediction``, or the tokens at
         masked positions (``MaskPrediction``)."""
         raise ValueError(f"{type(self).__name__} has no predictions to compare with references; evaluate its loss only")
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
+    def probabilities(self, model: Structure, batch: Batch) -> Tensor | None:
         """B x C class probabilities, where the prediction is a class; else None."""
         return None
 
 
-def require(objective: Objective, model: Any) -> None:
+def require(objective: Objective, model: nn.Module) -> None:
     """Raise ValueError for a structure that lacks a protocol the objective needs."""
     provided = model.provides() if isinstance(model, Structure) else [need for need in objective.needs if isinstance(model, need)]
     if missing := [need.__name__ for need in objective.needs if need not in provided]:

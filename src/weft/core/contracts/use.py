@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from weft.core.contracts.data import Codec, Dataset
+from weft.core.contracts.model import Decodes, Structure
 from weft.core.contracts.objective import Objective
 from weft.core.fields import Info
 from weft.core.outputs import Hypothesis
@@ -18,20 +19,27 @@ from weft.core.seq import Memory, Seq
 
 @slot
 class Search:
-    """Finds sequences under a structure that decodes. One row of the result per row of the memory or prompt, best first."""
+    """Decoding strategy: generates sequences with a structure that decodes, best first for each row of the memory or prompt."""
 
     def __init__(self):
         pass
 
     def limit(self, source_length: int) -> int:
-        """Most tokens to generate for an input of so many tokens."""
+        """Maximum number of tokens to generate for an input of ``source_length`` tokens."""
         raise TypeError(f"{type(self).__name__} has no limit")
 
     def __call__(
-        self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
+        self, model: Decodes, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
-        """Args: prompt: ids to go on from (default: the begin mark). limits: most tokens to generate, per row.
-        keys: a number per row that randomness depends on, so that results do not depend on what else is in the batch."""
+        """Generate sequences.
+
+        Args:
+            model: The structure.
+            memory: What the decoder is conditioned on; None without a memory.
+            prompt: Ids to continue; None = BOS.
+            limits: Maximum number of tokens to generate, per row.
+            keys: A seed per row, so that sampled sequences do not depend on the other rows of the batch.
+        """
         raise TypeError(f"{type(self).__name__} has no __call__")
 
 
@@ -49,7 +57,7 @@ class EvaluationContext:
         last: Whether training is over; before, an expensive estimate may use fewer samples.
     """
 
-    model: Any
+    model: Structure
     objective: Objective
     dataset: Dataset
     codec: Codec

@@ -81,22 +81,22 @@ class Dates(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
         if codec is None:
-            tokenizers = self.tokenizers()
-            tokenizers["characters"].train([alphabet()])
-            codec = Codec(self.declare(), tokenizers)
+            own = self.tokenizers()
+            own["characters"].train([alphabet()])
+            codec = Codec(self.declare(), own)
         days = self._days()
-        splits = {
+        datasets = {
             split: self._dataset(split, days[split], codec.tokenizers["characters"])
             for split in self.rows
-            if not only or split in only
+            if not splits or split in splits
         }
-        ledger = {split: {"rows": self.rows[split], "calendar days": len(days[split])} for split in splits}
-        return Corpus(codec, splits, ledger)
+        ledger = {split: {"rows": self.rows[split], "calendar days": len(days[split])} for split in datasets}
+        return Corpus(codec, datasets, ledger)
 
     def _days(self) -> dict[str, np.ndarray]:
         """The calendar days of each split, as ordinals."""

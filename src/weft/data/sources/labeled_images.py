@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info
 from weft.core.options import Count, File, Fraction
 from weft.core.registry import block, name_of
@@ -83,26 +83,26 @@ class LabeledImages(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
         available = [s for s in SPLITS if self.paths[s] is not None or (s == "valid" and self.validation_fraction > 0)]
-        wanted = select_splits(available, only)
+        wanted = select_splits(available, splits)
         if codec is None:
             found = self.labels or tuple(sort_labels({row["label"] for row in self._rows("train")}))
             if len(found) < 2:
                 raise ValueError(f"{self.paths['train']}: {len(found)} class found; at least two are needed")
             codec = Codec(self._info(found), {})
-        splits: dict[str, Any] = {}
+        datasets: dict[str, Dataset] = {}
         ledger: dict[str, Any] = {}
         for name in wanted:
             rows = self._rows(name)
             if not rows:
                 raise ValueError(f"{self.paths[name] or self.paths['train']}: no row left for {name}; change validation_fraction")
-            splits[name] = ImageDataset(rows, codec.info["image"], codec.info["label"])
+            datasets[name] = ImageDataset(rows, codec.info["image"], codec.info["label"])
             ledger[name] = {"rows": len(rows), **Counter(f"class {row['label']}" for row in rows)}
-        return Corpus(codec, splits, ledger)
+        return Corpus(codec, datasets, ledger)
 
     def _info(self, labels: tuple[str, ...]) -> Info:
         image = Field("image", self.channels, kind="image", max_length=self.size, space="image")

@@ -35,7 +35,7 @@ def write_split(
     files: list[list[str]],
     codec: Codec,
     keep: Callable[[str], bool] | None,
-    tell: ProgressCallback,
+    progress: ProgressCallback,
 ) -> None:
     """Encode the rows of a split and write them to ``folder``, resuming from the last commit.
 
@@ -46,7 +46,7 @@ def write_split(
         files: Files of each cursor.
         codec: Fields and tokenizers.
         keep: For a split that shares its files with another: whether the row with this group key belongs to it.
-        tell: Progress callback.
+        progress: Progress callback.
     """
     cells = list(dict.fromkeys([*source.text_fields(), *source.target_fields(), *source.extra_cells, source.key_field]))
     writer = DatasetWriter(folder, codec.info, cells)
@@ -59,7 +59,7 @@ def write_split(
     batch: list[ParsedRow] = []
     characters = 0
     try:
-        tell(f"preparing {name}", committed, total)
+        progress(f"preparing {name}", committed, total)
         for number, row in enumerate(source.usable_rows(cursors, ledger), 1):
             key = source.group_key(row.cells)
             if keep is None or keep(key):
@@ -72,7 +72,7 @@ def write_split(
             encoder.add(batch)
             batch, characters = [], 0
             read = sum(cursor.read() for cursor in cursors)
-            tell(f"preparing {name}", read, total)
+            progress(f"preparing {name}", read, total)
             if read - committed >= _COMMIT_BYTES:
                 committed = read
                 writer.commit({"marks": [cursor.mark() for cursor in cursors], "ledger": ledger.state()})

@@ -130,29 +130,29 @@ class TextSource(Data):
         self,
         codec: Codec | None = None,
         *,
-        known: Mapping[str, Tokenizer] | None = None,
-        only: Sequence[str] = (),
-        tell: ProgressCallback | None = None,
+        tokenizers: Mapping[str, Tokenizer] | None = None,
+        splits: Sequence[str] = (),
+        progress: ProgressCallback | None = None,
     ) -> Corpus:
-        tell = tell or _silent
+        progress = progress or _silent
         available = [split for split in SPLITS if self.paths[split] is not None or self.holds_out(split)]
-        wanted = select_splits(available, only)
+        wanted = select_splits(available, splits)
         scan = None
         if codec is None or any(self.holds_out(split) for split in wanted):
-            scan, codec = self._scan(codec, known or {}, tell)
+            scan, codec = self._scan(codec, tokenizers or {}, progress)
         fingerprint = fingerprints.of_codec(codec)
         keys: dict[str, str] = {}
-        splits: dict[str, PreparedDataset] = {}
+        datasets: dict[str, PreparedDataset] = {}
         ledgers: dict[str, dict[str, Any]] = {}
         for name in wanted:
-            keys[name], splits[name], ledgers[name] = self._prepare(name, codec, fingerprint, scan, tell)
-            self.validate_split(name, splits[name])
+            keys[name], datasets[name], ledgers[name] = self._prepare(name, codec, fingerprint, scan, progress)
+            self.validate_split(name, datasets[name])
         fields = self.duplicate_fields or (self.key_field,)
         for name in wanted:
-            if name != "train" and "train" in splits:
+            if name != "train" and "train" in datasets:
                 key = [FORMAT, keys["train"], keys[name], fields]
-                ledgers[name] |= count_train_overlap(name, key, splits["train"], splits[name], fields, tell)
-        return Corpus(codec, splits, ledgers)
+                ledgers[name] |= count_train_overlap(name, key, datasets["train"], datasets[name], fields, progress)
+        return Corpus(codec, datasets, ledgers)
 
     def holds_out(self, split: str) -> bool:
         """Whether this split shares the training files because validation rows are held out."""
@@ -201,31 +201,33 @@ class TextSource(Data):
                 raise ValueError(f"{file}: file not found; set data.{name} to an existing file")
         return files
 
-    def _scan(self, codec: Codec | None, known: Mapping[str, Tokenizer], tell: ProgressCallback) -> tuple[TrainingScan, Codec]:
+    def _scan(
+        self, codec: Codec | None, existing: Mapping[str, Tokenizer], progress: ProgressCallback
+    ) -> tuple[TrainingScan, Codec]:
         """Scan the training files and train the tokenizers, or load both from the cache."""
-        trains = codec is None and not known.keys() >= set(self.text_fields().values())
+        trains = codec is None and not existing.keys() >= set(self.text_fields().values())
         files = self._existing_files("train")
-        tell("hashing the files", 0, 0)
+        progress("hashing the files", 0, 0)
         options = self._identity(without=self.encoding_options)
         key = cache.key_of("scan", options, self.holds_out("train"), fingerprints.of_files(files))
-        with cache.entry(key, lambda: tell(_WAITING, 0, 0)) as folder:
+        with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             try:
                 scan = TrainingScan(**read_json(folder / "scan.json"))
                 trained = self._load_tokenizers(folder) if trains else {}
-                return scan, codec or self._codec(scan, {**trained, **known})
+                return scan, codec or self._codec(scan, {**trained, **existing})
             except (OSError, ValueError, TypeError):  # missing, unfinished or damaged
                 (folder / "trained.json").unlink(missing_ok=True)
             sample = folder / "sample.jsonl" if trains else None
-            scan = scan_training_files(self, files, sample, tell)
+            scan = scan_training_files(self, files, sample, progress)
             write_json(folder / "scan.json", asdict(scan))
             trained = {}
             if sample:
-                trained = train_tokenizers(self, scan, sample, tell)
+                trained = train_tokenizers(self, scan, sample, progress)
                 for space, tokenizer in trained.items():
                     tokenizer.save(folder / f"tokenizer-{space}.json")
                 write_json(folder / "trained.json", {"format": FORMAT})
                 sample.unlink()
-            return scan, codec or self._codec(scan, {**trained, **known})
+            return scan, codec or self._codec(scan, {**trained, **existing})
 
     def _load_tokenizers(self, folder: Path) -> dict[str, Tokenizer]:
         read_json(folder / "trained.json")
@@ -239,7 +241,7 @@ class TextSource(Data):
         return Codec(self._info(tokenizers, {s: t.vocab for s, t in tokenizers.items()}, scan.labels), tokenizers)
 
     def _prepare(
-        self, name: str, codec: Codec, fingerprint: list[Any], scan: TrainingScan | None, tell: ProgressCallback
+        self, name: str, codec: Codec, fingerprint: list[Any], scan: TrainingScan | None, progress: ProgressCallback
     ) -> tuple[str, PreparedDataset, dict[str, Any]]:
         """Return a split from the cache, or prepare it; with its cache key and its ledger."""
         keep: Callable[[str], bool] | None = None
@@ -250,12 +252,12 @@ class TextSource(Data):
             threshold, held_out = scan.threshold.to_bytes(8), name == "valid"
             keep = lambda key: (hash_text(key) < threshold) == held_out  # noqa: E731
             side = [name, scan.threshold]
-        tell("hashing the files", 0, 0)
+        progress("hashing the files", 0, 0)
         options = self._identity(without=("validation_fraction",))
         key = cache.key_of("rows", options, side, fingerprints.of_files(files), fingerprint)
-        with cache.entry(key, lambda: tell(_WAITING, 0, 0)) as folder:
+        with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             if not is_done(folder):
-                write_split(self, folder, name, files, codec, keep, tell)
+                write_split(self, folder, name, files, codec, keep, progress)
             rows = PreparedDataset(folder, codec.info)
         return key, rows, Ledger(flatten(files), rows.ledger).report()
 
@@ -290,11 +292,11 @@ class TextSource(Data):
         ledger.reject(row, problem)
 
 
-def select_splits(available: Sequence[str], only: Sequence[str]) -> list[str]:
+def select_splits(available: Sequence[str], requested: Sequence[str]) -> list[str]:
     """Return the requested splits; raise ValueError if the data has none of them."""
-    wanted = [split for split in available if not only or split in only]
+    wanted = [split for split in available if not requested or split in requested]
     if not wanted:
-        raise ValueError(f"the data has no split {' or '.join(map(repr, only))}; available: {', '.join(available)}")
+        raise ValueError(f"the data has no split {' or '.join(map(repr, requested))}; available: {', '.join(available)}")
     return wanted
 
 

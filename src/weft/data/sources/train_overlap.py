@@ -19,7 +19,7 @@ def count_train_overlap(
     train: PreparedDataset,
     other: PreparedDataset,
     fields: Sequence[str],
-    tell: ProgressCallback,
+    progress: ProgressCallback,
 ) -> dict[str, Any]:
     """Return ledger entries with the near-duplicates of training in another split; computed once, then cached.
 
@@ -29,14 +29,14 @@ def count_train_overlap(
         train: The training split.
         other: The other split.
         fields: Texts that are compared, joined by a space.
-        tell: Progress callback.
+        progress: Progress callback.
     """
     with cache.entry(cache.key_of("duplicates", *keys)) as folder:
         file = folder / "duplicates.json"
         try:
             return read_json(file)
         except (OSError, ValueError):
-            tell(f"searching {name} for near-duplicates of training", 0, 0)
+            progress(f"searching {name} for near-duplicates of training", 0, 0)
         train_texts, texts = (_joined_cells(rows, fields) for rows in (train, other))
         found = near_duplicates(train_texts, texts)
         examples = [

@@ -96,14 +96,16 @@ class _SampleWriter:
         self.stream.write(json.dumps([int.from_bytes(row_hash), *parts]) + "\n")
 
 
-def scan_training_files(source: TextSource, files: list[list[str]], sample: Path | None, tell: ProgressCallback) -> TrainingScan:
+def scan_training_files(
+    source: TextSource, files: list[list[str]], sample: Path | None, progress: ProgressCallback
+) -> TrainingScan:
     """Read the training files once.
 
     Args:
         source: Parses the rows and declares the fields.
         files: Files of each cursor.
         sample: Where to write the tokenizer sample; None = no tokenizer is trained.
-        tell: Progress callback.
+        progress: Progress callback.
     """
     cursors, ledger = [Cursor(group) for group in files], Ledger(flatten(files))
     total = sum(cursor.total for cursor in cursors)
@@ -122,7 +124,7 @@ def scan_training_files(source: TextSource, files: list[list[str]], sample: Path
                     found[name].update(dict.fromkeys(_class_names(target.kind, row.cells[name])))
             writer.add(index, row, row_hash)
             if index % PROGRESS_ROWS == 0:
-                tell("scanning the training files", sum(cursor.read() for cursor in cursors), total)
+                progress("scanning the training files", sum(cursor.read() for cursor in cursors), total)
     if index < 0:
         raise ValueError(explain_no_rows("train", files, ledger))
     labels = {name: _labels(target, found[name], files) for name, target in targets.items()}
@@ -143,11 +145,11 @@ def validation_threshold(hashes: list[bytes], rows: int, fraction: float, files:
     return threshold
 
 
-def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, tell: ProgressCallback) -> dict[str, Tokenizer]:
+def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, progress: ProgressCallback) -> dict[str, Tokenizer]:
     """Train one tokenizer per id space on the sample."""
     tokenizers, spaces = source.tokenizers(), list(source.text_fields().values())
     for space, tokenizer in tokenizers.items():
-        tell(f"training the tokenizer of {space}", 0, 0)
+        progress(f"training the tokenizer of {space}", 0, 0)
         columns = [index for index, other in enumerate(spaces) if other == space]
         tokenizer.train(TrainingSample(sample, columns, scan.threshold))
     return tokenizers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.core.contracts import Latent
 from weft.data.text_files import TextWithLabel, class_and_file, read_labeled_texts, read_texts
-from weft.evaluate.subsample import evenly
+from weft.evaluate.subsample import subsample
 from weft.inference.trained_run import TrainedRun
 
 SPLITS = ("train", "valid", "test")
@@ -42,13 +42,13 @@ def load_texts(run: TrainedRun, inputs: Sequence[str], max_texts: int) -> list[T
     if len(inputs) > 1 and (split := next((one for one in inputs if one in SPLITS and not Path(one).is_file()), None)):
         raise ValueError(f"{split} is a split of the run's data and cannot be combined with files; give the split, or files")
     if len(inputs) > 1 or class_and_file(first) is not None:
-        return evenly(read_labeled_texts(inputs), max_texts)
+        return subsample(read_labeled_texts(inputs), max_texts)
     if Path(first).is_file():
-        return evenly(read_texts(first), max_texts)
+        return subsample(read_texts(first), max_texts)
     if first not in SPLITS:
         raise ValueError(f"{first}: file not found; give a file, or a split: {', '.join(SPLITS)}")
     dataset = run.dataset(first)[1]
-    raw = (dataset.raw(row) for row in evenly(range(len(dataset)), max_texts))
+    raw = (dataset.raw(row) for row in subsample(range(len(dataset)), max_texts))
     return [TextWithLabel(row["source"], row.get("label")) for row in raw]
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from weft.evaluate import KneserNey, Pool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
-from weft.evaluate.subsample import evenly
+from weft.evaluate import KneserNey, ReferencePool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
+from weft.evaluate.subsample import subsample
 from weft.systems.latent_text.evaluate import (
     Oracle,
     constant_baseline,
@@ -49,9 +49,9 @@ def test_generation_metrics_equal_those_of_their_functions():
     assert (found.texts, found.bleu.texts, found.bleu.references) == (600, 500, 1000)
     assert (found.self_bleu.texts, found.self_bleu.references) == (500, 499)
     assert found.accuracy == ORACLE.accuracy(texts, WANTED) > 0.9
-    assert found.bleu == Pool(evenly(HELD, 1000)).bleu(texts[:500])
+    assert found.bleu == ReferencePool(subsample(HELD, 1000)).bleu(texts[:500])
     assert found.self_bleu == self_bleu(texts[:500])
-    assert found.real_self_bleu == self_bleu(evenly(HELD, 500))
+    assert found.real_self_bleu == self_bleu(subsample(HELD, 500))
     assert found.g_score == g_score(found.accuracy, found.bleu.score) > 10
     assert found.distinct_1 == distinct_ngrams(texts[:500], 1) and found.distinct_2 == distinct_ngrams(texts[:500], 2)
     assert found.repetition == repetition_rate(texts[:500])
@@ -76,7 +76,7 @@ def test_references_are_subsampled_evenly():
 def test_mode_collapse_maximizes_the_g_score_and_is_reported():
     """One sentence per class, taken from the references, reaches the maximum of accuracy, BLEU and G-score."""
     honest = evaluate_generation(sample_baseline(WANTED, *TRAIN), WANTED, HELD, ORACLE)
-    among = evenly(range(len(HELD)), 1000)
+    among = subsample(range(len(HELD)), 1000)
     chosen = [next(i for i in among if HELD_LABELS[i] == label) for label in dict.fromkeys(WANTED)]
     same = constant_baseline(WANTED, [HELD[i] for i in chosen], [HELD_LABELS[i] for i in chosen])
     collapsed = evaluate_generation(same, WANTED, HELD, ORACLE)
@@ -169,7 +169,7 @@ def test_transfer_metrics_equal_those_of_their_functions():
     assert found.bleu == corpus_bleu(texts, [[source] for source in SOURCES])
     assert 20 < found.bleu.score < 95 and found.human_bleu is not None and found.human_bleu.score == pytest.approx(100)
     assert (found.bleu.texts, found.bleu.references, found.human_bleu.references, found.self_bleu.texts) == (600, 1, 2, 500)
-    assert found.real_self_bleu == self_bleu(evenly(SOURCES, 500))
+    assert found.real_self_bleu == self_bleu(subsample(SOURCES, 500))
     assert found.g_score == pytest.approx(math.sqrt(100 * found.accuracy * found.bleu.score))
     assert found.warnings == ()
     assert {"human_bleu", "human_references", "source_accuracy"} <= set(found.metric_values())
@@ -215,11 +215,11 @@ def test_table_has_the_union_of_all_columns():
 def test_invalid_inputs_are_reported():
     with pytest.raises(ValueError, match="1 texts, but 2 target labels"):
         evaluate_generation(["a"], ["+", "-"], HELD, ORACLE)
-    with pytest.raises(ValueError, match="one text is not enough"):
+    with pytest.raises(ValueError, match="at least two texts, got one"):
         evaluate_generation(["a"], ["+"], HELD, ORACLE)
-    with pytest.raises(ValueError, match="there are no texts"):
+    with pytest.raises(ValueError, match="got no texts"):
         evaluate_generation([], [], HELD, ORACLE)
-    with pytest.raises(ValueError, match="there are no references"):
+    with pytest.raises(ValueError, match="got no references"):
         evaluate_generation(["a", "b"], ["+", "-"], [], ORACLE)
     with pytest.raises(ValueError, match="at least 2 references, but there is 1"):
         evaluate_generation(["a", "b"], ["+", "-"], ["a"], ORACLE)

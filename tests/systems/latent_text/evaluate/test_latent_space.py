@@ -20,7 +20,7 @@ from weft.core.seeding import normal
 from weft.core.seq import Seq
 from weft.evaluate import BLEU, Evaluation
 from weft.evaluate.evaluation import Subset
-from weft.evaluate.subsample import evenly
+from weft.evaluate.subsample import subsample
 from weft.generate import GreedySearch
 from weft.inference.load import load
 from weft.objectives.elbo import autoencoding_instance, sequence_nll
@@ -69,7 +69,7 @@ def recipe(folder, beta="{type: constant, weight: 0}", steps=4, **changes):
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 10])
 @pytest.mark.parametrize(("rows", "most"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
 def test_evenly_covers_all_parts_for_sorted_and_alternating_data(rows, most, period):
-    taken = evenly(range(rows), most)
+    taken = subsample(range(rows), most)
     assert len(taken) == most and taken == sorted(set(taken)) and taken[0] == 0
     assert all(part * rows // most <= row < (part + 1) * rows // most for part, row in enumerate(taken)), "one from each part"
     shares = [sum(row % period == kind for row in taken) / most for kind in range(period)]

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.evaluate import Accuracy, bootstrap
+from weft.evaluate import Accuracy, bootstrap_intervals
 from weft.systems.latent_text.evaluate import Oracle, OracleAccuracy, count_shared_texts
 
 WORDS = ["food", "staff", "place", "it", "was", "so"]
@@ -113,10 +113,13 @@ def test_metric_equals_the_accuracy_of_the_oracle(tmp_path):
     metric, rows = OracleAccuracy(oracle=str(tmp_path / "oracle.json")), [{"label": label} for label in labels]
     assert metric.compute(texts, rows) == {"oracle_accuracy": 0.5}
     predicted = oracle.predict(texts)
-    assert bootstrap(metric, texts, rows)["oracle_accuracy"] == bootstrap(Accuracy(), predicted, rows)["accuracy"]
+    assert (
+        bootstrap_intervals(metric, texts, rows)["oracle_accuracy"]
+        == bootstrap_intervals(Accuracy(), predicted, rows)["accuracy"]
+    )
     with pytest.raises(ValueError, match=r"the oracle has no class '\?'; available: \+, -"):
         metric.compute(["a"], [{"label": "?"}])
-    with pytest.raises(ValueError, match="row 0 has no column 'label'"):
+    with pytest.raises(ValueError, match="example 0 has no column 'label'"):
         metric.compute(["a"], [{}])
 
 

@@ -60,20 +60,20 @@ def test_mode_collapse_is_reported(trained):
     metric = PriorSamples(samples=5, search=partial(GreedySearch, max_length=6))
     found = measured(trained, metric)
     assert found["prior_distinct"] == pytest.approx(1 / 5)
-    prefix, suffix = "collapsed: texts decoded from the prior are", "unless the real texts are as alike"
-    collapsed = f"{prefix} all nearly the same (Self-BLEU 100.0), {suffix}"
+    texts, suffix = "texts decoded from the prior", "unless the real texts are as similar"
+    collapsed = f"collapsed: {texts} are nearly identical (Self-BLEU 100.0), {suffix}"
     assert (
         metric.remarks({**found, "prior_self_bleu": 100.0}) == [collapsed]
         and metric.remarks({"prior_self_bleu": 89.9, "prior_distinct": 0.1}) == []
     )
-    few = f"{prefix} few (6.7 % of them differ), {suffix}"
+    few = f"collapsed: only 6.7 % of {texts} are distinct, {suffix}"
     assert metric.remarks({"prior_self_bleu": 0.0, "prior_distinct": 2 / 30}) == [few], "of two words, Self-BLEU is 0"
     assert SelfBLEU().remarks({"self_bleu": 90.0}) and not SelfBLEU().remarks({"self_bleu": 60.0})
 
 
 def test_self_bleu_subsamples_evenly():
     texts = ["so good", "very bad", "quite fine", "so good"]
-    assert SelfBLEU(order=1, most=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
+    assert SelfBLEU(order=1, max_texts=2).compute(texts, [{}] * 4) == {"self_bleu": 100.0}
 
 
 def test_one_sample_is_rejected():

@@ -1,4 +1,4 @@
-"""CARA: texts of a class from a latent space that does not tell the class; with its baselines ARAE- and ARAE."""
+"""CARA (Li et al. 2020): class-conditional generation with class-invariant latent codes; and its baselines ARAE and ARAE-."""
 
 from weft.systems.latent_text.cara.adversarial import CARADiscriminator, CARAGenerator
 from weft.systems.latent_text.cara.mutual_information import CARAMutualInformation, CARATextClassifier

@@ -1,4 +1,4 @@
-"""Steps 2 and 3 of CARA: the loss over the latent space. P width of the latent space, K classes; other suffixes: see seq.py."""
+"""Steps 2 and 3 of CARA: discriminator and generator loss. P latent dimensions, K classes; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from weft.objectives.gradient_penalty import gradient_penalty
 from weft.systems.latent_text.cara.protocols import DiscriminatesLatents, label_field
 
 AdversarialLoss = Literal["wasserstein", "logistic"]
-"""How scores are turned into losses: as they are (WGAN), or as log-odds (GAN)."""
+"""Adversarial loss: Wasserstein (WGAN), or logistic, in which a score is a logit (GAN)."""
 
 
 def real_loss(score_B: Tensor, loss: AdversarialLoss) -> Tensor:
-    """The loss of what is to be scored as real."""
+    """B: loss of scores with the target real."""
     return F.softplus(-score_B) if loss == "logistic" else -score_B
 
 
 def fake_loss(score_B: Tensor, loss: AdversarialLoss) -> Tensor:
-    """The loss of what is to be scored as made."""
+    """B: loss of scores with the target fake."""
     return F.softplus(score_B) if loss == "logistic" else score_B
 
 
 class AdversarialObjective(Objective):
-    """What judging and fooling have in common: a text, its class, and the noise that a place beside it is made of."""
+    """Prepares a text, its class, and the seed of the noise of a fake latent code, for both adversarial objectives."""
 
     needs = (Latent, DiscriminatesLatents)
 
@@ -44,30 +44,30 @@ class AdversarialObjective(Objective):
         self.source, self.label = info["source"], label_field(info)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        read = self.source.frame.around([example["source"]])
-        seed, share = int(rng.integers(2**63)), float(rng.random())
-        return Instance(source=read, label=int(example["label"]), seed=seed, share=share)
+        source = self.source.frame.around([example["source"]])
+        seed, mix = int(rng.integers(2**63)), float(rng.random())
+        return Instance(source=source, label=int(example["label"]), seed=seed, mix=mix)
 
-    def fake(self, model: Any, batch: Batch, like: Tensor) -> Tensor:
-        """B x P: a made place for each text."""
-        return model.fake(standard_normal(batch, model.noise).to(like.dtype))
+    def fake_latents(self, model: Any, batch: Batch, like: Tensor) -> Tensor:
+        """B x P: one generated latent code per text."""
+        return model.fake_latents(standard_normal(batch, model.noise).to(like.dtype))
 
 
 @block("cara-discriminator")
 class CARADiscriminator(AdversarialObjective):
-    """Train the latent classifier and the discriminator of real and fake latent codes; all other networks are frozen.
+    """Trains the latent classifier and the discriminator of real and fake latent codes; all other networks are frozen.
 
-    loss = CE(classifier(z), y) + discriminator,  z = encoder(x),  z' = sampler(s)
+    loss = CE(classifier(z), y) + discriminator,  z = encoder(x),  z' = sampler(eps)
     wasserstein: discriminator = D(z') - D(z) + penalty (|grad D(u z + (1 - u) z')| - 1)^2,  u uniform
     logistic:    discriminator = - log sigmoid(D(z)) - log(1 - sigmoid(D(z'))), and the same penalty
 
-    D is high for what is real. In evaluation there is no penalty.
+    D is high for latent codes of real texts. In evaluation there is no gradient penalty.
 
     Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223; the penalty: Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028
 
     Args:
-        loss: How scores are turned into losses.
-        penalty: The weight of the penalty.
+        loss: wasserstein or logistic.
+        penalty: Weight of the gradient penalty.
 
     Example:
         >>> from weft.core.fields import Field
@@ -86,45 +86,45 @@ class CARADiscriminator(AdversarialObjective):
         return {"classifier": len(batch), "discriminator": len(batch), "penalty": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        rows = len(batch)
+        count = len(batch)
         with torch.no_grad():
             real_BP = model.posterior(batch["source"]).mean_BP
-            fake_BP = self.fake(model, batch, real_BP)
+            fake_BP = self.fake_latents(model, batch, real_BP)
         classifier = F.cross_entropy(model.latent_logits(real_BP), batch["label"], reduction="sum")
         discriminator_B = real_loss(model.latent_scores(real_BP), self.loss) + fake_loss(model.latent_scores(fake_BP), self.loss)
         penalty_B = torch.zeros_like(discriminator_B)
         if self.training and self.penalty:
-            penalty_B = gradient_penalty(model.latent_scores, real_BP, fake_BP, batch["share"])
+            penalty_B = gradient_penalty(model.latent_scores, real_BP, fake_BP, batch["mix"])
         return Loss(
-            classifier=Term(classifier, rows),
-            discriminator=Term(discriminator_B.sum(), rows),
-            penalty=Term(penalty_B.sum(), rows, self.penalty),
+            classifier=Term(classifier, count),
+            discriminator=Term(discriminator_B.sum(), count),
+            penalty=Term(penalty_B.sum(), count, self.penalty),
         )
 
 
 Confusion = Literal["uniform", "flip", "negative"]
-"""What the encoder wants the classifier to say: nothing (1/K for each class), another class, or anything but the right one."""
+"""Target of the classifier output: the uniform distribution, another class, or a low probability of the true class."""
 
 
 @block("cara-generator")
 class CARAGenerator(AdversarialObjective):
-    """Train encoder and sampler against the latent classifier and the discriminator (generator loss).
+    """Generator loss: trains encoder and sampler against the latent classifier and the discriminator.
 
-    loss = weight confusion(classifier(z)) + real_weight made(D(z)) + real(D(z')),  z = encoder(x),  z' = sampler(s)
-    wasserstein: made(D) = D, real(D) = -D;  logistic: made(D) = - log(1 - sigmoid(D)), real(D) = - log sigmoid(D)
-    uniform:  confusion = - 1/K sum_k log p(k | z), least at p = 1/K
+    loss = weight confusion(classifier(z)) + real_weight fake(D(z)) + real(D(z')),  z = encoder(x),  z' = sampler(eps)
+    wasserstein: fake(D) = D, real(D) = -D;  logistic: fake(D) = - log(1 - sigmoid(D)), real(D) = - log sigmoid(D)
+    uniform:  confusion = - 1/K sum_k log p(k | z), minimal at p = 1/K
     flip:     confusion = - 1/(K - 1) sum_{k != y} log p(k | z)
-    negative: confusion = log p(y | z), which has no bottom
+    negative: confusion = log p(y | z), unbounded below
 
-    Classifier and discriminator stand still, the gradient goes through them.
+    Classifier and discriminator are frozen; gradients flow through them.
 
     Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
 
     Args:
-        loss: How scores are turned into losses; as in cara-discriminator.
-        confusion: What the classifier is to say.
-        weight: The weight of the confusion.
-        real_weight: The weight of places of texts that are to look made.
+        loss: wasserstein or logistic, as in cara-discriminator.
+        confusion: uniform, flip or negative.
+        weight: Weight of the confusion term.
+        real_weight: Weight of the term that moves latent codes of texts towards generated ones.
 
     Example:
         >>> from weft.core.fields import Field
@@ -151,19 +151,19 @@ class CARAGenerator(AdversarialObjective):
         return {"confusion": len(batch), "real": len(batch), "fake": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        rows, real_BP = len(batch), model.posterior(batch["source"]).mean_BP
-        fake_BP = self.fake(model, batch, real_BP)
+        count, real_BP = len(batch), model.posterior(batch["source"]).mean_BP
+        fake_BP = self.fake_latents(model, batch, real_BP)
         confused_B = self.confused(model.latent_logits(real_BP), batch["label"])
         return Loss(
-            confusion=Term(confused_B.sum(), rows, self.weight),
-            real=Term(fake_loss(model.latent_scores(real_BP), self.loss).sum(), rows, self.real_weight),
-            fake=Term(real_loss(model.latent_scores(fake_BP), self.loss).sum(), rows),
+            confusion=Term(confused_B.sum(), count, self.weight),
+            real=Term(fake_loss(model.latent_scores(real_BP), self.loss).sum(), count, self.real_weight),
+            fake=Term(real_loss(model.latent_scores(fake_BP), self.loss).sum(), count),
         )
 
     def confused(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:
-        """B losses."""
+        """B: confusion term of the classifier logits."""
         logp_BK = logits_BK.log_softmax(-1)
         if self.confusion == "uniform":
             return -logp_BK.mean(-1)
-        right_B = logp_BK.gather(1, label_B[:, None]).squeeze(1)
-        return right_B if self.confusion == "negative" else (right_B - logp_BK.sum(-1)) / (logp_BK.shape[-1] - 1)
+        true_B = logp_BK.gather(1, label_B[:, None]).squeeze(1)
+        return true_B if self.confusion == "negative" else (true_B - logp_BK.sum(-1)) / (logp_BK.shape[-1] - 1)

@@ -1,4 +1,4 @@
-"""A decoder for each class. P width of the latent space, K classes; other suffixes: see seq.py."""
+"""One decoder per class. P latent dimensions, K classes; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.models.latent_decoder import LatentDecoder
 
 @dataclass(frozen=True)
 class DecoderPerClassState:
-    """State of the decoders: that of each, and the class that each row is to have."""
+    """Decoding state: that of each decoder, and the class of each row."""
 
     states: tuple[Any, ...]
     label_B: Tensor
@@ -28,18 +28,20 @@ class DecoderPerClassState:
 
 
 class DecoderPerClass(nn.Module, Decodes):
-    """A language model for each class, each given the vector z; a row is written by the one of its class.
+    """One language model per class, conditioned on z; each row is decoded by the decoder of its class.
 
     p_y(x_t | x_<t, z)
 
-    All decoders go through all rows, so that nothing depends on which classes are in a batch. The logits of all are made by one
-    head, that of the first.
+    Every decoder processes all rows, so that the result does not depend on the other classes of a batch. The decoders share one
+    head.
+
+    Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
 
     Args:
-        info: What the language models are built for: one text, and its class.
-        latent: P.
-        model: A structure that decodes and looks at nothing else.
-        injections: How the vector enters.
+        info: Fields of the language models: one text, and its class.
+        latent: P, number of latent dimensions.
+        model: A decoder-only structure.
+        injections: How z conditions the decoder.
     """
 
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]]):
@@ -80,27 +82,30 @@ class DecoderPerClass(nn.Module, Decodes):
         return Memory(vector=z_BP, label=label_B)
 
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
-        z_BP, label_B = _given(memory)
+        z_BP, label_B = _latent_and_label(memory)
         hidden = [decoder.decode(x, decoder.memory_from(z_BP), mask).hidden for decoder in self._decoders()]
-        return Decoded(_of_class(hidden, label_B))
+        return Decoded(_select_by_class(hidden, label_B))
 
     def start(self, memory: Memory | None, rows: int) -> Any:
-        z_BP, label_B = _given(memory)
-        return DecoderPerClassState(tuple(w.start(w.memory_from(z_BP), rows) for w in self._decoders()), label_B)
+        z_BP, label_B = _latent_and_label(memory)
+        return DecoderPerClassState(
+            tuple(decoder.start(decoder.memory_from(z_BP), rows) for decoder in self._decoders()), label_B
+        )
 
     def step(self, x: Seq, state: Any) -> Decoded:
-        done = [decoder.step(x, inner) for decoder, inner in zip(self._decoders(), state.states, strict=True)]
+        outputs = [decoder.step(x, inner) for decoder, inner in zip(self._decoders(), state.states, strict=True)]
         return Decoded(
-            _of_class([d.hidden for d in done], state.label_B), DecoderPerClassState(tuple(d.state for d in done), state.label_B)
+            _select_by_class([output.hidden for output in outputs], state.label_B),
+            DecoderPerClassState(tuple(output.state for output in outputs), state.label_B),
         )
 
 
-def _given(memory: Memory | None) -> tuple[Tensor, Tensor]:
+def _latent_and_label(memory: Memory | None) -> tuple[Tensor, Tensor]:
     if memory is None or memory.vector is None or memory.label is None:
         raise ValueError("this decoder needs a latent vector and a label, but the memory lacks one; use memory_from(z, label)")
     return memory.vector, memory.label
 
 
-def _of_class(hidden: list[Seq], label_B: Tensor) -> Seq:
+def _select_by_class(hidden: list[Seq], label_B: Tensor) -> Seq:
     data_KBTD = torch.stack([h.data for h in hidden])
     return hidden[0].with_data(data_KBTD[label_B, torch.arange(len(label_B), device=label_B.device)])

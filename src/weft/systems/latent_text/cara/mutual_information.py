@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of CARA: a text classifier learns which class a text has, and the decoder to be text_accuracy by it.
+"""Steps 4 and 5 of CARA: train the text classifier, and the decoder against it (mutual information of class and text).
 
 K classes; other suffixes: see seq.py.
 """
@@ -24,11 +24,11 @@ from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field
 
 @block("cara-text-classifier")
 class CARATextClassifier(Objective):
-    """Say the class of a real text: for the text classifier.
+    """Trains the text classifier on real texts.
 
     loss = CE(text_classifier(x), y)
 
-    The text classifier never learns from texts that were written here: it and the decoder could agree on a code of their own.
+    Generated texts are not used: text classifier and decoder could agree on an artificial encoding of the class.
 
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
 
@@ -53,37 +53,38 @@ class CARATextClassifier(Objective):
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         logits_BK = model.text_logits(batch["text"])
-        right = (logits_BK.argmax(-1) == batch["label"]).sum().float()
+        correct = (logits_BK.argmax(-1) == batch["label"]).sum().float()
         return Loss(
             text_classifier=Term(F.cross_entropy(logits_BK, batch["label"], reduction="sum"), len(batch)),
-            text_accuracy=Term(right, len(batch), 0.0, higher_is_better=True),
+            text_accuracy=Term(correct, len(batch), 0.0, higher_is_better=True),
         )
 
 
 @block("cara-mutual-information")
 class CARAMutualInformation(Objective):
-    """Write with another class, drawn at random, so that the text classifier hears it: for encoder and decoder.
+    """Maximizes a lower bound of the mutual information of class and generated text: trains encoder and decoder.
 
-    loss = weight CE(text_classifier(x'), y'),  x' = decoder(encoder(x), y') in soft ids,  y' uniform over the classes
+    loss = weight CE(text_classifier(x'), y'),  x' = decoder(encoder(x), y') decoded with Gumbel-softmax,  y' a random class
 
-    The text classifier is frozen; gradients flow through it and through the soft ids. In evaluation the weight is 1 and x' is not
-    sampled. ``unfinished`` has weight 0: the fraction of texts that were truncated at ``length``.
+    The text classifier is frozen; gradients flow through it and through the soft tokens. In evaluation the weight is 1 and x' is
+    not sampled. Terms of weight 0: ``target_accuracy``, the fraction of texts classified as y', and ``unfinished``, the fraction
+    of texts truncated at ``max_length``.
 
-    Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); soft ids: Jang et al. 2017,
-    https://arxiv.org/abs/1611.01144
+    Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI); Gumbel-softmax: Jang et al.
+    2017, https://arxiv.org/abs/1611.01144
 
     Args:
-        weight: The weight over the updates of this phase; growing weights are what CARA_A is.
-        length: Most tokens to write.
-        temperature: That of the soft ids.
-        straight_through: Whether single symbols are written, with the gradient of the soft ids.
+        weight: Annealing schedule of the weight over the updates of this phase; an increasing weight is CARA_A.
+        max_length: Maximum number of generated tokens.
+        temperature: Temperature of the Gumbel-softmax.
+        straight_through: Whether to decode hard tokens with the gradient of the soft ones.
 
     Example:
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> row = CARAMutualInformation(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
-        >>> row["wish"] in (0, 1)
+        >>> row["target_label"] in (0, 1)
         True
     """
 
@@ -95,30 +96,31 @@ class CARAMutualInformation(Objective):
         dim: int,
         *,
         weight: Build[Annealing] = ConstantAnnealing,
-        length: Count = 16,
+        max_length: Count = 16,
         temperature: Positive = 0.5,
         straight_through: bool = False,
     ):
         super().__init__(info, dim)
         self.source, self.label, self.weight = info["source"], label_field(info), weight()
-        self.length, self.temperature, self.straight_through = length, temperature, straight_through
+        self.max_length, self.temperature, self.straight_through = max_length, temperature, straight_through
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        return Instance(source=self.source.frame.around([example["source"]]), wish=int(rng.integers(self.label.vocab)))
+        source = self.source.frame.around([example["source"]])
+        return Instance(source=source, target_label=int(rng.integers(self.label.vocab)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"mutual_information": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["wish"])
+        memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["target_label"])
         text = soft_decode(
-            model, memory, max_length=self.length, temperature=self.temperature, straight_through=self.straight_through
+            model, memory, max_length=self.max_length, temperature=self.temperature, straight_through=self.straight_through
         )
         logits_BK = model.text_logits(text)
         weight = self.weight.weight(clock.progress) if self.training else 1.0
-        right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
+        correct = (logits_BK.argmax(-1) == batch["target_label"]).sum().float()
         return Loss(
-            mutual_information=Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), len(batch), weight),
-            target_accuracy=Term(right, len(batch), 0.0, higher_is_better=True),
+            mutual_information=Term(F.cross_entropy(logits_BK, batch["target_label"], reduction="sum"), len(batch), weight),
+            target_accuracy=Term(correct, len(batch), 0.0, higher_is_better=True),
             unfinished=Term(count_unfinished(text, model.target.special.eos), len(batch), 0.0),
         )

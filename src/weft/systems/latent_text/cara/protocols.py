@@ -1,4 +1,4 @@
-"""What the networks of CARA and of its baselines can do. N width of the noise, P of the latent space, K classes."""
+"""Protocols of CARA and its baselines. N noise dimensions, P latent dimensions, K classes."""
 
 from __future__ import annotations
 
@@ -16,53 +16,55 @@ from weft.core.seq import Seq
 
 @protocol
 class DiscriminatesLatents:
-    """Has networks that play against each other over its latent space: places of texts, and places made of noise."""
+    """Has a sampler of latent codes, a latent classifier and a discriminator, for adversarial training in its latent space."""
 
     noise: int
-    """N."""
+    """N, the number of noise dimensions."""
 
-    def fake(self, noise_BN: Tensor) -> Tensor:
-        """B x P: places made of noise."""
-        raise TypeError(f"{type(self).__name__} has no made")
+    def fake_latents(self, noise_BN: Tensor) -> Tensor:
+        """B x P: latent codes generated from noise."""
+        raise TypeError(f"{type(self).__name__} has no fake_latents")
 
     def latent_logits(self, z_BP: Tensor) -> Tensor:
-        """B x K logits: the class of the text that stands at a place."""
+        """B x K class logits of latent codes."""
         raise TypeError(f"{type(self).__name__} has no latent_logits")
 
     def latent_scores(self, z_BP: Tensor) -> Tensor:
-        """B scores: larger where a place is rather that of a text than made."""
+        """B discriminator scores of latent codes, high for codes of real texts."""
         raise TypeError(f"{type(self).__name__} has no latent_scores")
 
 
 @protocol
 class ClassifiesTexts:
-    """Has a classifier of texts, ``text_classifier``, that hears which class a text of the field ``target`` has, soft ids too."""
+    """Has an auxiliary classifier of texts of the field ``target``, which also accepts soft tokens."""
 
     text_classifier: Any
 
     def text_logits(self, x: Seq) -> Tensor:
-        """B x K logits: the class of a text, which ends with its end mark."""
+        """B x K class logits of texts that end with EOS."""
         return self.text_classifier.classifier(self.text_classifier.features(x))
 
 
 def build_text_classifier(build: Build[Structure], info: Info) -> Any:
-    """A classifier of the texts that are written."""
+    """Build the auxiliary text classifier. Raises ValueError if the structure does not classify."""
     text_classifier = build(info.single_text("target"))
     if Classifies not in text_classifier.provides():
-        raise ValueError(f"what listens must say a class, as a classifier does, but a {type(text_classifier).__name__} does not")
+        raise ValueError(
+            f"text_classifier must be a structure that Classifies, such as classifier, not {type(text_classifier).__name__}"
+        )
     return text_classifier
 
 
 def with_eos(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
-    """A real text as the text classifier reads it: with its end mark, as a written one has it."""
+    """A real text with EOS, which generated texts have too."""
     return surround((), text, (field.special.eos,))
 
 
 def label_field(info: Info) -> Field:
-    """The field of classes. Raises ValueError where there are fewer than two."""
+    """The label field. Raises ValueError unless there is one class per text, and at least two classes."""
     label = info["label"]
     if label.kind != "label":
-        raise ValueError(f"needs one class a text, but in the data ({info.data}) the field 'label' is a {label.kind}")
+        raise ValueError(f"needs one class per text, but the field 'label' of the data ({info.data}) is of kind {label.kind}")
     if label.labels and len(label.labels) < 2:
-        raise ValueError(f"needs texts of two classes or more, but the data ({info.data}) has {', '.join(label.labels)} alone")
+        raise ValueError(f"needs at least two classes, but the data ({info.data}) has only {', '.join(label.labels)}")
     return label

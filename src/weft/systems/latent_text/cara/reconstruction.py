@@ -1,4 +1,4 @@
-"""Step 1 of CARA: write a text again. P width of the latent space; other suffixes: see seq.py."""
+"""Step 1 of CARA: reconstruction. P latent dimensions; other suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from weft.systems.latent_text.cara.variance import LatentVariances
 
 @block("cara-reconstruction")
 class CARAReconstruction(Objective):
-    """Write a text again from its place in the latent space and its class: for encoder and decoder.
+    """Reconstruction loss of a text from its latent code and class: trains encoder and decoder.
 
-    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = encoder(x),  e ~ N(0, sd^2) in training; the count is the number of tokens
+    loss = - sum_t log p(x_t | x_<t, z + e, y),  z = encoder(x),  e ~ N(0, sd^2) in training; averaged over tokens
 
-    ``latent_accuracy`` has no weight: the share of texts whose class the classifier says from z (chance is what is wanted).
-    An evaluation also gives ``variance`` and ``fake_variance``, the total variance of places of texts and of made ones: near 0
-    where the space, or the sampler, has collapsed.
+    ``latent_accuracy`` has weight 0: the accuracy of the latent classifier (chance for class-invariant codes). Evaluation also
+    reports ``variance`` and ``fake_variance``, the total variance of latent codes of texts and of generated ones: near 0 if the
+    encoder or the sampler has collapsed.
 
-    Noise on codes: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
+    Noise on latent codes: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
 
     Args:
-        noise: sd, the deviation of the noise on z, over the updates.
+        noise: Annealing schedule of sd, the standard deviation of the noise on z.
 
     Example:
         >>> from weft.core.fields import Field
@@ -55,11 +55,11 @@ class CARAReconstruction(Objective):
         super().__init__(info, dim)
         self.info, self.noise, self.label = info, noise(), label_field(info)
         for name in ("source", "target"):
-            info[name]  # raises where the data has it not
+            info[name]  # raises an error if the data lacks the field
         self.variances = LatentVariances()
 
     def train(self, mode: bool = True) -> CARAReconstruction:
-        self.variances.turn()
+        self.variances.start()
         return super().train(mode)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
@@ -71,15 +71,15 @@ class CARAReconstruction(Objective):
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         z_BP = model.posterior(batch["source"]).mean_BP
         with torch.no_grad():
-            right = (model.latent_logits(z_BP).argmax(-1) == batch["label"]).sum()
+            correct = (model.latent_logits(z_BP).argmax(-1) == batch["label"]).sum()
             if not self.training:
-                self.variances.add(z_BP, model.fake(standard_normal(batch, model.noise).to(z_BP.dtype)))
+                self.variances.add(z_BP, model.fake_latents(standard_normal(batch, model.noise).to(z_BP.dtype)))
         if self.training:
             z_BP = z_BP + self.noise.weight(clock.progress) * standard_normal(batch, model.latent).to(z_BP.dtype)
         counts = self.counts(batch)
         return Loss(
             reconstruction=Term(sequence_nll(model, batch, z_BP, batch["label"]).sum(), counts["reconstruction"]),
-            latent_accuracy=Term(right.float(), counts["latent_accuracy"], 0.0, higher_is_better=True),
+            latent_accuracy=Term(correct.float(), counts["latent_accuracy"], 0.0, higher_is_better=True),
         )
 
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""CARA and ARAE: a text, a place in a latent space, the text again, and the networks that play over that space.
+"""CARA and ARAE: class-conditional text autoencoders with adversarial training in the latent space.
 
-P width of the latent space, N of the noise, K classes; other suffixes: see seq.py.
+P latent dimensions, N noise dimensions, K classes; other suffixes: see seq.py.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), po
 
 
 class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, DiscriminatesLatents):
-    """What CARA and ARAE have in common; they differ in ``decoder``."""
+    """Encoder, sampler, latent classifier and discriminator of CARA and ARAE, which differ in ``decoder``."""
 
     class_conditional = samples_by_label = True
     decoder: Any
 
-    def _play(
+    def _build_latent_networks(
         self,
         info: Info,
         latent: int,
@@ -64,7 +64,7 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
         classifier: Build[Transform],
         discriminator: Build[Transform],
     ) -> None:
-        """Build all but the decoder."""
+        """Build all networks except the decoder."""
         label = label_field(info)
         self.latent, self.noise = latent, noise
         self.encoder = source_encoder(encoder, info)
@@ -76,25 +76,25 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
         self.classifier = classifier(latent, label.vocab)
         self.discriminator = discriminator(latent, 1)
 
-    # ------------------------------------------------------------------------------------------------- to the latent space
+    # ---------------------------------------------------------------------------------------------------------------- encoding
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
-        read = self.encoder.encode(x, mask)
-        return read if self.top_encoder is None else self.top_encoder(read, mask)
+        hidden = self.encoder.encode(x, mask)
+        return hidden if self.top_encoder is None else self.top_encoder(hidden, mask)
 
     def posterior(self, x: Seq) -> Posterior:
-        return Posterior(self._placed(self.to_latent(self.pooler(self.encode(x)))))
+        return Posterior(self._normalize(self.to_latent(self.pooler(self.encode(x)))))
 
-    def fake(self, noise_BN: Tensor) -> Tensor:
-        return self._placed(self.sampler(noise_BN))
+    def fake_latents(self, noise_BN: Tensor) -> Tensor:
+        return self._normalize(self.sampler(noise_BN))
 
-    def _placed(self, z_BP: Tensor) -> Tensor:
-        """Normalised as all places are, of texts and made ones, or the discriminator would tell them apart by their length."""
+    def _normalize(self, z_BP: Tensor) -> Tensor:
+        """Normalize real and generated latent codes alike, or the discriminator would separate them by their norm."""
         return z_BP if self.norm is None else self.norm(z_BP)
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
         weight = self.to_latent.weight
-        return self.fake(torch.randn(rows, self.noise, device=weight.device, dtype=weight.dtype))
+        return self.fake_latents(torch.randn(rows, self.noise, device=weight.device, dtype=weight.dtype))
 
     def latent_logits(self, z_BP: Tensor) -> Tensor:
         return self.classifier(z_BP)
@@ -102,7 +102,7 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
     def latent_scores(self, z_BP: Tensor) -> Tensor:
         return self.discriminator(z_BP).squeeze(-1)
 
-    # -------------------------------------------------------------------------------------------------- and back to a text
+    # ---------------------------------------------------------------------------------------------------------------- decoding
 
     def memory(self, batch: Batch) -> Memory:
         label_B = batch["label"] if "label" in batch else None  # noqa: SIM401  (a batch has no get)
@@ -116,9 +116,9 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
 class CARA(LatentAutoencoder, ClassifiesTexts):
     """Class-conditional autoencoder with class-invariant latent codes and complementary auxiliary classifiers (CARA).
 
-    z = norm(W pooler(encoder(x)) + b),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  made places norm(sampler(s)), s ~ N(0, 1)
+    z = norm(W pooler(encoder(x)) + b),  p(x | z, y) = prod_t p(x_t | x_<t, [z; v_y]),  z' = norm(sampler(eps)), eps ~ N(0, 1)
 
-    The classifier predicts the class from a latent code z, the discriminator separates latent codes of texts from generated ones,
+    The classifier predicts the class from a latent code z, the discriminator separates latent codes of texts from fake ones,
     and the text classifier predicts the class of a text. Without a text classifier this is ARAE-. Encoder and decoder use one
     text in two fields, ``source`` and ``target``, which may have different tokenizers.
 
@@ -126,20 +126,20 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
     built on: Zhao et al. 2018 (ARAE), https://arxiv.org/abs/1706.04223
 
     Args:
-        latent: P, width of the latent space.
-        noise: N, width of what places are made of.
-        label_dim: Width of the classes' vectors v.
-        encoder: A structure that encodes: text-encoder, bert, pretrained.
-        top_encoder: A network over what was read, such as a cnn of one layer; None = none.
-        pooler: Makes one vector of what was read.
-        norm: Normalisation of all places, of texts and made ones; None = none.
+        latent: P, number of latent dimensions.
+        noise: N, number of noise dimensions of the sampler.
+        label_dim: Dimension of the class embeddings v.
+        encoder: A structure that Encodes: text-encoder, bert, pretrained.
+        top_encoder: Encoder on top of the encoder outputs, such as a cnn of one layer; None = none.
+        pooler: Pools the encoder outputs to one vector.
+        norm: Normalization of all latent codes, real and generated; None = none.
         decoder: A language model: language-model, gpt2, pretrained.
-        injections: How z and the class enter what is written.
-        sampler: Makes places of noise.
-        classifier: Says the class of a place.
-        discriminator: Says how real a place is.
-        text_classifier: A structure that says the class of a text, and reads soft ids; None = nobody listens.
-        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+        injections: How z and the class condition the decoder.
+        sampler: Transform from noise to a latent code.
+        classifier: Classifier of latent codes.
+        discriminator: Discriminator of real and fake latent codes.
+        text_classifier: Auxiliary classifier of texts that accepts soft tokens; None = none (ARAE-).
+        weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
         >>> from weft.core.fields import Field
@@ -170,7 +170,7 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
         weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
+        self._build_latent_networks(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
         self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections, label_dim)
         self.text_classifier = None if text_classifier is None else build_text_classifier(text_classifier, info)
         self.target, self.dim = info["target"], self.decoder.dim
@@ -185,27 +185,27 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
 
 @block("arae")
 class ARAE(LatentAutoencoder):
-    """Writes a text again, or with another class, from a place that does not tell its class, with a decoder for each class.
+    """Adversarially regularized autoencoder with class-invariant latent codes and one decoder per class (ARAE).
 
-    z = norm(W pooler(encoder(x)) + b),  p_y(x | z) = prod_t p_y(x_t | x_<t, z),  made places norm(sampler(s)), s ~ N(0, 1)
+    z = norm(W pooler(encoder(x)) + b),  p_y(x | z) = prod_t p_y(x_t | x_<t, z),  z' = norm(sampler(eps)), eps ~ N(0, 1)
 
-    The decoders of all classes have one head. Fields and other networks are those of cara.
+    The decoders share one head. Fields and the other networks are those of cara.
 
     Zhao et al. 2018, https://arxiv.org/abs/1706.04223
 
     Args:
-        latent: P, width of the latent space.
-        noise: N, width of what places are made of.
-        encoder: A structure that encodes: text-encoder, bert, pretrained.
-        top_encoder: A network over what was read, such as a cnn of one layer; None = none.
-        pooler: Makes one vector of what was read.
-        norm: Normalisation of all places, of texts and made ones; None = none.
-        decoder: A language model: language-model, gpt2, pretrained; there is one for each class.
-        injections: How z enters what is written.
-        sampler: Makes places of noise.
-        classifier: Says the class of a place.
-        discriminator: Says how real a place is.
-        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+        latent: P, number of latent dimensions.
+        noise: N, number of noise dimensions of the sampler.
+        encoder: A structure that Encodes: text-encoder, bert, pretrained.
+        top_encoder: Encoder on top of the encoder outputs, such as a cnn of one layer; None = none.
+        pooler: Pools the encoder outputs to one vector.
+        norm: Normalization of all latent codes, real and generated; None = none.
+        decoder: A language model: language-model, gpt2, pretrained; one is built per class.
+        injections: How z conditions the decoder.
+        sampler: Transform from noise to a latent code.
+        classifier: Classifier of latent codes.
+        discriminator: Discriminator of real and fake latent codes.
+        weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
         >>> from weft.core.fields import Field
@@ -233,7 +233,7 @@ class ARAE(LatentAutoencoder):
         weights: FileOrFolder | None = None,
     ):
         super().__init__(info, weights=weights)
-        self._play(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
+        self._build_latent_networks(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
         self.decoder = DecoderPerClass(info.single_text("target"), latent, decoder, injections)
         self.target, self.dim = info["target"], self.decoder.dim
 

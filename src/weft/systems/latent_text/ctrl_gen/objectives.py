@@ -1,6 +1,6 @@
-"""The sleep phases of Ctrl-Gen: what is written from the prior shall tell its class and its place.
+"""Generator and discriminator loss of Ctrl-Gen, on texts generated from the prior (sleep phases).
 
-P width of the latent space, K classes; other suffixes: see seq.py.
+P latent dimensions, K classes; other suffixes: see seq.py.
 """
 
 from __future__ import annotations
@@ -26,49 +26,51 @@ from weft.objectives.elbo import standard_normal
 from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
 
 
-class FromPrior(Objective):
-    """What both phases have in common: a class and a place are drawn, and a text is written from them in soft ids."""
+class PriorTextObjective(Objective):
+    """Samples a class and a latent code, and decodes a text from them with Gumbel-softmax."""
 
     needs = (Decodes, Latent, Variational, ClassifiesTexts)
 
-    def __init__(self, info: Info, dim: int, length: int, temperature: float):
+    def __init__(self, info: Info, dim: int, max_length: int, temperature: float):
         super().__init__(info, dim)
         self.target, self.label = info["target"], label_field(info)
-        self.length, self.temperature = length, temperature
+        self.max_length, self.temperature = max_length, temperature
 
-    def drawn(self, rng: np.random.Generator) -> dict[str, int]:
-        """The class that is to be written, and the number that the place follows from."""
-        return {"wish": int(rng.integers(self.label.vocab)), "seed": int(rng.integers(2**63))}
+    def sample_condition(self, rng: np.random.Generator) -> dict[str, int]:
+        """Target label, and the seed of the latent code."""
+        return {"target_label": int(rng.integers(self.label.vocab)), "seed": int(rng.integers(2**63))}
 
-    def write(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
-        memory = model.memory_from(z_BP, batch["wish"])
-        return soft_decode(model, memory, max_length=self.length, temperature=self.temperature)
+    def generate(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
+        """Decode soft tokens from latent codes and target labels."""
+        memory = model.memory_from(z_BP, batch["target_label"])
+        return soft_decode(model, memory, max_length=self.max_length, temperature=self.temperature)
 
 
 @block("ctrl-gen-generator")
-class CtrlGenGenerator(FromPrior):
-    """Write from the prior so that the text classifier hears the class and the encoder finds the place again: for the decoder.
+class CtrlGenGenerator(PriorTextObjective):
+    """Generator loss of Ctrl-Gen: trains the decoder so that texts from the prior reveal their class and latent code.
 
-    loss = class_weight CE(text_classifier(x'), y') - latent_weight log q(z | x'),  x' = decoder(z, y') in soft ids,  z ~ N(0, 1),
-    y' uniform over the classes
+    loss = class_weight CE(text_classifier(x'), y') - latent_weight log q(z | x'),
+    x' = decoder(z, y') decoded with Gumbel-softmax,  z ~ N(0, 1),  y' a random class
 
     Encoder and text classifier are frozen; gradients flow through them. Generated texts are encoded again, so source and target
-    need one vocabulary. ``unfinished`` has weight 0: the fraction of texts that were truncated at ``length``.
+    need one vocabulary. Terms of weight 0: ``target_accuracy``, the fraction of texts classified as y', and ``unfinished``, the
+    fraction of texts truncated at ``max_length``.
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
     Args:
-        class_weight: The weight of the class, the paper's lambda_c.
-        latent_weight: The weight of the place, the paper's lambda_z.
-        length: Most tokens to write.
-        temperature: That of the soft ids.
+        class_weight: Weight of the class term, lambda_c in the paper.
+        latent_weight: Weight of the latent term, lambda_z in the paper.
+        max_length: Maximum number of generated tokens.
+        temperature: Temperature of the Gumbel-softmax.
 
     Example:
         >>> from weft.core.fields import Field
         >>> label = Field("label", 2, kind="label")
         >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
         >>> sorted(CtrlGenGenerator(info, 8).prepare({}, np.random.default_rng(0), None))
-        ['seed', 'wish']
+        ['seed', 'target_label']
     """
 
     def __init__(
@@ -78,51 +80,51 @@ class CtrlGenGenerator(FromPrior):
         *,
         class_weight: NonNegative = 0.1,
         latent_weight: NonNegative = 0.1,
-        length: Count = 16,
+        max_length: Count = 16,
         temperature: Positive = 0.5,
     ):
-        super().__init__(info, dim, length, temperature)
+        super().__init__(info, dim, max_length, temperature)
         self.class_weight, self.latent_weight = class_weight, latent_weight
-        _same_vocabulary(info["source"], info["target"])
+        _check_vocabulary(info["source"], info["target"])
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
-        return Instance(**self.drawn(rng))
+        return Instance(**self.sample_condition(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"class": len(batch), "latent": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        rows, z_BP = len(batch), _places(model, batch)
-        text = self.write(model, z_BP, batch)
+        count, z_BP = len(batch), _sample_prior(model, batch)
+        text = self.generate(model, z_BP, batch)
         logits_BK, posterior = model.text_logits(text), model.posterior(text)
         logvar_BP = posterior.logvar_BP
-        assert logvar_BP is not None  # it is Variational
+        assert logvar_BP is not None  # needs Variational
         nll_BP = 0.5 * ((z_BP - posterior.mean_BP) ** 2 * (-logvar_BP).exp() + logvar_BP + math.log(2 * math.pi))
-        right = (logits_BK.argmax(-1) == batch["wish"]).sum().float()
+        correct = (logits_BK.argmax(-1) == batch["target_label"]).sum().float()
         return Loss(
             {
-                "class": Term(F.cross_entropy(logits_BK, batch["wish"], reduction="sum"), rows, self.class_weight),
-                "latent": Term(nll_BP.sum(), rows, self.latent_weight),
-                "target_accuracy": Term(right, rows, 0.0, higher_is_better=True),
-                "unfinished": Term(count_unfinished(text, self.target.special.eos), rows, 0.0),
+                "class": Term(F.cross_entropy(logits_BK, batch["target_label"], reduction="sum"), count, self.class_weight),
+                "latent": Term(nll_BP.sum(), count, self.latent_weight),
+                "target_accuracy": Term(correct, count, 0.0, higher_is_better=True),
+                "unfinished": Term(count_unfinished(text, self.target.special.eos), count, 0.0),
             }
         )
 
 
 @block("ctrl-gen-discriminator")
-class CtrlGenDiscriminator(FromPrior):
-    """Train the text classifier on real texts and on texts generated from the prior, with an entropy penalty on the latter.
+class CtrlGenDiscriminator(PriorTextObjective):
+    """Discriminator loss of Ctrl-Gen: trains the text classifier on real texts and, with an entropy term, on generated ones.
 
     loss = CE(text_classifier(x), y) + generated_weight (CE(text_classifier(x'), y') + entropy_weight H(text_classifier(x'))),
-    x' = decoder(z, y') in soft ids,  z ~ N(0, 1),  y' uniform over the classes
+    x' = decoder(z, y') decoded with Gumbel-softmax,  z ~ N(0, 1),  y' a random class
 
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
     Args:
-        generated_weight: The weight of written texts, the paper's lambda_u; 0 = they are not written.
-        entropy_weight: The weight of the entropy H, the paper's beta.
-        length: Most tokens to write.
-        temperature: That of the soft ids.
+        generated_weight: Weight of generated texts, lambda_u in the paper; 0 = real texts only.
+        entropy_weight: Weight of the entropy H, beta in the paper.
+        max_length: Maximum number of generated tokens.
+        temperature: Temperature of the Gumbel-softmax.
 
     Example:
         >>> from weft.core.fields import Field
@@ -139,43 +141,43 @@ class CtrlGenDiscriminator(FromPrior):
         *,
         generated_weight: NonNegative = 0.1,
         entropy_weight: NonNegative = 0.1,
-        length: Count = 16,
+        max_length: Count = 16,
         temperature: Positive = 0.5,
     ):
-        super().__init__(info, dim, length, temperature)
+        super().__init__(info, dim, max_length, temperature)
         self.generated_weight, self.entropy_weight = generated_weight, entropy_weight
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         text = with_eos(example["target"], self.target)
-        return Instance(text=text, label=int(example["label"]), **self.drawn(rng))
+        return Instance(text=text, label=int(example["label"]), **self.sample_condition(rng))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return dict.fromkeys(["real", *(["generated", "entropy"] if self.generated_weight else [])], len(batch))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        rows = len(batch)
+        count = len(batch)
         real = F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")
-        loss = Loss(real=Term(real, rows))
+        loss = Loss(real=Term(real, count))
         if self.generated_weight:
             with torch.no_grad():
-                text = self.write(model, _places(model, batch), batch)
+                text = self.generate(model, _sample_prior(model, batch), batch)
             logp_BK = model.text_logits(text).log_softmax(-1)
-            loss["generated"] = Term(F.nll_loss(logp_BK, batch["wish"], reduction="sum"), rows, self.generated_weight)
+            loss["generated"] = Term(F.nll_loss(logp_BK, batch["target_label"], reduction="sum"), count, self.generated_weight)
             entropy = -(logp_BK.exp() * logp_BK).sum()
-            loss["entropy"] = Term(entropy, rows, self.generated_weight * self.entropy_weight)
+            loss["entropy"] = Term(entropy, count, self.generated_weight * self.entropy_weight)
         return loss
 
 
-def _places(model: Any, batch: Batch) -> Tensor:
-    """B x P: places drawn from N(0, 1), one for each row."""
+def _sample_prior(model: Any, batch: Batch) -> Tensor:
+    """B x P: latent codes sampled from N(0, 1), one per row."""
     return standard_normal(batch, model.latent).to(next(model.parameters()).dtype)
 
 
-def _same_vocabulary(source: Field, target: Field) -> None:
-    """Raise where what is written cannot be read again as it is."""
+def _check_vocabulary(source: Field, target: Field) -> None:
+    """Raise ValueError if generated tokens cannot be encoded as they are."""
     frame, eos = source.frame, target.special.eos
     if source.space != target.space or frame.first or frame.last != (eos,):
         raise ValueError(
-            "reads what it has written, so that both need one vocabulary and a text has its end mark alone around it: "
-            "give the data one tokenizer of its own, such as bpe or word, and no target_tokenizer"
+            "generated texts are encoded again, so source and target need the same vocabulary and no special tokens but EOS; "
+            "use one tokenizer, such as bpe or word, and no target_tokenizer"
         )

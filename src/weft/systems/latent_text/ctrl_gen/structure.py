@@ -1,4 +1,4 @@
-"""Ctrl-Gen: a text VAE that is told a class, with a text classifier. Suffixes: see seq.py."""
+"""Ctrl-Gen: class-conditional text VAE with a text classifier. Suffixes: see seq.py."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class CtrlGen(TextVAE, ClassifiesTexts):
     Hu et al. 2017, https://arxiv.org/abs/1703.00955
 
     Args:
-        latent: Width of the latent space.
-        label_dim: Width of the classes' vectors v.
-        encoder: A structure that encodes: text-encoder, bert, pretrained.
-        pooler: Makes one vector of what was read.
+        latent: Number of latent dimensions.
+        label_dim: Dimension of the class embeddings v.
+        encoder: A structure that Encodes: text-encoder, bert, pretrained.
+        pooler: Pools the encoder outputs to one vector.
         decoder: A language model: language-model, gpt2, pretrained.
-        injections: How z and the class enter what is written.
-        text_classifier: A structure that says the class of a text, and reads soft ids.
-        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+        injections: How z and the class condition the decoder.
+        text_classifier: Auxiliary classifier of texts that accepts soft tokens.
+        weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
         >>> from weft.core.fields import Field

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.evaluate.distinct import distinct_ngrams, distinct_texts, repetition_rate
+from weft.evaluate.forward_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
 from weft.evaluate.kneser_ney import KneserNey
 from weft.evaluate.language_model import Perplexity, perplexity
-from weft.evaluate.ngrams import BleuScore, Pool, corpus_bleu, g_score, self_bleu
-from weft.evaluate.pool_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
-from weft.evaluate.subsample import evenly
+from weft.evaluate.ngrams import BleuScore, ReferencePool, corpus_bleu, g_score, self_bleu
+from weft.evaluate.subsample import subsample
 from weft.systems.latent_text.evaluate.oracle import Oracle
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def evaluate_generation(
         raise ValueError(f"max_references must be at least 1, not {max_references}; 1000 is usual")
     if len(references) == 1:
         raise ValueError("Self-BLEU of the references needs at least 2 references, but there is 1; 1000 are usual")
-    bleu = Pool(evenly(references, max_references), order=order).bleu(texts[:max_texts])
+    bleu = ReferencePool(subsample(references, max_references), order=order).bleu(texts[:max_texts])
     return _metrics(texts, target_labels, references, oracle, language_model, max_texts, bleu)
 
 
@@ -203,7 +203,7 @@ def _metrics(
 ) -> GenerationMetrics:
     first = texts[:max_texts]
     accuracy, distinct = oracle.accuracy(texts, target_labels), distinct_texts(first)
-    self_score, real_score = (self_bleu(some, order=bleu.order) for some in (first, evenly(real, len(first))))
+    self_score, real_score = (self_bleu(some, order=bleu.order) for some in (first, subsample(real, len(first))))
     cost = perplexity(language_model, texts) if language_model is not None else None
     return GenerationMetrics(
         texts=len(texts),

@@ -19,7 +19,7 @@ from weft.core.io import read_json, write_text
 from weft.core.options import File
 from weft.core.registry import block
 from weft.evaluate.ngrams import ngrams
-from weft.evaluate.reference import against
+from weft.evaluate.reference import reference_column
 
 FORMAT = 1
 _TIE = 1e-9  # probabilities that differ by less are ties: sums of many weights are rounded
@@ -201,7 +201,7 @@ class OracleAccuracy(Metric):
 
     def statistics(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> np.ndarray:
         """N x 2: whether the predicted class is the label, and 1."""
-        labels = against(predictions, references, self.field)
+        labels = reference_column(predictions, references, self.field)
         if self._loaded is None:
             self._loaded = Oracle.load(self.oracle)
         if unknown := sorted(set(labels) - set(self._loaded.labels)):

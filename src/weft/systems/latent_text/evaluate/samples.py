@@ -14,8 +14,8 @@ from weft.core.options import Count, Natural
 from weft.core.registry import Build, block
 from weft.core.seeding import key
 from weft.evaluate.distinct import distinct_texts
+from weft.evaluate.forward_bleu import collapse_remarks
 from weft.evaluate.ngrams import self_bleu
-from weft.evaluate.pool_bleu import alike
 from weft.generate import GreedySearch
 
 
@@ -78,7 +78,8 @@ class PriorSamples(Metric):
         info["target"]  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
-        model, info = context.model, context.codec.info
+        model: Any = context.model  # Latent and Decodes
+        info = context.codec.info
         label_N = torch.arange(self.samples) % info["label"].vocab if model.samples_by_label else None
         z_NP, texts = sample_prior(model, self.samples, label_N, self.seed), list[str]()
         batch_size = max(1, context.batch_tokens // (info["target"].max_length + 1))
@@ -92,7 +93,7 @@ class PriorSamples(Metric):
         return {"prior_self_bleu": self_bleu(texts).score, "prior_distinct": distinct_texts(texts)}
 
     def remarks(self, metric_values: Mapping[str, float]) -> list[str]:
-        return alike("texts decoded from the prior", metric_values["prior_self_bleu"], metric_values["prior_distinct"])
+        return collapse_remarks("texts decoded from the prior", metric_values["prior_self_bleu"], metric_values["prior_distinct"])
 
     def signature(self) -> str:
         return f"texts:{self.samples}|seed:{self.seed}|BLEU-4|tok:none|smooth:none"

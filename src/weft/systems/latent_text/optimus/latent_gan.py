@@ -1,6 +1,6 @@
-"""Places of a class in a latent space that others have learnt: a generator draws them, a discriminator tells them from real ones.
+"""Conditional GAN in the latent space of a pretrained model.
 
-P width of the latent space, E width of the noise, C classes; other suffixes: see seq.py.
+P latent dimensions, E noise dimensions; other suffixes: see seq.py.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from weft.core.registry import Build, block
 from weft.core.seq import Decoded, Memory, Seq
 from weft.models.text_vae import TextVAE
 
-_LEAST = 1e-4
-"""The least deviation that a dimension is divided by: one in which all places are equal says nothing."""
+_MIN_DEVIATION = 1e-4
+"""Lower bound of the standard deviation, for dimensions in which all latent codes are equal."""
 
 
 @protocol
@@ -43,24 +43,30 @@ class GeneratesLatents:
     """Has a conditional generator and a discriminator of latent codes, both in standardized coordinates."""
 
     noise: int
-    """E, width of what is drawn from."""
-    standard: Standard
+    """E, the number of noise dimensions."""
+    standard: LatentStandardization
 
-    def real(self, x: Seq, eps_BP: Tensor | None) -> Tensor:
-        """B x P: where the texts lie, drawn with this noise; None = their means. Without gradient, read as in evaluation."""
-        raise TypeError(f"{type(self).__name__} has no real")
+    def real_latents(self, x: Seq, eps_BP: Tensor | None) -> Tensor:
+        """B x P: latent codes of texts, sampled with this noise; None = posterior means. Without gradient, in evaluation mode."""
+        raise TypeError(f"{type(self).__name__} has no real_latents")
 
-    def draw(self, eps_BE: Tensor, label_B: Tensor) -> Tensor:
-        """B x P: places of these classes."""
-        raise TypeError(f"{type(self).__name__} has no draw")
+    def fake_latents(self, eps_BE: Tensor, label_B: Tensor) -> Tensor:
+        """B x P: generated latent codes of these classes."""
+        raise TypeError(f"{type(self).__name__} has no fake_latents")
 
     def score(self, z_BP: Tensor, label_B: Tensor) -> Tensor:
-        """B: how real these places look, as those of these classes."""
+        """B: discriminator scores of latent codes and their classes."""
         raise TypeError(f"{type(self).__name__} has no score")
 
 
-class Standard(nn.Module):
-    """Standardises places by the mean and the deviation that they have over all texts: found once, and saved with the model."""
+class LatentStandardization(nn.Module):
+    """Standardizes latent codes by their mean and standard deviation over the training texts, saved with the model.
+
+    forward: (z - mean) / deviation
+
+    Args:
+        dim: P, the number of latent dimensions.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -71,8 +77,8 @@ class Standard(nn.Module):
         self.register_buffer("deviation", torch.ones(dim))
 
     @torch.no_grad()
-    def find(self, posteriors: Iterable[Posterior]) -> None:
-        """Mean and deviation of a z that is drawn for each text: Var z = Var mean + E exp(logvar)."""
+    def fit(self, posteriors: Iterable[Posterior]) -> None:
+        """Compute mean and standard deviation of z ~ q(z|x) over all texts: Var z = Var mean + E exp(logvar)."""
         texts, sum_P, squares_P = 0, self.mean.double() * 0, self.mean.double() * 0
         for posterior in posteriors:
             mean_BP = posterior.mean_BP.double()
@@ -81,21 +87,21 @@ class Standard(nn.Module):
             if posterior.logvar_BP is not None:
                 squares_P = squares_P + posterior.logvar_BP.double().exp().sum(0)
         if not texts:
-            raise ValueError("there are no texts whose places could be standardised")
+            raise ValueError("no text to compute the mean and standard deviation of latent codes from; check the training data")
         mean_P = sum_P / texts
         self.mean.copy_(mean_P)
-        self.deviation.copy_((squares_P / texts - mean_P**2).clamp(min=_LEAST**2).sqrt())
+        self.deviation.copy_((squares_P / texts - mean_P**2).clamp(min=_MIN_DEVIATION**2).sqrt())
 
     def forward(self, z_BP: Tensor) -> Tensor:
         return (z_BP - self.mean) / self.deviation
 
-    def back(self, x_BP: Tensor) -> Tensor:
-        """From standardised numbers to places."""
+    def inverse(self, x_BP: Tensor) -> Tensor:
+        """Return latent codes from standardized ones."""
         return self.mean + self.deviation * x_BP
 
 
-class Generator(nn.Module):
-    """Noise and a class to a place: G([eps; v_y]), with a learned vector v of each class."""
+class ConditionalGenerator(nn.Module):
+    """Generates latent codes from noise and a class embedding: G([eps; v_y])."""
 
     def __init__(self, noise: int, label_dim: int, classes: int, latent: int, transform: Build[Transform]):
         super().__init__()
@@ -108,22 +114,23 @@ class Generator(nn.Module):
 
 @block("latent-gan")
 class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
-    """Texts of a class from a model that knows no classes: a conditional GAN in its latent space.
+    """Conditional GAN in the latent space of an unconditional model, for class-conditional generation.
 
-    x ~ p(x|z),  z = mean + deviation G(eps, y),  eps ~ N(0, 1);  D((z - mean) / deviation, y) tells drawn places from real ones
+    x ~ p(x|z),  z = mean + deviation G(eps, y),  eps ~ N(0, 1);  discriminator D((z - mean) / deviation, y)
 
-    ``model`` is pretrained and frozen: phases train ``generator.*`` and ``discriminator.*``. Mean and deviation are those
-    of the places of all training texts. The discriminator sees the class, else nothing would tie a place to it.
+    ``model`` is pretrained and frozen: phases train ``generator.*`` and ``discriminator.*``. Mean and standard deviation are
+    those of the latent codes of the training texts. The discriminator is conditioned on the class: otherwise the generator could
+    ignore it.
 
     Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092; classes: Mirza & Osindero 2014, https://arxiv.org/abs/1411.1784
 
     Args:
         model: A structure with a latent space, such as text-vae.
-        noise: E, width of the noise.
-        label_dim: Width of the classes' vectors that the generator is given.
-        generator: The map G.
-        discriminator: The map D.
-        weights: A run's folder from which all weights of the same name are taken; None = random ones.
+        noise: E, number of noise dimensions.
+        label_dim: Dimension of the class embeddings of the generator.
+        generator: Transform from noise and class embedding to a latent code.
+        discriminator: Discriminator of latent codes, conditioned on the class.
+        weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
         >>> from weft.core.fields import Field
@@ -149,18 +156,20 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
         super().__init__(info, weights=weights)
         label = info["label"]
         if label.kind != "label":
-            raise ValueError(f"places are drawn for one class a text, but the data ({info.data}) gives {label.kind}")
+            raise ValueError(
+                f"latent-gan needs one class per text, but the field 'label' of the data ({info.data}) is of kind {label.kind}"
+            )
         self.model: Any = model(info)
         if missing := [p.__name__ for p in (Encodes, Decodes, Latent) if p not in self.model.provides()]:
             raise ValueError(
-                "places are drawn in the latent space of a structure that Encodes, Decodes and has a Latent space, such as "
-                f"text-vae, but a {type(self.model).__name__} lacks: {', '.join(missing)}"
+                f"latent-gan needs a model that Encodes, Decodes and has a Latent space, such as text-vae, but "
+                f"{type(self.model).__name__} lacks: {', '.join(missing)}"
             )
         if self.model.samples_by_label:
-            raise ValueError(f"a {type(self.model).__name__} draws texts of a class already: give a model that knows no classes")
+            raise ValueError(f"{type(self.model).__name__} is class-conditional already; give latent-gan an unconditional model")
         self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
-        self.standard = Standard(self.latent)
-        self.generator = Generator(noise, label_dim, label.vocab, self.latent, generator)
+        self.standard = LatentStandardization(self.latent)
+        self.generator = ConditionalGenerator(noise, label_dim, label.vocab, self.latent, generator)
         self.discriminator = discriminator(self.latent, label.vocab)
         self.target, self.dim, self.class_conditional = self.model.target, self.model.dim, self.model.class_conditional
 
@@ -168,16 +177,16 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
         return {"model": self.model}
 
     def provides(self) -> tuple[type, ...]:
-        """The bound of the model inside is still that of its own prior."""
+        """The ELBO of the inner model is still with respect to its own prior."""
         more = (Variational,) if Variational in self.model.provides() else ()
         return (*super().provides(), *more)
 
-    # ---------------------------------------------------------------------------------------------------------- the contest
+    # --------------------------------------------------------------------------------------------------- adversarial training
 
     @torch.no_grad()
-    def real(self, x: Seq, eps_BP: Tensor | None) -> Tensor:
+    def real_latents(self, x: Seq, eps_BP: Tensor | None) -> Tensor:
         was_training = self.model.training
-        self.model.eval()  # it is not trained here: nothing of it may be dropped
+        self.model.eval()  # frozen: no dropout
         posterior = self.model.posterior(x)
         self.model.train(was_training)
         z_BP = posterior.mean_BP
@@ -185,13 +194,13 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
             z_BP = z_BP + (0.5 * posterior.logvar_BP).exp() * eps_BP.to(z_BP.dtype)
         return self.standard(z_BP)
 
-    def draw(self, eps_BE: Tensor, label_B: Tensor) -> Tensor:
+    def fake_latents(self, eps_BE: Tensor, label_B: Tensor) -> Tensor:
         return self.generator(eps_BE, label_B)
 
     def score(self, z_BP: Tensor, label_B: Tensor) -> Tensor:
         return self.discriminator(z_BP, label_B)
 
-    # ------------------------------------------------------------------------------------------------- to the latent space
+    # ---------------------------------------------------------------------------------------------------------------- encoding
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.model.encode(x, mask)
@@ -200,13 +209,13 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
         return self.model.posterior(x)
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
-        """Of these classes; where none are given, each is as likely as the others."""
+        """rows x P generated latent codes of these classes; None = uniformly sampled classes."""
         device = self.standard.mean.device
         if label_B is None:
             label_B = torch.randint(self.classes, (rows,), device=device)
-        return self.standard.back(self.draw(torch.randn(rows, self.noise, device=device), label_B))
+        return self.standard.inverse(self.fake_latents(torch.randn(rows, self.noise, device=device), label_B))
 
-    # -------------------------------------------------------------------------------------------------- and back to a text
+    # ---------------------------------------------------------------------------------------------------------------- decoding
 
     def memory(self, batch: Batch) -> Memory:
         return self.model.memory(batch)

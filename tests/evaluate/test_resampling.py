@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import math
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from weft.core.contracts import Metric
+from weft.evaluate import (
+    BLEU,
+    Accuracy,
+    ChrF,
+    Correlation,
+    EntityF1,
+    ExactMatch,
+    MacroF1,
+    MeanAbsoluteError,
+    MultiLabelF1,
+    bootstrap_intervals,
+    paired_test,
+)
+from weft.evaluate.resampling import AdditiveMetric
+
+ADDITIVE = [
+    Accuracy(),
+    ExactMatch(),
+    MacroF1(),
+    EntityF1(),
+    MultiLabelF1(),
+    MeanAbsoluteError(),
+    BLEU(),
+    BLEU(tokenize="none"),
+    ChrF(),
+]
+WORDS = {
+    "tags": ["O", "B-X", "I-X", "B-Y"],
+    "target": ["the", "cat", "sat", "on", "a", "mat", "."],
+    "label": ["0", "1", "2", "3"],
+}
+
+
+class WithoutStatistics(Metric):
+    """The same metric without statistics."""
+
+    def __init__(self, metric):
+        super().__init__()
+        self.metric = metric
+
+    def compute(self, predictions, references):
+        return self.metric.compute(predictions, references)
+
+
+def data(metric, n, seed=0, errors=0.3):
+    """Predictions and examples for a metric; a fraction ``errors`` of the words is replaced at random."""
+    rng = np.random.default_rng(seed)
+    words = WORDS[metric.field]
+    gold = [[str(rng.choice(words)) for _ in range(rng.integers(5, 12))] for _ in range(n)]
+    if metric.field == "label":
+        gold = [row[:1] for row in gold]
+    guess = [[str(rng.choice(words)) if rng.random() < errors else word for word in row] for row in gold]
+    separator = "|" if isinstance(metric, MultiLabelF1) else " "
+    if isinstance(metric, MultiLabelF1):
+        guess = [[*row, "0"] if rng.random() < 0.3 else row for row in guess]
+    return [separator.join(row) for row in guess], [
+        {metric.field: separator.join(row), "kind": str(i % 3)} for i, row in enumerate(gold)
+    ]
+
+
+def names(metric):
+    return f"{type(metric).__name__}-{getattr(metric, 'tokenize', '')}"
+
+
+@pytest.mark.parametrize("metric", ADDITIVE, ids=names)
+def test_values_from_statistics_equal_the_computed_ones(metric):
+    predictions, references = data(metric, 80)
+    stats = metric.statistics(predictions, references)
+    assert isinstance(metric, AdditiveMetric) and len(stats) == 80
+    direct, found = metric.compute(predictions, references), metric.from_statistics(stats.sum(axis=0))
+    assert found and found == {name: pytest.approx(direct[name], abs=1e-12) for name in found}
+    rows = np.random.default_rng(1).integers(0, 80, 80)
+    again = metric.compute([predictions[i] for i in rows], [references[i] for i in rows])
+    assert metric.from_statistics(stats[rows].sum(axis=0)) == {name: pytest.approx(again[name], abs=1e-12) for name in found}
+
+
+@pytest.mark.parametrize("options", [{}, {"lowercase": True}, {"tokenize": "none"}, {"tokenize": "char"}])
+def test_bleu_from_statistics_equals_sacrebleu(options):
+    sacrebleu = import_module("sacrebleu")
+    for seed in range(20):
+        metric = BLEU(**options)
+        predictions, references = data(metric, 1 + seed, seed, errors=0.1 * (seed % 11))
+        predictions[0] = ("", "The cat's", predictions[0])[seed % 3]
+        corpus = sacrebleu.BLEU(**options, force=True).corpus_score(predictions, [[row["target"] for row in references]])
+        assert metric.from_statistics(metric.statistics(predictions, references).sum(axis=0)) == {"bleu": round(corpus.score, 6)}
+
+
+@pytest.mark.parametrize(("rows", "accuracy", "level"), [(60, 0.7, 0.95), (200, 0.5, 0.8)])
+def test_the_interval_has_the_declared_coverage(rows, accuracy, level):
+    rng = np.random.default_rng(3)
+    references, inside, trials = [{"label": "a"}] * rows, 0, 400
+    for trial in range(trials):
+        predictions = np.where(rng.random(rows) < accuracy, "a", "b").tolist()
+        low, high = bootstrap_intervals(Accuracy(), predictions, references, samples=300, level=level, seed=trial)["accuracy"]
+        inside += low <= accuracy <= high
+    # four standard errors, and some tolerance for the percentiles of a small sample
+    assert inside / trials == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / trials) + 0.01)
+
+
+def test_the_interval_approaches_the_normal_approximation():
+    predictions, references = data(Accuracy(), 2000)
+    accuracy = Accuracy().compute(predictions, references)["accuracy"]
+    low, high = bootstrap_intervals(Accuracy(), predictions, references, samples=4000)["accuracy"]
+    reach = 1.96 * np.sqrt(accuracy * (1 - accuracy) / 2000)
+    assert (low, high) == pytest.approx((accuracy - reach, accuracy + reach), abs=0.1 * reach)
+
+
+def test_metrics_without_statistics_have_intervals():
+    metric = EntityF1()
+    predictions, references = data(metric, 60)
+    fast, slow = (
+        bootstrap_intervals(metric, predictions, references),
+        bootstrap_intervals(WithoutStatistics(metric), predictions, references),
+    )
+    assert set(fast) < set(slow) and "entity_f1/X" in slow
+    for name, (low, high) in fast.items():
+        assert slow[name] == pytest.approx((low, high), abs=0.25 * (high - low))
+    found = bootstrap_intervals(Correlation(), *data(Correlation(), 50), samples=50)
+    assert set(found) == {"pearson", "spearman"} and all(-1 <= low < high <= 1 for low, high in found.values())
+
+
+@pytest.mark.filterwarnings("error")
+def test_undefined_values_have_neither_interval_nor_p_value():
+    rows = [{"label": "4"}] * 6
+    assert bootstrap_intervals(Correlation(), list("123456"), rows) == {}
+    assert all(map(math.isnan, paired_test(Correlation(), list("123456"), list("654321"), rows).values()))
+
+
+def test_groups_may_be_missing_from_samples():
+    references = [{"target": "a", "kind": "often"}] * 20 + [{"target": "a", "kind": "once"}]
+    found = bootstrap_intervals(WithoutStatistics(ExactMatch(group_by="kind")), ["a"] * 21, references)
+    assert found["exact_match/once"] == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("method", ["randomization", "bootstrap"])
+@pytest.mark.parametrize("metric", [Accuracy(), MacroF1(), EntityF1(), BLEU(), WithoutStatistics(Accuracy())], ids=names)
+def test_different_systems_have_small_p_values_and_equal_ones_large(metric, method):
+    inner = getattr(metric, "metric", metric)
+    good, references = data(inner, 150, errors=0.2)
+    bad, same = data(inner, 150, errors=0.8)
+    assert same == references
+    assert set(paired_test(metric, good, good, references, method=method).values()) == {1.0}
+    forward, backward = (paired_test(metric, *pair, references, method=method) for pair in ((good, bad), (bad, good)))
+    assert all(p < 0.02 for p in forward.values()) and forward == pytest.approx(backward, abs=0.02)
+    almost = [*bad[:1], *good[1:]]
+    assert all(p > 0.1 for p in paired_test(metric, good, almost, references, method=method).values())
+
+
+@pytest.mark.parametrize("method", ["randomization", "bootstrap"])
+@pytest.mark.parametrize("metric", [MacroF1(), MultiLabelF1(), EntityF1(), ChrF()], ids=names)
+def test_p_values_do_not_depend_on_statistics(metric, method):
+    good, references = data(metric, 30, errors=0.3)
+    # a class that only one of the systems predicts
+    other = [p.replace("0", "-1").replace("B-Y", "B-Z") for p in data(metric, 30, errors=0.4)[0]]
+    fast, slow = (paired_test(m, good, other, references, samples=60, method=method) for m in (metric, WithoutStatistics(metric)))
+    assert fast == {name: pytest.approx(slow[name]) for name in fast} and 1 / 61 <= min(fast.values()) <= 1
+
+
+@pytest.mark.parametrize("method", ["randomization", "bootstrap"])
+def test_false_positives_are_as_rare_as_the_significance_level(method):
+    """Under the null hypothesis p <= 0.1 in a tenth of all cases."""
+    rng, rows, rejected = np.random.default_rng(0), [{"label": "a"}] * 100, 0
+    for trial in range(300):
+        a, b = (np.where(rng.random(100) < 0.7, "a", "b").tolist() for _ in range(2))
+        rejected += paired_test(Accuracy(), a, b, rows, samples=200, method=method, seed=trial)["accuracy"] <= 0.1
+    assert 0.03 < rejected / 300 < 0.17
+
+
+def test_randomization_equals_the_exact_permutation_test():
+    """Ten examples have 1024 permutations."""
+    a, b = list("aaaaaaabba"), list("abababbbab")
+    rows = [{"label": "a"}] * 10
+    difference = np.array([(x == "a") - (y == "a") for x, y in zip(a, b, strict=True)])
+    signs = 1 - 2 * ((np.arange(1024)[:, None] >> np.arange(10)) & 1)
+    exact = (np.abs(signs @ difference) >= abs(difference.sum())).mean()
+    assert paired_test(Accuracy(), a, b, rows, samples=20_000)["accuracy"] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize(("method", "name"), [("randomization", "ar"), ("bootstrap", "bs")])
+def test_p_values_equal_those_of_sacrebleu(method, name):
+    significance, sacrebleu = import_module("sacrebleu.significance"), import_module("sacrebleu")
+    good, references = data(BLEU(), 100, errors=0.3)
+    rng = np.random.default_rng(2)
+    bad = [" ".join(w if rng.random() < 0.97 else "cat" for w in p.split()) for p in good]
+    texts = [[row["target"] for row in references]]
+    test = significance.PairedTest([("a", good), ("b", bad)], {"BLEU": sacrebleu.BLEU()}, texts, test_type=name, n_samples=2000)
+    theirs = next(column for key, column in test()[1].items() if "BLEU" in key)[1].p_value
+    assert 0.005 < theirs < 0.5
+    assert paired_test(BLEU(), good, bad, references, samples=2000, method=method)["bleu"] == pytest.approx(theirs, abs=0.03)
+
+
+def test_the_seed_determines_the_interval():
+    predictions, references = data(Accuracy(), 40)
+    first, second, other = (bootstrap_intervals(Accuracy(), predictions, references, samples=37, seed=s) for s in (1, 1, 2))
+    assert first == second != other
+
+
+def test_invalid_arguments_are_rejected():
+    rows = [{"label": "a"}] * 2
+    with pytest.raises(ValueError, match="level is 95"):
+        bootstrap_intervals(Accuracy(), ["a", "a"], rows, level=95)
+    with pytest.raises(ValueError, match="samples is 1; must be at least 10"):
+        bootstrap_intervals(Accuracy(), ["a", "a"], rows, samples=1)
+    with pytest.raises(ValueError, match="got 1 predictions for 2 examples"):
+        bootstrap_intervals(Accuracy(), ["a"], rows)
+    with pytest.raises(ValueError, match="got 2 and 1 predictions for 2 examples"):
+        paired_test(Accuracy(), ["a", "a"], ["a"], rows)
+    with pytest.raises(ValueError, match="method is 'sign'"):
+        paired_test(Accuracy(), ["a", "a"], ["a", "b"], rows, method="sign")
