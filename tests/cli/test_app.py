@@ -166,7 +166,7 @@ def test_demo(tmp_path):
     assert answer.code == 0, answer.err
     assert "->" in answer.out and (tmp_path / "demo" / "attention.html").stat().st_size > 1000
     again = weft("demo", *small, "--run", tmp_path / "demo")
-    assert again.code == 2 and "already holds a run" in again.err
+    assert again.code == 2 and "already contains a run" in again.err
 
 
 # ------------------------------------------------------------------------------------------------------------- mistakes
@@ -177,14 +177,14 @@ MISTAKES = {
     "a folder as recipe": (["train", "{home}/other"], "is a folder, not a recipe file"),
     "unknown option": (["train", "{home}/tiny.yaml", "learning.stepz=3"], "did you mean 'steps'"),
     "not an override": (["train", "{home}/tiny.yaml", "steps"], "an override is path=value"),
-    "a file as folder": (["train", "{home}/tiny.yaml", "--run", "{home}/file"], "is a file: choose another folder"),
-    "below a file": (["train", "{home}/tiny.yaml", "--run", "{home}/file/run"], "cannot make the run's folder"),
-    "other files": (["train", "{home}/tiny.yaml", "--run", "{home}/other"], "not empty and not a run's folder"),
-    "second run": (["train", "{home}/tiny.yaml", "--run", "{home}/run"], "already holds a run: go on with it by --resume"),
-    "resume nothing": (["train", "{home}/tiny.yaml", "--run", "nowhere", "--resume"], "there is no folder nowhere to go on with"),
+    "a file as folder": (["train", "{home}/tiny.yaml", "--run", "{home}/file"], "is a file; use another folder"),
+    "below a file": (["train", "{home}/tiny.yaml", "--run", "{home}/file/run"], "cannot create the run folder"),
+    "other files": (["train", "{home}/tiny.yaml", "--run", "{home}/other"], "not empty and not a run folder"),
+    "second run": (["train", "{home}/tiny.yaml", "--run", "{home}/run"], "already contains a run; resume it with --resume"),
+    "resume nothing": (["train", "{home}/tiny.yaml", "--run", "nowhere", "--resume"], "there is no folder nowhere to resume"),
     "resume no run": (["train", "{home}/tiny.yaml", "--run", "{home}/other", "--resume"], "is not a run folder"),
-    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run folder (it has no recipe.yaml)"),
-    "resume nameless": (["train", "{home}/tiny.yaml", "--resume"], "there is no run runs/tiny-<n> to go on with"),
+    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run folder: it has no recipe.yaml"),
+    "resume nameless": (["train", "{home}/tiny.yaml", "--resume"], "there is no run runs/tiny-<n> to resume"),
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
         ["train", "{home}/run", "structure.dim=16", "learning.keep=9", "--resume"],
@@ -261,7 +261,7 @@ def test_a_device_that_is_not_there(home, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", "device=cuda")
-    assert answer.code == 2 and "device: cuda is not available here (there is: cpu" in answer.err
+    assert answer.code == 2 and "device cuda is not available (available: cpu" in answer.err
     assert not (tmp_path / "run").exists()
 
 
@@ -359,9 +359,9 @@ def wait_for_round(process: Forked, run: Path, round_: int) -> None:
 def test_the_bar_leaves_room_for_the_echo_of_ctrl_c(width):
     file = io.StringIO()
     terminal = Terminal(Console(file=file, force_terminal=True, width=width))
-    terminal.begin("main", 200_000, False)
+    terminal.start_stage("main", 200_000, False)
     terminal.update({"round": 7, "loss": 3.25, "tokens_per_second": 12_345.0}, 0.123)
-    terminal.end()
+    terminal.end_stage()
     lines = [Text.from_ansi(line).plain for line in re.split(r"[\r\n]+|\x1b\[2K", file.getvalue())]
     assert any("3.25" in line for line in lines)
     assert max(map(len, lines)) + len("^C") < width
@@ -375,7 +375,7 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     process.send_signal(signal.SIGSTOP)  # it shall not come to its end meanwhile
     refused = weft_train(home / "tiny.yaml", run, *LONG, "--resume")
     assert refused.code == 2 and "another process is training into" in refused.err
-    assert "already holds a run" in weft_train(home / "tiny.yaml", run, *LONG).err
+    assert "already contains a run" in weft_train(home / "tiny.yaml", run, *LONG).err
     process.send_signal(sign)
     process.send_signal(signal.SIGCONT)
     assert process.wait() == 130
@@ -492,7 +492,7 @@ def test_a_folder_that_cannot_be_written_to(home, disk):
     shutil.copytree(home / "run", disk / "run")
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     answer = weft_train(home / "tiny.yaml", disk / "new")
-    assert answer.code == 2 and "cannot make the run's folder" in answer.err and "Read-only file system" in answer.err
+    assert answer.code == 2 and "cannot create the run folder" in answer.err and "Read-only file system" in answer.err
     answer = weft("train", disk / "run", "--resume")
     assert answer.code == 2 and "cannot write to" in answer.err
     answer = weft("evaluate", disk / "run")

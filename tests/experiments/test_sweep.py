@@ -58,7 +58,7 @@ class RecordedDisplay(Display):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         self.lines.append(text)
 
 

@@ -612,7 +612,7 @@ def test_other_changes_are_refused_on_resume_with_the_difference(tmp_path):
         small_run(seed=2).train(tmp_path / "run", resume=True, quiet=True)
     with pytest.raises(ValueError, match=r"learning\.steps: was 6, now 3; it can only be raised"):
         small_run(learning={"steps": 3}).train(tmp_path / "run", resume=True, quiet=True)
-    with pytest.raises(ValueError, match="already holds a run"):
+    with pytest.raises(ValueError, match="already contains a run"):
         small_run().train(tmp_path / "run", quiet=True)
 
 

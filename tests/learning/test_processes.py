@@ -565,7 +565,7 @@ def refused(place: Path) -> None:
 
 def test_if_the_first_process_must_give_up_all_do(tmp_path):
     assert wait(start(2, refused, tmp_path)) == [1, 1]
-    assert "is not empty and not a run's folder" in (tmp_path / "0.txt").read_text()
+    assert "is not empty and not a run folder" in (tmp_path / "0.txt").read_text()
     assert "Traceback" not in (tmp_path / "1.txt").read_text()
 
 

@@ -93,7 +93,7 @@ def test_phases_are_checked(read, small: str) -> None:
 
 def test_stages_are_checked(read, small: str) -> None:
     text = small + "stages:\n  - {name: a, learning: {steps: 1}}\n  - {name: a, learning: {steps: 1}}\n"
-    assert refused(read(text, LIGHT)) == ["r.yaml:15: stages.1: the stage name 'a' is there twice"]
+    assert refused(read(text, LIGHT)) == ["r.yaml:15: stages.1: two stages have the name 'a'; names must be unique"]
     reports = check(read(text, [*LIGHT, "stages.1.name=b"]))
     assert [report.stage for report in reports] == ["main", "a", "b"]
     text = small + "stages:\n  - {name: a, learning: {steps: 1}, structure: {type: seq2seq, dim: 7}}\n"

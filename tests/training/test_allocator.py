@@ -12,9 +12,9 @@ from weft.training import allocator as memory
 
 PROGRAM = """
 import ctypes, resource
-from weft.training.allocator import keep_freed
+from weft.training.allocator import keep_freed_memory
 
-said = keep_freed() and keep_freed()
+said = keep_freed_memory() and keep_freed_memory()
 c = ctypes.CDLL(None)
 c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 

@@ -18,8 +18,8 @@ from weft.core.batch import Clock
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
-from weft.training.dry_run import Report, check, synthetic_batch
-from weft.training.flops import counting
+from weft.training.dry_run import StageReport, check, synthetic_batch
+from weft.training.flops import count_cost
 from weft.training.recipes import read_run, read_run_text
 from weft.training.run import Run
 
@@ -70,7 +70,7 @@ def test_operations_are_those_of_torchs_counter(name: str, tmp_path: Path) -> No
     assert report.operations == pytest.approx(counted_by_torch(run), rel=0.01)
 
 
-def metric_values(report: Report) -> tuple[object, ...]:
+def metric_values(report: StageReport) -> tuple[object, ...]:
     shapes = [(row.name, row.kind, row.shape, row.parameters) for row in report.rows]
     return report.memory, report.operations, report.parameters, report.batch, report.terms, report.idle, shapes
 
@@ -80,7 +80,7 @@ def test_a_large_network_that_is_not_run_for_real_has_the_same_figures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (real,) = check(read(name, tmp_path))
-    monkeypatch.setattr(weft.training.dry_run, "_FEW_OPERATIONS", 0)
+    monkeypatch.setattr(weft.training.dry_run, "_SMALL_OPERATIONS", 0)
     (imagined,) = check(read(name, tmp_path))
     assert metric_values(imagined) == metric_values(real)
 
@@ -93,7 +93,7 @@ def test_a_recurrent_network_is_reckoned_as_if_it_ran(gates: int, first: bool) -
     network = kind(wide, hidden, num_layers=2, batch_first=first)
     x = torch.randn((rows, steps, wide) if first else (steps, rows, wide), requires_grad=True)
     expected = network(x)
-    with counting() as cost:
+    with count_cost() as cost:
         out, state = network(x)
         out.sum().backward()
     assert out.shape == expected[0].shape
@@ -106,11 +106,11 @@ def test_a_recurrent_network_is_reckoned_as_if_it_ran(gates: int, first: bool) -
 
 def test_without_gradients_there_is_one_pass() -> None:
     network, x = nn.LSTM(5, 3), torch.randn(7, 2, 5)
-    with counting() as cost, torch.no_grad():
+    with count_cost() as cost, torch.no_grad():
         assert not network(x)[0].requires_grad
     assert cost.operations == 2 * 7 * 2 * 12 * (5 + 3)
     assert cost.kept == 0
-    with counting() as cost, torch.inference_mode():
+    with count_cost() as cost, torch.inference_mode():
         nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3))
     assert cost.operations == 2 * 2 * 3 * 4
 
@@ -118,11 +118,11 @@ def test_without_gradients_there_is_one_pass() -> None:
 def test_what_is_not_known_is_run_and_not_counted() -> None:
     packed = nn.utils.rnn.pack_sequence([torch.ones(3, 5), torch.ones(2, 5)])
     odd = torch.ones(3, 3, requires_grad=True)
-    with counting() as cost:
+    with count_cost() as cost:
         torch.linalg.det(odd).backward()
         torch.fft.fft(odd)
     assert cost.operations == 0
-    with counting() as cost:
+    with count_cost() as cost:
         out = nn.GRU(5, 3)(packed)[0]
     assert out.data.shape == (5, 3)
     assert cost.operations > 0
@@ -136,7 +136,7 @@ def test_nothing_is_changed_for_those_who_come_after() -> None:
     before = settings()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ZeroDivisionError), counting():
+        with pytest.raises(ZeroDivisionError), count_cost():
             raise ZeroDivisionError
     assert settings() == before
 
@@ -152,7 +152,7 @@ def test_a_thousand_layers() -> None:
     """Reckoned, not run: step by step this would take minutes."""
     rows, steps, wide, layers = 2, 400, 4, 1000
     network, x = nn.LSTM(wide, wide, device="meta"), torch.empty(steps, rows, wide, device="meta")
-    with counting() as cost:
+    with count_cost() as cost:
         for _ in range(layers):
             x = network(x)[0]
     product = 2 * rows * 4 * wide * wide
@@ -174,7 +174,7 @@ SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  ty
     "tokenizer, message",
     [
         ("byte", "need 14 sentinels, but the vocabulary of 'text' has 0;"),
-        # a text of 256 tokens: round(0.15 256) = 38 hidden ones, in 13 spans
+        # a text of 256 tokens: round(0.15 256) = 38 masked tokens, in 13 spans
         (
             "{type: with-sentinels, count: 13}",
             "texts of up to 256 tokens can have 13 spans, which need 14 sentinels, but .* has 13;",

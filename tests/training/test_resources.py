@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from weft.training import resources as usage
-from weft.training.resources import ResourceMeter, describe, total
+from weft.training.resources import ResourceMeter, describe, sum_usage
 
 
 def make_zone(root, name: str, energy: int, most: int = 1_000_000):
@@ -36,7 +36,7 @@ def test_counters_are_added_and_may_begin_again(tmp_path, monkeypatch):
 
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it():
-    asked = "from weft.training.resources import Meter; print(Meter().read()['peak_memory'])"
+    asked = "from weft.training.resources import ResourceMeter; print(ResourceMeter().read()['peak_memory'])"
     held = np.ones(50_000_000)  # 400 MB
     found = int(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout)
     assert 1e6 < found < 3e8 < held.nbytes <= ResourceMeter().read()["peak_memory"]
@@ -59,13 +59,13 @@ def test_sessions_are_added_and_priced(monkeypatch):
     session = {"seconds": 1.0, "cpu_seconds": 2.0, "peak_memory": 5, "joules": 1.8e6, "energy": "measured by RAPL"}
     monkeypatch.setenv("WEFT_PRICE", "0.4")
     monkeypatch.setenv("WEFT_GRID", "300")
-    found = total([session, {**session, "peak_memory": 9}])
+    found = sum_usage([session, {**session, "peak_memory": 9}])
     assert (found["seconds"], found["peak_memory"], found["joules"]) == (2.0, 9, 3.6e6)
     assert (found["money"], found["co2_grams"]) == (0.4, 300.0)  # one kWh
     assert "1000.00 Wh" in describe(found)
     monkeypatch.delenv("WEFT_PRICE")
     monkeypatch.delenv("WEFT_GRID")
-    assert "money" not in total([session])
+    assert "money" not in sum_usage([session])
     monkeypatch.setenv("WEFT_PRICE", "much")
-    with pytest.raises(ValueError, match="WEFT_PRICE must be a number, and not below 0, not 'much'"):
-        total([session])
+    with pytest.raises(ValueError, match="WEFT_PRICE must be a number of at least 0, not 'much'"):
+        sum_usage([session])

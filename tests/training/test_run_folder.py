@@ -10,7 +10,7 @@ import pytest
 
 import weft.training.run_folder
 from weft.core.io import append_line
-from weft.training.run_folder import FolderError, RunFolder, compare_recipes, newest_folder, next_folder
+from weft.training.run_folder import FolderError, RunFolder, compare_recipes, latest_folder, next_folder
 
 RECIPE = {"format": 1, "seed": 3}
 
@@ -29,7 +29,7 @@ def names(path: Path) -> list[str]:
 def test_a_new_folder_has_recipe_log_and_environment(tmp_path):
     folder = RunFolder(tmp_path / "a" / "b")
     folder.create(RECIPE, ["some.plugin"])
-    assert folder.is_run() and not folder.is_stub()
+    assert folder.is_run() and not folder.is_incomplete()
     assert names(folder.path) == [".lock", "environment.json", "log.jsonl", "recipe.yaml"]
     assert "seed: 3" in folder.recipe.read_text() and f"weft train {folder.recipe}" in folder.recipe.read_text()
     assert folder.plugins() == ["some.plugin"]
@@ -43,11 +43,11 @@ def test_what_is_there_is_never_written_into(tmp_path):
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(FolderError, match="is a file"):
         RunFolder(file).create(RECIPE, [])
-    with pytest.raises(FolderError, match="cannot make the run's folder"):
+    with pytest.raises(FolderError, match="cannot create the run folder"):
         RunFolder(file / "below").create(RECIPE, [])
-    with pytest.raises(FolderError, match="not empty and not a run's folder"):
+    with pytest.raises(FolderError, match="not empty and not a run folder"):
         RunFolder(tmp_path / "other").create(RECIPE, [])
-    with pytest.raises(FolderError, match="not a run's folder"):
+    with pytest.raises(FolderError, match="not a run folder"):
         RunFolder(tmp_path / "other").open()
     assert file.read_text() == "mine" and names(tmp_path / "other") == ["notes.txt"]
 
@@ -72,7 +72,7 @@ def test_a_folder_whose_making_was_cut_short_can_be_made_again(step, torn, tmp_p
         with pytest.raises(Killed):
             folder.create(RECIPE, [])
         folder.close()
-    assert RunFolder(path).is_stub() and not RunFolder(path).is_run()
+    assert RunFolder(path).is_incomplete() and not RunFolder(path).is_run()
     again = RunFolder(path)
     again.create(RECIPE, [])
     assert names(path) == [".lock", "environment.json", "log.jsonl", "recipe.yaml"]
@@ -81,9 +81,9 @@ def test_a_folder_whose_making_was_cut_short_can_be_made_again(step, torn, tmp_p
 
 def test_a_folder_with_a_lock_and_other_files_is_no_stub(tmp_path):
     (tmp_path / ".lock").touch()
-    assert RunFolder(tmp_path).is_stub()
+    assert RunFolder(tmp_path).is_incomplete()
     (tmp_path / "checkpoints").mkdir()
-    assert not RunFolder(tmp_path).is_stub()
+    assert not RunFolder(tmp_path).is_incomplete()
 
 
 def test_who_loses_the_race_for_a_folder_leaves_the_winners_run_alone(tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_who_loses_the_race_for_a_folder_leaves_the_winners_run_alone(tmp_path, 
 
     monkeypatch.setattr(RunFolder, "lock", late)
     loser = RunFolder(tmp_path / "run")
-    with pytest.raises(FolderError, match="already holds a run"):
+    with pytest.raises(FolderError, match="already contains a run"):
         loser.create({"seed": 2}, [])
     assert not loser.created
     assert "seed: 1" in loser.recipe.read_text()
@@ -145,11 +145,11 @@ def test_one_process_at_a_time(tmp_path):
 
 def test_a_second_run_and_a_missing_one_are_refused(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(FolderError, match=r"no folder .*run to go on with"):
+    with pytest.raises(FolderError, match=r"no folder .*run to resume"):
         folder.open()
     folder.create(RECIPE, [])
     folder.close()
-    with pytest.raises(FolderError, match="already holds a run: go on with it by --resume"):
+    with pytest.raises(FolderError, match="already contains a run; resume it with --resume"):
         RunFolder(tmp_path / "run").create(RECIPE, [])
 
 
@@ -195,11 +195,11 @@ def test_a_damaged_environment_names_no_plugins(content, tmp_path):
 def test_runs_are_numbered(tmp_path):
     assert next_folder("dates", tmp_path / "runs") == tmp_path / "runs" / "dates-1"
     with pytest.raises(FolderError, match="no run"):
-        newest_folder("dates", tmp_path)
+        latest_folder("dates", tmp_path)
     for name in ("dates-2", "dates-10", "dates-x", "dates-transformer-30", "my-dates-40"):
         (tmp_path / name).mkdir()
     assert next_folder("dates", tmp_path) == tmp_path / "dates-11"
-    assert newest_folder("dates", tmp_path) == tmp_path / "dates-10"
+    assert latest_folder("dates", tmp_path) == tmp_path / "dates-10"
     (tmp_path / "a[1]*-5").mkdir()
     assert next_folder("a[1]*", tmp_path) == tmp_path / "a[1]*-6"
 
@@ -226,6 +226,6 @@ def test_a_log_that_is_none_is_said_before_anything_is_changed(line, tmp_path):
     folder.close()
     before = folder.log.read_text()
     folder.log.write_text(before + line + "\n")
-    with pytest.raises(FolderError, match=r"log\.jsonl:2: not a line of a run's log; remove it to go on"):
+    with pytest.raises(FolderError, match=r"log\.jsonl:2: not a log entry of a run; remove the line to resume"):
         RunFolder(tmp_path / "run").open()
     assert folder.log.read_text() == before + line + "\n"

@@ -71,17 +71,17 @@ def test_also_after_a_stop_between_the_stages(recipe, tmp_path):
 
 def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, tmp_path):
     run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}"))
-    with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' is described otherwise.*start"):
+    with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' differs from the previous stage.*start"):
         run.train(tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()  # said before the first stage was trained
-    with pytest.raises(RecipeError, match="described otherwise"):
+    with pytest.raises(RecipeError, match="differs from the previous stage"):
         check(run)
 
 
 def test_a_start_that_takes_nothing_is_said_before_the_first_stage_is_trained(recipe, tmp_path):
     run = read_run(recipe(start='{"encoder.*": "decoder.*"}'))
-    said = r"recipe\.yaml:\d+: stages\.0\.start: start: 'encoder\.\*' from 'decoder\.\*' takes nothing .*there: embedder\.\*, enc"
-    with pytest.raises(RecipeError, match=said):
+    message = r"recipe\.yaml:\d+: stages\.0\.start: start: 'encoder\.\*' from 'decoder\.\*' matches no weight of the previous"
+    with pytest.raises(RecipeError, match=message + r" .*previous stage: embedder\.\*, enc"):
         check(run)
     with pytest.raises(ValueError, match=r"must have the same number of \*"):
         check(read_run(recipe(start='{"encoder.*": "encoder"}')))

@@ -116,7 +116,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
 
 def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
     (home / "one.txt").write_text("the food was great\n")
-    told, changes = "the metric self-bleu compares rows, at least 2, but {} 1", ["evaluate.metrics=[self-bleu]"]
+    told, changes = "the metric self-bleu needs at least 2 examples, but {} 1", ["evaluate.metrics=[self-bleu]"]
     for more, few in (
         (["data.valid=one.txt"], "valid has"),
         (["evaluate.max_examples=1", "evaluate.every=1"], "evaluate.max_examples is"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.recipe import Part, Problem
 from weft.training.build import plans
-from weft.training.dry_run import Report, enough_memory
+from weft.training.dry_run import StageReport, memory_problem
 from weft.training.run import Run
 
 FORMAT = 1
@@ -17,7 +17,7 @@ MAX_INITIAL_WEIGHT = 0.1
 """Largest weight that the initial parameters may keep in an exponential moving average without a warning."""
 
 
-def print_reports(run: Run, reports: list[Report]) -> None:
+def print_reports(run: Run, reports: list[StageReport]) -> None:
     """Print the composition, size and cost of every stage, then warnings."""
     for report in reports:
         if len(reports) > 1:
@@ -34,14 +34,14 @@ def print_reports(run: Run, reports: list[Report]) -> None:
         print(f"loss terms  {', '.join(report.terms)}")
         if report.idle:
             print(f"not trained {summarize_tensors(report.idle)}")
-        if problem := enough_memory(report):
+        if problem := memory_problem(report):
             print(f"warning     {problem}")
     for warning in warnings_of(run):
         print(f"warning     {warning}")
     print(f"{run.name}: valid")
 
 
-def reports_as_json(reports: list[Report]) -> dict[str, Any]:
+def reports_as_json(reports: list[StageReport]) -> dict[str, Any]:
     """The reports as a JSON document."""
     return {"format": FORMAT, "stages": [asdict(report) for report in reports]}
 

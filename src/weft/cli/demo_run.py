@@ -20,7 +20,7 @@ EXAMPLES = 12
 def demo(recipe: str, folder: Path, overrides: list[str]) -> EvaluationResult:
     """Train a recipe into a folder, then show test examples, one of each group if the data has groups."""
     run = read_run(recipe, overrides)
-    RunFolder(folder).discard_if_made_by("demo")
+    RunFolder(folder).remove_if_created_by("demo")
     trained = train(run, folder, display=Terminal())
     show_examples(trained, folder)
     return trained.result

@@ -53,13 +53,13 @@ def sweep(
     result = SweepResult(root, [path for path, texts in values.items() if len(texts) > 1], trials)
     home, first = RunFolder(root), runs[0].dump(hashes=True)
     if holds_sweep(home, values, first):
-        display.say(f"resuming the sweep in {root}")
+        display.message(f"resuming the sweep in {root}")
     _check_all(trials, runs, display)
     try:
         lock_sweep(home, values, first)
         try:
             for number, (trial, run) in enumerate(zip(trials, runs, strict=True), 1):
-                display.say(f"trial {number} of {len(trials)}: {trial.name}")
+                display.message(f"trial {number} of {len(trials)}: {trial.name}")
                 _train(trial, run, plugins or [], display)
         finally:
             _read_finished(trials)
@@ -103,7 +103,7 @@ def _read_runs(recipe: str | Path | Run, trials: list[Trial]) -> list[Run]:
 
 def _check_all(trials: list[Trial], runs: list[Run], display: Display) -> None:
     """Run the checks of ``weft check`` on the unfinished trials, for one seed each. Raises ValueError with every problem."""
-    from weft.training.dry_run import check, enough_memory
+    from weft.training.dry_run import check, memory_problem
 
     problems: dict[str, list[str]] = {}
     unfinished = [trial for trial in trials if not _is_finished(trial.folder)]
@@ -114,7 +114,7 @@ def _check_all(trials: list[Trial], runs: list[Run], display: Display) -> None:
                 continue
             try:
                 for report in check(run):
-                    if problem := enough_memory(report):
+                    if problem := memory_problem(report):
                         raise ValueError(f"stage {report.stage}: {problem}")
             except ValueError as error:
                 problems.setdefault(str(error), []).append(trial.name)
@@ -151,10 +151,10 @@ def _train(trial: Trial, run: Run, plugins: list[str], display: Display) -> None
     try:
         if _is_finished(trial.folder):
             _require_same_recipe(trial.folder, run)
-            display.say("  already finished")
+            display.message("  already finished")
         else:
             folder = RunFolder(trial.folder)
-            train(run, trial.folder, resume=folder.is_run() or folder.is_stub(), plugins=plugins, display=display)
+            train(run, trial.folder, resume=folder.is_run() or folder.is_incomplete(), plugins=plugins, display=display)
         _read_metrics(trial)
     except Interrupted:
         raise
@@ -162,7 +162,7 @@ def _train(trial: Trial, run: Run, plugins: list[str], display: Display) -> None
         expected = isinstance(error, ValueError | ArithmeticError | OSError)
         message = " ".join(str(error).split())
         trial.error = message if expected else f"{type(error).__name__}: {message}"
-        display.say(f"  failed: {error if expected else trial.error}")
+        display.message(f"  failed: {error if expected else trial.error}")
 
 
 def _read_metrics(trial: Trial) -> None:

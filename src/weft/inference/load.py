@@ -15,7 +15,7 @@ from weft.inference.trained_run import TrainedRun
 from weft.learning import read_weights
 from weft.pretrained.generation_config import GENERATION_CONFIG, start_ids
 from weft.recipe import RecipeError
-from weft.training.build import build_network, choose_device, plans, with_data
+from weft.training.build import build_network, choose_device, plans, plans_with_data
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
@@ -64,7 +64,7 @@ def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:
         run = read_run(home.recipe, files=False)
         if not changes:
             return run
-        at = with_data(plans(run))[-1].index  # the stage whose data the last stage uses
+        at = plans_with_data(plans(run))[-1].index  # the stage whose data the last stage uses
         own = [f"stages.{at - 1}.{change}" if at and change.startswith("data.") else change for change in changes]
         return read_run(home.recipe, own, files=False)
     except RecipeError as error:
@@ -76,8 +76,8 @@ def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:
 def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     """Build the network of the last stage and load its final weights."""
     stages = plans(run)
-    source = with_data(stages)[-1]
-    codec = load_codec(source.data(), source.place(home.path))
+    source = plans_with_data(stages)[-1]
+    codec = load_codec(source.data(), source.codec_folder(home.path))
     network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
     network.load(read_weights(home.model))
     network.to(choose_device(device)).train(False)

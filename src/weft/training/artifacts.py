@@ -31,8 +31,8 @@ def write_metrics(
     result = results.get(split, EvaluationResult({}))
     valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
     with display.waiting("computing confidence intervals"):
-        about = {name: value for name, value in result.details(metrics).items() if value}
-    write_json(folder.metrics, finite({"format": FORMAT, "split": split, **result.metric_values, **valid, **about}))
+        details = {name: value for name, value in result.details(metrics).items() if value}
+    write_json(folder.metrics, finite({"format": FORMAT, "split": split, **result.metric_values, **valid, **details}))
     folder.write_predictions(result.predictions, result.references)
     return result
 
@@ -47,27 +47,27 @@ def write_ledger(folder: RunFolder, counts: Mapping[str, Any], feeds: Sequence[F
 
 
 def draw_curve(folder: RunFolder, display: Display) -> None:
-    """Draw curve.png: training loss and validation metrics over all stages."""
+    """Plot curve.png: training loss and validation metrics over all stages."""
     from weft.inspect.learning_curve import plot_learning_curve
 
     try:
         plot_learning_curve(_points(folder.read_log()), folder.curve, title=folder.path.name)
     except ValueError as missing:
-        display.say(f"no curve.png: {missing}")
+        display.message(f"no curve.png: {missing}")
 
 
 def draw_classifier_plots(trained: TrainedRun, folder: RunFolder, display: Display) -> None:
-    """Draw confusion.png and reliability.png, where classes were predicted."""
+    """Plot confusion.png and reliability.png for a classifier."""
     if not predicts_classes(trained, trained.result):
         return
     with display.waiting("computing class probabilities"):
         problem = plot_classification(trained, trained.result, folder.path)
     if problem:
-        display.say(problem)
+        display.message(problem)
 
 
 def _points(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return log rows on one axis: iterations counted over all stages, and one loss for an iteration of several phases."""
+    """Return log entries on one axis: rounds counted over all stages, and the sum of the losses of several phases."""
     points: list[dict[str, Any]] = []
     offsets: dict[int, int] = {0: 0}
     last = 0

@@ -1,4 +1,4 @@
-"""What happens during the training loop of a stage: logging, evaluation, checkpoints."""
+"""Callbacks of the training loop of a stage: logging, evaluation, checkpoints."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ class RunLog:
         self.board: TensorBoard | None = None
 
     def write(self, row: dict[str, Any]) -> None:
+        """Append an entry to the log."""
         self.folder.write_log(row)
         if self.board is not None and "problem" not in row:
             self.board.add(row)
 
     def close(self) -> None:
+        """Close the TensorBoard files."""
         if self.board is not None:
             self.board.close()
 
@@ -53,7 +55,7 @@ class StageCallbacks:
         log: Where updates and evaluations are written.
         display: Progress display.
         meter: Measures the resources used.
-        stop: Whether a signal has requested to stop.
+        stop: Stop requests by signals.
         feeds: Feeds of the run; the last one's padding is shown.
         device: Device of the model.
     """
@@ -82,16 +84,19 @@ class StageCallbacks:
         """Whether a checkpoint was written."""
 
     def on_log(self, row: dict[str, Any]) -> None:
+        """Write a log entry, measure resources and update the display."""
         row = {"stage": self.stage, **row}
         self.log.write(row)
         self.meter.sample()
         self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
+        """Return whether to evaluate after this round (``evaluate.every``)."""
         every = self.evaluation.every
         return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
+        """Evaluate, and log and show the metrics. Returns the score of the monitored value, higher is better."""
         result = self.evaluation.evaluate(
             self.network.model,
             next(iter(self.network.objectives.values())),
@@ -103,15 +108,18 @@ class StageCallbacks:
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "round": progress.round, "valid": result.metric_values, **remarks})
-        self.display.evaluated(progress.round, result.metric_values, result.remarks)
+        self.display.show_evaluation(progress.round, result.metric_values, result.remarks)
         return self.evaluation.score(result)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
+        """Save a checkpoint."""
         self.saved = True
         self.policy.save(tensors, documents, progress)
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """Return tensors and documents of the latest intact checkpoint."""
         return self.policy.restore()
 
     def should_stop(self) -> bool:
+        """Return whether a signal has requested to stop."""
         return self.stop.requested

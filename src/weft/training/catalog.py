@@ -1,6 +1,6 @@
-"""Fill the catalog: import every package that registers parts, so that recipes can name them.
+"""Fill the catalog: import every package that registers parts, so that recipes can use them by name.
 
-The research systems are imported by name here and nowhere else below ``weft.cli``: no other package knows them.
+The research systems are imported by name here and nowhere else below ``weft.cli``: no other package depends on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a progress bar on a terminal, plain lines elsewhere, nothing when quiet."""
+"""Progress display of a run: a progress bar on a terminal, plain lines elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _PLAIN_SECONDS = 5.0
 
 
 class Display:
-    """Says nothing: for training from Python."""
+    """Shows nothing: for quiet training."""
 
-    def say(self, text: str) -> None: ...
+    def message(self, text: str) -> None: ...
 
-    def begin(self, stage: str, steps: int, several: bool) -> None: ...
+    def start_stage(self, stage: str, steps: int, several: bool) -> None: ...
 
     def update(self, row: Mapping[str, Any], padding: float) -> None: ...
 
-    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+    def show_evaluation(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
-    def end(self) -> None: ...
+    def end_stage(self) -> None: ...
 
-    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+    def show_result(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[ProgressCallback]:
-        """While something takes long; what it yields can be told how far it is."""
+        """A context for a slow operation; yields a callback that reports its progress."""
         yield _ignored
 
 
 class _Bar(Progress):
-    """A bar with room behind it for the ``^C`` of a person: if that went to the next line, the bar's would stay there twice."""
+    """A progress bar with space for the echoed ``^C`` after it, which would otherwise wrap and duplicate the bar."""
 
     def __init__(self, *columns: ProgressColumn, console: Console):
         self.screen = console
@@ -60,17 +60,17 @@ class _Bar(Progress):
 
 
 class Terminal(Display):
-    """A bar with loss, tokens/s, padding share and time left; plain lines where the output is not a terminal."""
+    """A progress bar with loss, tokens/s, padding ratio and remaining time; plain lines where the output is not a terminal."""
 
     def __init__(self, console: Console | None = None):
         self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self.bar: Progress | None = None
         self.last = 0.0
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         self.console.print(text, markup=False)
 
-    def begin(self, stage: str, steps: int, several: bool) -> None:
+    def start_stage(self, stage: str, steps: int, several: bool) -> None:
         self.steps, self.title = steps, f"stage {stage}: " if several else ""
         self.first_round: int | None = None
         self.started = time.perf_counter()
@@ -89,7 +89,7 @@ class Terminal(Display):
 
     def update(self, row: Mapping[str, Any], padding: float) -> None:
         if "problem" in row:
-            self.say(f"{row['event']}: {row['problem']}")
+            self.message(f"{row['event']}: {row['problem']}")
             return
         losses = " ".join(f"{k} {v:.4f}" for k, v in row.items() if k == "loss" or k.endswith("/loss"))
         text = f"{self.title}{losses} | {_short(row['tokens_per_second'])} tokens/s | padding {padding:.1%}"
@@ -104,25 +104,27 @@ class Terminal(Display):
             self.last = now
             done = row["round"] - self.first_round
             left = (now - self.started) / done * (self.steps - row["round"]) if done else None
-            self.say(f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'begun'}")
+            self.message(
+                f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'started'}"
+            )
 
-    def evaluated(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([f"round {round_} valid: {show_metrics(metric_values)}", *remarks]))
+    def show_evaluation(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.message("\n".join([f"round {round_} valid: {show_metrics(metric_values)}", *remarks]))
 
-    def end(self) -> None:
+    def end_stage(self) -> None:
         if self.bar:
             self.bar.stop()
             self.bar = None
 
-    def finished(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.say("\n".join([show_metrics(metric_values), *remarks, f"the run is in {folder}"]))
+    def show_result(self, folder: Path, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.message("\n".join([show_metrics(metric_values), *remarks, f"the run is in {folder}"]))
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[ProgressCallback]:
-        began, said = time.perf_counter(), [time.perf_counter()]
+        start, shown = time.perf_counter(), [time.perf_counter()]
 
-        def words(text: str, done: int, total: int) -> str:
-            seconds = time.perf_counter() - began
+        def describe(text: str, done: int, total: int) -> str:
+            seconds = time.perf_counter() - start
             if not total or not done:
                 return text
             left = seconds / done * (total - done)
@@ -130,16 +132,16 @@ class Terminal(Display):
 
         if self.console.is_terminal:
             with self.console.status(what) as status:
-                yield lambda text, done, total: status.update(words(text, done, total))
+                yield lambda text, done, total: status.update(describe(text, done, total))
         else:
-            self.say(f"{what} ...")
+            self.message(f"{what} ...")
 
-            def tell(text: str, done: int, total: int) -> None:
-                if time.perf_counter() - said[0] >= _PLAIN_SECONDS:
-                    said[0] = time.perf_counter()
-                    self.say(words(text, done, total))
+            def report(text: str, done: int, total: int) -> None:
+                if time.perf_counter() - shown[0] >= _PLAIN_SECONDS:
+                    shown[0] = time.perf_counter()
+                    self.message(describe(text, done, total))
 
-            yield tell
+            yield report
 
 
 def _ignored(text: str, done: int, total: int) -> None:
@@ -147,39 +149,39 @@ def _ignored(text: str, done: int, total: int) -> None:
 
 
 def show_ledger(ledger: Mapping[str, Any]) -> list[str]:
-    """A line for each split: what was read, and what happened to it."""
+    """Return a line per split: number of examples, and how many were skipped or changed."""
     lines: list[str] = []
     for split, counts in ledger.items():
-        if not isinstance(counts, Mapping):  # a source may count what it likes
+        if not isinstance(counts, Mapping):  # sources may add their own entries
             continue
-        told = [f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value]
-        lines.append(f"{split}: {', '.join(told)}")
+        counted = [f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value]
+        lines.append(f"{split}: {', '.join(counted)}")
         lines += [f"  {example}" for value in counts.values() if isinstance(value, list) for example in value]
     return lines
 
 
 def show_metrics(metric_values: Mapping[str, float]) -> str:
-    """The figures in a line; those of groups (name/group) are left to metrics.json."""
+    """Return the metrics in one line, without those of groups (name/group), which are in metrics.json."""
     return "  ".join(
-        f"{name} {_figure(value)}" for name, value in metric_values.items() if "/" not in name and isinstance(value, float | int)
+        f"{name} {_format(value)}" for name, value in metric_values.items() if "/" not in name and isinstance(value, float | int)
     )
 
 
 def show_intervals(
     metric_values: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], signatures: Mapping[str, str]
 ) -> str:
-    """A line for each figure, with its interval where there is one, and how it was computed; groups are left to the file."""
+    """Return a line per metric, with its confidence interval and signature where it has them; groups are left out."""
     shown = {name: value for name, value in metric_values.items() if "/" not in name}
     width = max(map(len, shown), default=0)
     lines: list[str] = []
     for name, value in shown.items():
         between = f"   [{intervals[name][0]:.4f}, {intervals[name][1]:.4f}]" if name in intervals else ""
-        lines.append(f"{name:{width}}  {_figure(value)}{between}")
+        lines.append(f"{name:{width}}  {_format(value)}{between}")
     return "\n".join([*lines, *(f"{name}: {signature}" for name, signature in signatures.items())])
 
 
-def _figure(value: float) -> str:
-    """A count as a whole number."""
+def _format(value: float) -> str:
+    """Format a value: counts as integers."""
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 

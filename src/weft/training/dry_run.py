@@ -1,4 +1,4 @@
-"""``weft check``: build a recipe on the meta device, without opening a corpus, and say what it is and what it costs."""
+"""``weft check``: build a recipe without reading data, and report its modules, parameters, memory and operations."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from weft.training.build import (
     check_metrics,
     check_weights,
     plans,
-    same_tokenizers,
-    with_data,
+    plans_with_data,
+    shared_tokenizers,
 )
-from weft.training.flops import counting
+from weft.training.flops import count_cost
 from weft.training.run import Run
 
-# The largest state an optimiser keeps per parameter (Adam: two tensors), weights and gradients besides.
+# Weights, gradients, and the largest optimizer state (Adam: two tensors), in fp32.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
 
-# So small a network is run for real: for each operation on the meta device torch runs Python, and first loads its compiler.
-_FEW_PARAMETERS, _FEW_OPERATIONS = 2**23, 3 * 10**10
+# Smaller networks are run on the CPU: operations on the meta device run in Python and import torch's compiler first.
+_SMALL_PARAMETERS, _SMALL_OPERATIONS = 2**23, 3 * 10**10
 
 
 @dataclass
-class Row:
-    """One part of the composition: its name, class, the shape of what it returns, and its parameters."""
+class ModuleRow:
+    """One module of the network: its name, class, output shape, and number of parameters."""
 
     name: str
     kind: str
@@ -51,31 +51,31 @@ class Row:
 
 
 @dataclass
-class Report:
-    """What a stage of a recipe is."""
+class StageReport:
+    """Result of the check of one stage."""
 
     stage: str
     info: Info
-    rows: list[Row]
+    rows: list[ModuleRow]
     parameters: int
     memory: int
-    """Bytes: weights, gradients, optimiser, and activations of one batch."""
+    """Bytes of weights, gradients, optimizer state, and activations of one batch."""
     operations: int
     """Floating-point operations of the forward and backward passes of one round."""
     batch: tuple[int, int] = (0, 0)
     terms: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    """Parameters that no phase trains: frozen by its globs, or not needed by its objective."""
+    """Parameters that no phase trains: frozen by its globs, or unused by its objective."""
 
 
-def check(run: Run) -> list[Report]:
-    """Check every stage of a run. Raises RecipeError, located, for what does not fit: of every part that can be built alone."""
+def check(run: Run) -> list[StageReport]:
+    """Check every stage of a run. Raises RecipeError with the problems of all parts that can be built, each with its location."""
     problems: list[Problem] = []
-    reports: list[Report] = []
+    reports: list[StageReport] = []
 
-    def attempt(build: Callable[..., Any], part: Any, *given: Any) -> Any:
+    def attempt(build: Callable[..., Any], part: Any, *args: Any) -> Any:
         try:
-            return build(*given)
+            return build(*args)
         except RecipeError as error:
             problems.extend(error.problems)
         except ValueError as error:
@@ -88,7 +88,7 @@ def check(run: Run) -> list[Report]:
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
         if info is not None and plan.new_data and plan.index and not problems:
-            attempt(same_tokenizers, plan.data, with_data(stages[: plan.index])[-1], plan)
+            attempt(shared_tokenizers, plan.data, plans_with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:
             attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
         with SkipInit():
@@ -96,7 +96,7 @@ def check(run: Run) -> list[Report]:
         if network is not None:
             attempt(check_weights, plan.structure, plan, network.model)
         if network is not None and before is not None:
-            attempt(_start, None, (run.stages or [])[plan.index - 1], network, before, plan.start)
+            attempt(_check_start, None, (run.stages or [])[plan.index - 1], network, before, plan.start)
         before = network
         if network is not None and evaluation is not None:
             attempt(check_metrics, plan.evaluate, evaluation, network.model)
@@ -110,19 +110,21 @@ def check(run: Run) -> list[Report]:
     return reports
 
 
-def _start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
-    """What a stage is to take from the one before must be there."""
+def _check_start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
+    """Raise RecipeError where ``start`` matches no weights of the previous stage."""
     try:
         match_weights(network.tensors(), before.tensors(), start)
     except ValueError as error:
         raise _located(part, error, "start") from error
 
 
-def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
-    """The loop that would train; what it refuses in a phase is said of that phase."""
+def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
+    """Build the training loop. Raises RecipeError at the phase that has the problem."""
 
-    def build(some: Any) -> TrainingLoop:
-        return TrainingLoop(network, some, _no_feed, _Nobody(), seed=0, stage=0, device=torch.device(device), precision="fp32")
+    def build(options: Any) -> TrainingLoop:
+        return TrainingLoop(
+            network, options, _no_feed, _NoCallbacks(), seed=0, stage=0, device=torch.device(device), precision="fp32"
+        )
 
     try:
         return build(learning)
@@ -134,20 +136,20 @@ def _loop(plan: StagePlan, learning: Any, network: Network, device: str) -> Trai
             alone.phases = [phase]
             try:
                 build(alone)
-            except ValueError as wrong:
-                problems += _located(part, wrong, "start" if isinstance(wrong, PhaseNeverRunsError) else "").problems
+            except ValueError as problem:
+                problems += _located(part, problem, "start" if isinstance(problem, PhaseNeverRunsError) else "").problems
         raise RecipeError(problems or _located(plan.learning, error).problems) from error
 
 
-def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Report:
+def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> StageReport:
     learning.compile = False  # what is only looked at need not be compiled
-    loop, device = _loop(plan, learning, network, "meta"), "meta"
-    batches = [_imagine(plan, network, info, phase.objective, learning.batch_tokens) for phase in loop.phases]
+    loop, device = _build_loop(plan, learning, network, "meta"), "meta"
+    batches = [_build_batch(plan, network, info, phase.objective, learning.batch_tokens) for phase in loop.phases]
     number = sum(p.numel() for p in network.parameters().values())
-    if number <= _FEW_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _FEW_OPERATIONS:
+    if number <= _SMALL_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _SMALL_OPERATIONS:
         device = "cpu"
         network = build_network(plan, info, 0, device, check=False)
-        loop = _loop(plan, learning, network, device)
+        loop = _build_loop(plan, learning, network, device)
     parameters = network.parameters()
     activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
@@ -156,7 +158,7 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Rep
         size = (len(batch), batch.tokens())
         with _shapes(network, shapes):
             try:
-                with counting() as cost:
+                with count_cost() as cost:
                     loss = phase.step(batch.to(device), Clock())
                     loss.mean().backward()
             except RecipeError:
@@ -170,13 +172,13 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Rep
         activations = max(activations, cost.kept)
         operations += cost.operations * phase.accumulate * phase.phase.repeat
         terms += [name for name in loss if name not in terms]
-    rows = [Row(n, type(m).__name__, shapes.get(n, ""), _own(m)) for n, m in _parts(network)]
+    rows = [ModuleRow(n, type(m).__name__, shapes.get(n, ""), _count_parameters(m)) for n, m in _named_modules(network)]
     memory = number * _BYTES_PER_PARAMETER + activations
-    return Report(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
+    return StageReport(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
 
 
-def _imagine(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
-    """What an objective refuses in the data is said of the objective."""
+def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
+    """Build a synthetic batch. Raises RecipeError at the objective that cannot use the data."""
     try:
         return synthetic_batch(info, objective, budget)
     except ValueError as error:
@@ -186,7 +188,7 @@ def _imagine(plan: StagePlan, network: Network, info: Info, objective: Objective
 
 
 def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
-    """A batch of made-up examples that fills the budget, as the order would."""
+    """Return a batch of synthetic examples that fills the token budget."""
     rng = np.random.default_rng(0)
     lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
     lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
@@ -198,44 +200,44 @@ def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
         if instance is not None:
             instances.append(instance)
     if not instances:
-        raise ValueError(f"{type(objective).__name__} finds nothing to learn in this kind of data")
+        raise ValueError(f"{type(objective).__name__} skips all examples of this data; they may be too short")
     return collate(instances)
 
 
-def enough_memory(report: Report) -> str | None:
-    """A sentence if weights, gradients and optimiser alone cannot fit into this machine's memory."""
-    needed, there = report.parameters * _BYTES_PER_PARAMETER, psutil.virtual_memory().total
-    if needed <= there:
+def memory_problem(report: StageReport) -> str | None:
+    """Return a message if weights, gradients and optimizer state exceed the memory of this machine."""
+    needed, memory = report.parameters * _BYTES_PER_PARAMETER, psutil.virtual_memory().total
+    if needed <= memory:
         return None
-    return f"{report.parameters:,} parameters need {needed / 1e9:,.0f} GB to train, this machine has {there / 1e9:,.0f} GB"
+    return f"training {report.parameters:,} parameters needs {needed / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB"
 
 
-def _parts(network: Network) -> list[tuple[str, nn.Module]]:
-    """The parts a person would name: the structure's children and theirs, and the objectives that own weights."""
+def _named_modules(network: Network) -> list[tuple[str, nn.Module]]:
+    """Return the modules to report: two levels of the structure, and the objectives with parameters."""
     found: list[tuple[str, nn.Module]] = []
     for name, child in network.model.named_children():
         found.append((name, child))
         for inner, part in child.named_children():
-            if _own(part) and isinstance(part, nn.ModuleList):
+            if _count_parameters(part) and isinstance(part, nn.ModuleList):
                 found += [(f"{name}.{inner}.{i}", p) for i, p in enumerate(part)]
-            elif _own(part):
+            elif _count_parameters(part):
                 found.append((f"{name}.{inner}", part))
-    found += [(prefix.rstrip("."), m) for prefix, m in network.modules() if prefix and _own(m)]
+    found += [(prefix.rstrip("."), m) for prefix, m in network.modules() if prefix and _count_parameters(m)]
     return found
 
 
-def _own(module: nn.Module) -> int:
+def _count_parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
 class _shapes:
-    """Records the shape of what every part returns."""
+    """Records the output shape of every reported module."""
 
     def __init__(self, network: Network, shapes: dict[str, str]):
         self.network, self.shapes = network, shapes
 
     def __enter__(self) -> None:
-        self.handles = [m.register_forward_hook(self._hook(n)) for n, m in _parts(self.network)]
+        self.handles = [m.register_forward_hook(self._hook(n)) for n, m in _named_modules(self.network)]
 
     def _hook(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
@@ -262,8 +264,8 @@ def _no_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
     return _NoFeed()
 
 
-class _Nobody:
-    """A watcher for a loop that is only looked at."""
+class _NoCallbacks:
+    """Callbacks for a loop that is not run."""
 
     def on_log(self, row: dict[str, Any]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What forward and backward passes cost: operations, and bytes kept between the two. Suffixes: see seq.py."""
+"""Cost of forward and backward passes: floating-point operations, and bytes saved for the backward pass."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass
 class Cost:
-    """What was counted so far."""
+    """Counts so far."""
 
     operations: int = 0
-    """Floating-point operations of matrix products, convolutions and the like."""
+    """Floating-point operations of matrix products, convolutions and similar kernels."""
     kept: int = 0
-    """Bytes of what the backward pass needs, as often as it is needed."""
+    """Bytes of the tensors saved for the backward pass; a tensor saved twice counts twice."""
 
 
 @contextmanager
-def counting() -> Iterator[Cost]:
-    """Counts what runs inside the context, backward passes too, on any device. Recurrent networks are not run but reckoned.
+def count_cost() -> Iterator[Cost]:
+    """Count the cost of what runs within the context, on any device. Recurrent networks are extrapolated, not run.
 
-    Everything runs on one thread and by plain kernels: the fused ones of the CPU cannot be looked into.
+    Everything runs on one thread and without fused CPU kernels, whose operations cannot be counted.
     """
     cost, threads, fused = Cost(), torch.get_num_threads(), torch.backends.mkldnn.enabled
     torch.set_num_threads(1)
     torch.backends.mkldnn.enabled = False
     try:
-        with sdpa_kernel(SDPBackend.MATH), _kept(cost), _Operations(cost), _Reckoned(cost):
+        with sdpa_kernel(SDPBackend.MATH), _kept(cost), _OperationCounter(cost), _RecurrentCost(cost):
             yield cost
     finally:
         torch.backends.mkldnn.enabled = fused
         torch.set_num_threads(threads)
 
 
-class _Operations(TorchDispatchMode):
-    """Counts as torch's own FlopCounterMode does."""
+class _OperationCounter(TorchDispatchMode):
+    """Counts operations with the formulas of torch's ``FlopCounterMode``."""
 
     def __init__(self, cost: Cost):
         super().__init__()
@@ -55,11 +55,11 @@ class _Operations(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch loads its compiler, which takes longer than everything that is counted here
+        return False  # else torch imports its compiler, which takes longer than the counted operations
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.is_inference_mode_enabled():  # nothing above has taken composed operations apart
+        if torch.is_inference_mode_enabled():  # composite operations are not decomposed in inference mode
             with self:
                 if (result := func.decompose(*args, **kwargs)) is not NotImplemented:
                     return result
@@ -82,10 +82,10 @@ def _kept(cost: Cost) -> saved_tensors_hooks:
     return saved_tensors_hooks(keep, lambda tensor: tensor)
 
 
-class _Reckoned(TorchFunctionMode):
-    """Recurrent networks by their first two steps: each further step costs what the second does.
+class _RecurrentCost(TorchFunctionMode):
+    """Cost of recurrent networks, extrapolated from the first two time steps: each further step costs what the second does.
 
-    Step by step, a thousand layers on the meta device would take an hour.
+    Run step by step, a thousand layers on the meta device would take an hour.
     """
 
     def __init__(self, cost: Cost):
@@ -94,30 +94,30 @@ class _Reckoned(TorchFunctionMode):
         self.known: dict[Any, tuple[list[torch.Size], Cost, Cost]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # Of packed rows, the third argument is not the weights; those networks run as they are.
+        # With packed sequences the third argument is not the weights; those networks are run.
         if getattr(func, "__name__", "") in _RECURRENT and len(args) == 9 and isinstance(args[2], list) and args[0].dim() == 3:
             x, first, weights, *rest = args
-            return self._reckon(func, x, [first] if isinstance(first, Tensor) else list(first), weights, rest)
+            return self._extrapolate(func, x, [first] if isinstance(first, Tensor) else list(first), weights, rest)
         return func(*args, **(kwargs or {}))
 
-    def _reckon(self, func: Any, x: Tensor, first: list[Tensor], weights: list[Tensor], rest: list[Any]) -> Any:
-        time = 1 if rest[-1] else 0  # the last argument: whether the batch stands first
+    def _extrapolate(self, func: Any, x: Tensor, first: list[Tensor], weights: list[Tensor], rest: list[Any]) -> Any:
+        time = 1 if rest[-1] else 0  # the last argument is batch_first
         tensors = [x, *first, *weights]
-        kind = (func, *rest, x.dtype, torch.is_grad_enabled(), *((t.shape, t.requires_grad) for t in tensors))
-        if kind not in self.known:
+        signature = (func, *rest, x.dtype, torch.is_grad_enabled(), *((t.shape, t.requires_grad) for t in tensors))
+        if signature not in self.known:
             _, one = self._run(1, func, x.narrow(time, 0, 1), first, weights, rest)
             shapes, two = self._run(2, func, x.narrow(time, 0, 1), first, weights, rest)
-            self.known[kind] = shapes, one, two
-        shapes, one, two = self.known[kind]
+            self.known[signature] = shapes, one, two
+        shapes, one, two = self.known[signature]
         self.cost.operations += one.operations + (x.shape[time] - 1) * (two.operations - one.operations)
         self.cost.kept += one.kept + (x.shape[time] - 1) * (two.kept - one.kept)
         out = torch.Size(x.shape[i] if i == time else n for i, n in enumerate(shapes[0]))
-        return _Reached.apply([out, *shapes[1:]], *tensors)
+        return _DependsOn.apply([out, *shapes[1:]], *tensors)
 
     def _run(
         self, steps: int, func: Any, x: Tensor, first: list[Tensor], weights: list[Tensor], rest: list[Any]
     ) -> tuple[list[torch.Size], Cost]:
-        """The shapes of the results, and the cost of both passes, apart from everything else that is counted."""
+        """Return the shapes of the outputs and the cost of both passes, without adding it to the total."""
         before, cost, outs = self.cost.operations, Cost(), list[Tensor]()
         x, *others = (t.detach().requires_grad_(t.requires_grad) for t in (x, *first, *weights))
         state, weights = others[: len(first)], others[len(first) :]
@@ -131,8 +131,8 @@ class _Reckoned(TorchFunctionMode):
         return [tensor.shape for tensor in (outs[0], *state)], cost
 
 
-class _Reached(torch.autograd.Function):
-    """Results of given shapes that depend on all of the tensors."""
+class _DependsOn(torch.autograd.Function):
+    """Zeros of given shapes whose gradient reaches all of the tensors."""
 
     @staticmethod
     def forward(ctx: Any, shapes: list[torch.Size], *tensors: Tensor) -> tuple[Tensor, ...]:

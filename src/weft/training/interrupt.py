@@ -16,6 +16,9 @@ class StopRequest:
     Args:
         display: Where the request is acknowledged.
         several: Whether several processes train together.
+
+    Attributes:
+        requested: Whether a signal was received.
     """
 
     def __init__(self, display: Display, several: bool = False):
@@ -28,11 +31,11 @@ class StopRequest:
             raise KeyboardInterrupt
         self.requested = True
         with contextlib.suppress(RuntimeError):  # the signal came while another line was being written
-            self.display.say("stopping after this iteration and saving a checkpoint (press Ctrl-C again to stop at once)")
+            self.display.message("stopping after this iteration and saving a checkpoint (press Ctrl-C again to stop at once)")
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM within the context. In other threads than the main one, signals are left as they are."""
+        """Handle SIGINT and SIGTERM within the context. Has no effect outside the main thread."""
         before: dict[int, Any] = {}
         with contextlib.suppress(ValueError):
             for number in (signal.SIGINT, signal.SIGTERM):

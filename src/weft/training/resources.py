@@ -1,4 +1,4 @@
-"""What a training cost: time, memory, energy, money, CO2."""
+"""Resources used by training: time, memory, energy, money, CO2."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ from typing import Any
 
 RAPL = Path("/sys/class/powercap")
 WATTS = 12.0
-"""Assumed of a busy core where the processor's own counters cannot be read."""
+"""Assumed power of a busy core in watts, where the energy counters of the processor cannot be read."""
 PRICE, GRID = "WEFT_PRICE", "WEFT_GRID"
-"""Environment variables: the price of a kWh (in whatever money), and grams of CO2 per kWh of the grid."""
+"""Environment variables: price of a kWh in any currency, and grams of CO2 per kWh of the grid."""
 
 
 class ResourceMeter:
-    """Measures a stretch of work from when it is made.
+    """Measures the resources used since it was created.
 
-    Energy is read from the processor's RAPL counters where the system lets us (the whole package: other programs too); elsewhere
-    it is estimated as CPU time times 12 W, and said to be an estimate.
+    Energy is read from the RAPL counters of the processor where they are readable (for the full package, other programs
+    included); elsewhere it is estimated as CPU time times 12 W, and marked as an estimate.
     """
 
     def __init__(self) -> None:
         for variable in (PRICE, GRID):
-            figure(variable)  # a mistake is said before the work, not after it
-        self.began, self.cpu = time.perf_counter(), time.process_time()
+            environment_number(variable)  # report an invalid value before training, not after it
+        self.start, self.cpu = time.perf_counter(), time.process_time()
         self.counters = _counters()
         self.joules = 0.0
         self.last = {zone: _read(zone) for zone in self.counters}
 
     def cpu_seconds(self) -> float:
-        """CPU seconds of this process."""
+        """Return the CPU seconds of this process."""
         return time.process_time() - self.cpu
 
     def sample(self) -> None:
-        """Add what the counters have gone up since the last look; they begin again from 0 every few minutes to hours."""
-        for zone, most in self.counters.items():
+        """Add the increase of the energy counters since the last call. They wrap around every few minutes to hours."""
+        for zone, modulus in self.counters.items():
             now, before = _read(zone), self.last[zone]
             if now is not None and before is not None:
-                self.joules += ((now - before) % most) / 1e6
+                self.joules += ((now - before) % modulus) / 1e6
             self.last[zone] = now
 
     def read(self, cpu: float | None = None) -> dict[str, Any]:
-        """Seconds, CPU seconds, largest memory in bytes, energy in joules and whether that is an estimate.
+        """Return seconds, CPU seconds, peak memory in bytes, and energy in joules with its source.
 
-        ``cpu``: the CPU seconds of all processes, where there are several.
+        Args:
+            cpu: CPU seconds of all processes; None = of this one.
         """
         self.sample()
         cpu = self.cpu_seconds() if cpu is None else cpu
         measured = bool(self.counters)
         return {
-            "seconds": round(time.perf_counter() - self.began, 3),
+            "seconds": round(time.perf_counter() - self.start, 3),
             "cpu_seconds": round(cpu, 3),
             "peak_memory": _peak(),
             "joules": round(self.joules if measured else cpu * WATTS, 1),
@@ -65,7 +66,7 @@ class ResourceMeter:
 
 
 def _peak() -> int:
-    """The most bytes of memory that this process had. ru_maxrss begins with what the process that started this one had."""
+    """Return the peak memory of this process in bytes. ``ru_maxrss`` would include that of the parent process."""
     try:
         found = re.search(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
     except OSError:
@@ -76,7 +77,7 @@ def _peak() -> int:
 
 
 def _counters() -> dict[Path, int]:
-    """Readable package counters, with the number they wrap around at."""
+    """Return the readable package counters, with the value at which they wrap around."""
     found: dict[Path, int] = {}
     try:
         for zone in sorted(RAPL.glob("intel-rapl:[0-9]")):
@@ -94,12 +95,12 @@ def _read(zone: Path) -> int | None:
         return None
 
 
-def total(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """All sessions of a run together; money and CO2 where a price and a grid figure are given.
+def sum_usage(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the usage of all sessions of a run; money and CO2 where the environment variables are set.
 
     Args:
-        sessions: What ``ResourceMeter.read`` said of each.
-        stages: By name, the ``tokens`` of each stage and the seconds it ``spent`` in data, forward, backward, optimizer.
+        sessions: Results of ``ResourceMeter.read``.
+        stages: By name, the ``tokens`` of each stage and the seconds ``spent`` in data, forward, backward, optimizer.
     """
     joules = sum(session["joules"] for session in sessions)
     found: dict[str, Any] = {
@@ -110,8 +111,8 @@ def total(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[st
         "energy": "; ".join(dict.fromkeys(session["energy"] for session in sessions)),
     }
     for variable, name in ((PRICE, "money"), (GRID, "co2_grams")):
-        if (known := figure(variable)) is not None:
-            found[name] = round(joules / 3.6e6 * known, 6)
+        if (factor := environment_number(variable)) is not None:
+            found[name] = round(joules / 3.6e6 * factor, 6)
     of_stages = list((stages or {}).values())
     found["tokens"] = sum(stage["tokens"] for stage in of_stages)
     spent: Counter[str] = Counter()
@@ -120,8 +121,8 @@ def total(sessions: Sequence[Mapping[str, Any]], stages: Mapping[str, Mapping[st
     return {**found, "spent": {name: round(seconds, 3) for name, seconds in spent.items()}}
 
 
-def figure(variable: str) -> float | None:
-    """The number in an environment variable, if it is set."""
+def environment_number(variable: str) -> float | None:
+    """Return the number in an environment variable; None if it is not set."""
     text = os.environ.get(variable)
     if not text:
         return None
@@ -130,18 +131,18 @@ def figure(variable: str) -> float | None:
     except ValueError:
         found = math.nan
     if not 0 <= found < math.inf:
-        raise ValueError(f"{variable} must be a number, and not below 0, not {text!r}")
+        raise ValueError(f"{variable} must be a number of at least 0, not {text!r}")
     return found
 
 
 def describe(usage: Mapping[str, Any]) -> str:
-    """Two lines for a person, of what ``total`` found."""
+    """Return the result of ``sum_usage`` as two lines of text."""
     parts = ", ".join(f"{name} {_seconds(seconds)}" for name, seconds in usage["spent"].items())
     money = f", {usage['money']:.4f} money" if "money" in usage else ""
     co2 = f", {usage['co2_grams']:.1f} g CO2" if "co2_grams" in usage else ""
     return (
         f"{_seconds(usage['seconds'])}" + (f" ({parts})" if parts else "") + f", {usage['tokens']:,} tokens, "
-        f"at most {usage['peak_memory'] / 1e6:.0f} MB\n"
+        f"peak memory {usage['peak_memory'] / 1e6:.0f} MB\n"
         f"{usage['joules'] / 3600:.2f} Wh ({usage['energy']}){money}{co2}"
     )
 

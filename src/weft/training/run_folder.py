@@ -1,4 +1,4 @@
-"""A run's folder: what is in it, and who may write to it."""
+"""The run folder: its files, and the lock that lets only one process write to it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,34 @@ from typing import Any
 from weft import __version__
 from weft.core.io import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
 from weft.recipe import to_yaml
-from weft.training.resources import total
+from weft.training.resources import sum_usage
 
 FORMAT = 1
-_BEGINNING = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
-_MEASURED = re.compile(r"(fields|tokenizer-.+)\.json(\.new)?")
-_TORN = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
+_INITIAL = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
+_CODEC = re.compile(r"(fields|tokenizer-.+)\.json(\.new)?")
+_TEMPORARY = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
 class FolderError(ValueError):
-    """A run's folder cannot be used as asked. The message says what to do."""
+    """A run folder cannot be used. The message explains what to do."""
 
 
 class RunFolder:
-    """The files of a run, readable by a person and a script.
+    """The files of a run.
 
-    recipe.yaml (every default written), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
+    recipe.yaml (with every default), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
     fields.json, metrics.json, predictions.jsonl, ledger.json, usage.json, environment.json, curve.png.
+
+    Args:
+        path: The folder; it need not exist.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._lock: Any = None
-        self._was_there = True
+        self._existed = True
         self.created = False
-        """Whether this object made the folder."""
+        """Whether this object created the run."""
 
     recipe = property(lambda self: self.path / "recipe.yaml")
     log = property(lambda self: self.path / "log.jsonl")
@@ -53,26 +56,28 @@ class RunFolder:
     origin = property(lambda self: self.path / "published.json")
 
     def checkpoints(self, stage: str, only: bool) -> Path:
+        """Return the folder of a stage's checkpoints. ``only``: whether the run has a single stage."""
         return self.path / "checkpoints" if only else self.path / "checkpoints" / stage
 
     def stage_model(self, stage: str) -> Path:
-        """The final weights of a stage that others follow."""
+        """Return the file of the final weights of a stage that is not the last."""
         return self.path / f"model-{stage}.safetensors"
 
     def is_run(self) -> bool:
+        """Return whether the folder contains a run."""
         return self.recipe.is_file()
 
-    def is_stub(self) -> bool:
-        """Whether the making of the folder was cut short: nothing to go on from, and nothing to lose."""
-        return (self.path / ".lock").is_file() and not self.is_run() and all(map(_is_beginning, self.path.iterdir()))
+    def is_incomplete(self) -> bool:
+        """Return whether the process was killed while it created the folder: there is nothing to resume and nothing to lose."""
+        return (self.path / ".lock").is_file() and not self.is_run() and all(map(_is_initial, self.path.iterdir()))
 
     # ---------------------------------------------------------------------------------------------------------- opening
 
     def create(self, recipe: dict[str, Any], plugins: list[str]) -> None:
-        """Make the folder for a new run. Raises FolderError if there is anything in it already."""
+        """Create the folder of a new run. Raises FolderError if it contains other files."""
         try:
             self._check_free()
-            self._was_there = self.path.exists()
+            self._existed = self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self._check_free()  # another process may have been faster
@@ -82,71 +87,73 @@ class RunFolder:
             self.write_recipe(recipe)
             self.created = True
         except OSError as error:
-            raise FolderError(f"cannot make the run's folder {self.path}: {error.strerror} ({error.filename})") from None
+            raise FolderError(f"cannot create the run folder {self.path}: {error.strerror} ({error.filename})") from None
 
     def _check_free(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise FolderError(f"{self.path} is a file: choose another folder with --run")
+            raise FolderError(f"{self.path} is a file; use another folder with --run")
         if self.is_run():
-            raise FolderError(f"{self.path} already holds a run: go on with it by --resume, or choose another folder with --run")
-        if self.path.is_dir() and not self.is_stub() and any(self.path.iterdir()):
-            raise FolderError(f"{self.path} is not empty and not a run's folder: choose another one with --run")
+            raise FolderError(f"{self.path} already contains a run; resume it with --resume, or use another folder with --run")
+        if self.path.is_dir() and not self.is_incomplete() and any(self.path.iterdir()):
+            raise FolderError(f"{self.path} is not empty and not a run folder; use another folder with --run")
 
     def _clear(self) -> None:
-        self.recipe.unlink(missing_ok=True)  # first: without it the rest is a stub
-        for path in filter(_is_beginning, self.path.iterdir()):
+        self.recipe.unlink(missing_ok=True)  # first: without it the folder counts as incomplete
+        for path in filter(_is_initial, self.path.iterdir()):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name != ".lock":
                 path.unlink()
 
     def remove_created(self) -> None:
-        """Remove what was made for a run that never began: the mistake can be mended and the same folder used."""
+        """Remove the files of a run that failed before training, so that the folder can be used again."""
         self._clear()
         (self.path / ".lock").unlink(missing_ok=True)
-        if not self._was_there:
-            with contextlib.suppress(OSError):  # somebody put a file there
+        if not self._existed:
+            with contextlib.suppress(OSError):  # another process has added a file
                 self.path.rmdir()
 
-    def discard_if_made_by(self, command: str) -> None:
-        """Remove a whole run that this command of weft made earlier, so that it can start afresh. Others stay."""
-        if self.is_run() and self._about("command")[1:2] == [command]:
+    def remove_if_created_by(self, command: str) -> None:
+        """Remove the run if it was created by this command of weft, so that the command can start a new one."""
+        if self.is_run() and self._environment_list("command")[1:2] == [command]:
             self.lock()
             shutil.rmtree(self.path)
             self.close()
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
-        head = f"# weft {__version__}: every choice of this run. Repeat it: weft train {self.recipe}\n"
+        """Write recipe.yaml."""
+        head = f"# weft {__version__}: all options of this run. Repeat it: weft train {self.recipe}\n"
         write_text(self.recipe, head + to_yaml(recipe))
 
     def open(self) -> None:
-        """Take an existing run, to go on with it."""
+        """Open an existing run to resume it."""
         if not self.path.is_dir():
-            raise FolderError(f"there is no folder {self.path} to go on with: leave out --resume to begin")
+            raise FolderError(f"there is no folder {self.path} to resume; leave out --resume to start a new run")
         if not self.is_run():
-            raise FolderError(f"{self.path} is not a run's folder (it has no recipe.yaml)")
+            raise FolderError(f"{self.path} is not a run folder: it has no recipe.yaml")
         self.lock()
         repair_lines(self.log)
-        for number, row in enumerate(self.read_log(), 1):
-            places = [row.get("stage", 0), row.get("round", 0)] if isinstance(row, dict) else [None]
-            if not all(isinstance(place, int) for place in places) or (row.get("event") == "update" and "round" not in row):
-                raise FolderError(f"{self.log}:{number}: not a line of a run's log; remove it to go on")
+        for line, row in enumerate(self.read_log(), 1):
+            position = [row.get("stage", 0), row.get("round", 0)] if isinstance(row, dict) else [None]
+            if not all(isinstance(number, int) for number in position) or (row.get("event") == "update" and "round" not in row):
+                raise FolderError(f"{self.log}:{line}: not a log entry of a run; remove the line to resume")
         for path in self.path.iterdir():
-            if _TORN.fullmatch(path.name):  # a process was killed before it could rename what it had written
+            if _TEMPORARY.fullmatch(path.name):  # a process was killed before it renamed the file
                 path.unlink()
 
     def lock(self) -> None:
-        """Only one process trains into a folder. The lock ends with the process, however it ends."""
+        """Lock the folder, so that only one process trains into it. The lock is released when the process ends."""
         try:
             stream = (self.path / ".lock").open("a")
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderError(f"another process is training into {self.path}: wait for it, or choose another folder") from None
+            raise FolderError(f"another process is training into {self.path}; wait for it, or use another folder") from None
         except OSError as error:
             raise FolderError(f"cannot write to {self.path}: {error.strerror}") from None
         self._lock = stream
 
     def close(self) -> None:
+        """Release the lock."""
         if self._lock:
             self._lock.close()
             self._lock = None
@@ -154,74 +161,75 @@ class RunFolder:
     # -------------------------------------------------------------------------------------------------------------- log
 
     def write_log(self, row: dict[str, Any]) -> None:
+        """Append an entry to log.jsonl."""
         append_line(self.log, {"event": "update", **row})
 
     def truncate_log(self, stage: int, round_: int) -> None:
-        """Take out of the log what a resumed run will do again. Events of saving and resuming stay: they happened."""
+        """Remove the entries that a resumed run will write again. Events such as saved and resumed stay."""
         if self.log.exists():
-            redone = ("update", "valid", "skip")
+            repeated = ("update", "valid", "skip")
             truncate_lines(
                 self.log,
-                lambda r: r.get("event") not in redone or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),
+                lambda r: r.get("event") not in repeated or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),
             )
 
     def write_predictions(self, predictions: dict[int, str], references: dict[int, dict[str, str]]) -> None:
-        """predictions.jsonl: what was predicted for each row of the last evaluation, beside the row."""
+        """Write predictions.jsonl: the prediction for each example of the final evaluation, with the example."""
         if predictions:
             lines = [{"row": row, "prediction": text, "reference": references[row]} for row, text in sorted(predictions.items())]
             write_text(self.path / "predictions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
     def add_usage(self, session: dict[str, Any], stages: dict[str, Any]) -> dict[str, Any]:
-        """usage.json: what each session of the run cost, what went into each stage, and all together, which is returned."""
+        """Write usage.json: the usage of each session and stage, and of the full run, which is returned."""
         path = self.path / "usage.json"
         try:
             before = read_json(path)
-            whole = {"stages": {**before["stages"], **stages}, "sessions": [*before["sessions"], session]}
-            found = total(whole["sessions"], whole["stages"])
-        except (OSError, ValueError, KeyError, TypeError):  # not there yet; or damaged, and then nobody knows what was before
-            whole = {"stages": stages, "sessions": [session]}
-            found = total([session], stages)
-        write_json(path, {"format": FORMAT, **found, **whole})
+            parts = {"stages": {**before["stages"], **stages}, "sessions": [*before["sessions"], session]}
+            found = sum_usage(parts["sessions"], parts["stages"])
+        except (OSError, ValueError, KeyError, TypeError):  # missing or damaged: earlier sessions are unknown
+            parts = {"stages": stages, "sessions": [session]}
+            found = sum_usage([session], stages)
+        write_json(path, {"format": FORMAT, **found, **parts})
         return found
 
     def read_log(self) -> list[dict[str, Any]]:
+        """Return the entries of log.jsonl."""
         return read_lines(self.log) if self.log.exists() else []
 
     def plugins(self) -> list[str]:
-        return self._about("plugins")
+        """Return the plug-ins that the run was started with."""
+        return self._environment_list("plugins")
 
-    def _about(self, what: str) -> list[str]:
-        """A list of words in environment.json."""
+    def _environment_list(self, key: str) -> list[str]:
+        """Return a list in environment.json; empty if the file is damaged."""
         try:
-            return [str(word) for word in read_json(self.environment)[what]]
-        except (OSError, ValueError, KeyError, TypeError):  # it only helps to explain: a damaged one explains nothing
+            return [str(word) for word in read_json(self.environment)[key]]
+        except (OSError, ValueError, KeyError, TypeError):  # the file is only informative
             return []
 
 
-def _is_beginning(path: Path) -> bool:
-    """A file that a run begins with, or the folder of a stage that has only such files."""
+def _is_initial(path: Path) -> bool:
+    """Return whether a file is written before training, or a stage folder contains only such files."""
     if path.is_dir() and not path.is_symlink():
         within = list(path.iterdir())
-        return bool(within) and all(inner.is_file() and _MEASURED.fullmatch(inner.name) for inner in within)
-    return bool(_BEGINNING.fullmatch(path.name) or _MEASURED.fullmatch(path.name)) and path.is_file()
+        return bool(within) and all(inner.is_file() and _CODEC.fullmatch(inner.name) for inner in within)
+    return bool(_INITIAL.fullmatch(path.name) or _CODEC.fullmatch(path.name)) and path.is_file()
 
 
 def next_folder(recipe: str, parent: Path = Path("runs")) -> Path:
-    """``runs/<recipe>-<n>`` with the next free number."""
-    return parent / f"{recipe}-{_newest_number(recipe, parent) + 1}"
+    """Return ``runs/<recipe>-<n>`` with the next free number."""
+    return parent / f"{recipe}-{_latest_number(recipe, parent) + 1}"
 
 
-def newest_folder(recipe: str, parent: Path = Path("runs")) -> Path:
-    """The run of that recipe begun last. Raises FolderError if there is none."""
-    number = _newest_number(recipe, parent)
+def latest_folder(recipe: str, parent: Path = Path("runs")) -> Path:
+    """Return the latest run of a recipe. Raises FolderError if there is none."""
+    number = _latest_number(recipe, parent)
     if not number:
-        raise FolderError(
-            f"there is no run {parent / recipe}-<n> to go on with: leave out --resume, or name the folder with --run"
-        )
+        raise FolderError(f"there is no run {parent / recipe}-<n> to resume; leave out --resume, or name the folder with --run")
     return parent / f"{recipe}-{number}"
 
 
-def _newest_number(recipe: str, parent: Path) -> int:
+def _latest_number(recipe: str, parent: Path) -> int:
     pattern = re.compile(re.escape(recipe) + r"-(\d+)")
     found = [int(m[1]) for p in parent.iterdir() if (m := pattern.fullmatch(p.name))] if parent.is_dir() else []
     return max(found, default=0)
@@ -247,7 +255,7 @@ def _environment(plugins: list[str]) -> dict[str, Any]:
 
 
 def compare_recipes(old: Any, new: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """What differs between two filled recipes: path -> (old, new)."""
+    """Return the differences between two full recipes: path -> (old, new)."""
     if isinstance(old, dict) and isinstance(new, dict):
         found: dict[str, tuple[Any, Any]] = {}
         for name in [*old, *(k for k in new if k not in old)]:

@@ -1,4 +1,4 @@
-"""A run in a notebook: its four parts, its stages, and what it has become."""
+"""HTML display of a run in a notebook: its four parts and stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.training.build import plans
 if TYPE_CHECKING:
     from weft.training.run import Run
 
-LONGEST = 120
+MAX_LENGTH = 120
 PARTS = ("data", "structure", "objective", "learning")
 
 
@@ -37,12 +37,12 @@ def run_html(run: Run, facts: Sequence[str] = ()) -> str:
 
 
 def _named(part: Any) -> list[tuple[str, Any]]:
-    """The objectives of a run have names where there are several."""
+    """Return the factories of a part by name; only several objectives have names."""
     return list(part.items()) if isinstance(part, Mapping) else [("", part)]
 
 
 def summary(factory: Any) -> tuple[str, str]:
-    """The name of a part in the catalog, and its options that differ from the defaults."""
+    """Return the catalog name of a part, and its options that differ from the defaults."""
     base = base_of(factory)
     kind = name_of(factory) if base is not None else getattr(factory, "__name__", type(factory).__name__)
     given = factory.keywords if isinstance(factory, partial) else {}
@@ -52,7 +52,7 @@ def summary(factory: Any) -> tuple[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """A value in few words: of a part, its name and options."""
+    """Return a value as short text; a part as its name and options."""
     if base_of(value) is not None:
         kind, options = summary(value)
         text = f"{kind} ({options})" if options else kind
@@ -62,4 +62,4 @@ def _shown(value: Any) -> str:
         text = f"[{', '.join(map(_shown, value))}]"
     else:
         text = str(value)
-    return text if len(text) <= LONGEST else f"{text[:20]}…{text[-LONGEST + 21 :]}"
+    return text if len(text) <= MAX_LENGTH else f"{text[:20]}…{text[-MAX_LENGTH + 21 :]}"

@@ -52,7 +52,7 @@ class CheckpointPolicy:
         """Return tensors and documents of the latest intact checkpoint, and remove later iterations from the log."""
         latest = self.checkpoints.latest()
         for path, reasons in latest.damaged.items():
-            self.display.say(f"warning: the checkpoint {path} is damaged ({'; '.join(reasons)}); an earlier one is used")
+            self.display.message(f"warning: the checkpoint {path} is damaged ({'; '.join(reasons)}); an earlier one is used")
         if latest.path is None:
             raise FolderError(f"no intact checkpoint is left in {self.checkpoints.folder}; start a new run")
         checkpoint = load_checkpoint(latest.path)
@@ -60,7 +60,7 @@ class CheckpointPolicy:
             self.checkpoints.mark_best(checkpoint.update)  # the process may have been killed just before it could
         self.folder.truncate_log(self.stage, checkpoint.update)
         self.folder.write_log({"event": "resumed", "stage": self.stage, "round": checkpoint.update})
-        self.display.say(f"resuming from {latest.path}")
+        self.display.message(f"resuming from {latest.path}")
         return checkpoint.tensors, checkpoint.documents
 
     def chosen_weights(self, progress: Progress) -> dict[str, Tensor] | None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from weft.training.run import Run
 
 SMALL = 2**25
-"""Networks with at most this many parameters are built on the CPU: for the first operation on the meta device, torch imports its
-compiler, which takes several seconds."""
+"""Networks of at most this size are built on the CPU: the first operation on the meta device imports torch's compiler, which
+takes several seconds."""
 
 
 def stage_networks(run: Run) -> list[StageNetwork]:

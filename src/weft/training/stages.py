@@ -1,4 +1,4 @@
-"""A stage: training goes on with some of the parts replaced, from the weights of the stage before."""
+"""A stage of training: continues from the weights of the previous stage with some of the four parts replaced."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from weft.evaluate import Evaluation
 @block("stage")
 @slot
 class Stage:
-    """Replace any of the four parts and go on from the weights so far.
+    """A further stage of training, such as fine-tuning after pre-training.
 
-    Where new data describes the tokenizer of an id space in the same words as the data before, it is the same tokenizer: it is
-    not trained again, and ids mean what they meant.
+    Where new data configures the tokenizer of an id space as the previous data does, that tokenizer is kept: it is not trained
+    again, and ids keep their meaning.
 
-    Pre-train and fine-tune: Howard & Ruder 2018, https://arxiv.org/abs/1801.06146
+    Howard and Ruder 2018 (pre-training and fine-tuning), https://arxiv.org/abs/1801.06146
 
     Args:
-        name: What the log and the checkpoints call it.
-        learning: How the weights move in this stage.
-        structure: A new structure; none = as before.
-        data: New data; none = as before.
-        objective: A new objective; none = as before.
-        evaluate: How this stage is judged; none = as before.
-        start: Which weights are taken from the stage before: globs of new names to globs of old ones, with ``*`` standing
-            for the same text on both sides.
+        name: Name in the log and of the checkpoint folder.
+        learning: Optimizer, schedule, batch size and number of steps.
+        structure: Model architecture; None = that of the previous stage.
+        data: Dataset; None = that of the previous stage.
+        objective: Training objective; None = that of the previous stage.
+        evaluate: Metrics; None = those of the previous stage.
+        start: Weights to load from the previous stage: globs of parameter names of this stage -> globs of the previous one;
+            ``*`` stands for the same text in both.
 
     Example:
         >>> from functools import partial
@@ -48,6 +48,8 @@ class Stage:
         start: dict[str, str] = {"*": "*"},
     ):
         if not re.fullmatch(r"\w[\w.-]*", name):
-            raise ValueError(f"the name of a stage is letters, digits, -, _ and ., as it names files; not {name!r}")
+            raise ValueError(
+                f"the name of a stage may have letters, digits, -, _ and . only, because it is a file name; not {name!r}"
+            )
         self.name, self.learning, self.structure, self.data, self.objective = name, learning, structure, data, objective
         self.evaluate, self.start = evaluate, start

@@ -1,4 +1,4 @@
-"""The log for TensorBoard, beside log.jsonl."""
+"""TensorBoard event files, in addition to log.jsonl."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Any
 
 
 class TensorBoard:
-    """Writes every number of the log as a curve into ``tensorboard/`` of a run's folder. Needs the extra ``track``.
+    """Writes every numeric value of the log as a scalar into ``tensorboard/`` of a run folder. Requires the extra ``track``.
 
     Args:
-        folder: The run's folder.
-        round_: Where a resumed run goes on: curves after that are drawn again.
+        folder: Run folder.
+        round_: Round that a resumed run continues from: later values are overwritten.
     """
 
     def __init__(self, folder: Path, round_: int | None = None):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise ValueError("TensorBoard's files need the package tensorboard: pip install 'weft[track]'") from None
+            raise ValueError(
+                "TensorBoard files need the package tensorboard; install it with: pip install 'weft[track]'"
+            ) from None
         self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=round_)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """One row of the log: updates as they are, evaluations under ``valid/``."""
+        """Add a log entry; metrics of evaluations get the prefix ``valid/``."""
         prefix = f"stage-{row['stage']}/" if row.get("stage") else ""
         metric_values = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
         for name, value in metric_values.items():
@@ -31,4 +33,5 @@ class TensorBoard:
                 self.writer.add_scalar(prefix + name, value, row["round"])
 
     def close(self) -> None:
+        """Flush and close the event file."""
         self.writer.close()

@@ -24,11 +24,11 @@ from weft.training.build import (
     build_network,
     check_evaluation,
     check_metrics,
-    check_rows,
+    check_split_sizes,
     choose_device,
     plans,
-    same_tokenizers,
-    with_data,
+    plans_with_data,
+    shared_tokenizers,
 )
 from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
@@ -127,7 +127,7 @@ class Trainer:
     def open_folder(self, resume: bool, plugins: list[str], tensorboard: bool) -> bool:
         """Create the folder, or open it to resume. Returns whether the run resumes."""
         filled = self.run.dump(hashes=True)
-        resumes = resume and not self.folder.is_stub()  # a stub: killed while the folder was created
+        resumes = resume and not self.folder.is_incomplete()  # a stub: killed while the folder was created
         if resumes:
             self.folder.open()
             update_recipe(self.folder, self.run, filled)
@@ -139,7 +139,7 @@ class Trainer:
 
     def train(self, resume: bool) -> TrainedRun:
         """Train all stages, evaluate the final weights and write the final files."""
-        with self.processes.main_first():  # the first process prepares the data, the others find it prepared
+        with self.processes.main_first():  # the first process prepares the data, the others load it
             self.open_data()
         with self.stop.on_signals():
             weights: dict[str, Tensor] = {}
@@ -150,18 +150,18 @@ class Trainer:
         self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
         if self.processes.is_main:
-            self.display.say(describe(self.write_usage(cpu)))
-        self.display.finished(self.folder.path, trained.result.metric_values, trained.result.remarks)
+            self.display.message(describe(self.write_usage(cpu)))
+        self.display.show_result(self.folder.path, trained.result.metric_values, trained.result.remarks)
         return trained
 
     # ------------------------------------------------------------------------------------------------------------- data
 
     def open_data(self) -> None:
         """Open the data of all stages, so that an error in the last is reported before the first is trained. Vocabularies and
-        labels that were measured before are loaded from the folder."""
+        labels of a resumed run are loaded from the folder."""
         before: StagePlan | None = None
-        for plan in with_data(self.plans):
-            path, data = plan.place(self.folder.path), plan.data()
+        for plan in plans_with_data(self.plans):
+            path, data = plan.codec_folder(self.folder.path), plan.data()
             codec = load_codec(data, path) if (path / "fields.json").exists() else None
             tokenizers = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
             with self.display.waiting("reading the data") as progress:
@@ -169,20 +169,20 @@ class Trainer:
             if codec is None:
                 save_codec(corpus.codec, path)
                 for line in show_ledger(corpus.ledger):
-                    self.display.say(line)
+                    self.display.message(line)
             before = plan
         for plan in self.plans:
-            check_rows(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+            check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
     def corpus_of(self, plan: StagePlan) -> Corpus:
         """Return the data of a stage: its own, or that of the last stage before it that has data."""
-        return self.corpora[with_data(self.plans[: plan.index + 1])[-1].name]
+        return self.corpora[plans_with_data(self.plans[: plan.index + 1])[-1].name]
 
     def known_tokenizers(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
         """Return the tokenizers of the previous data that this stage configures identically: their ids keep their meaning."""
-        same = same_tokenizers(before, plan)
+        same = shared_tokenizers(before, plan)
         if same:
-            self.display.say(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
+            self.display.message(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
         return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
 
     # ----------------------------------------------------------------------------------------------------------- stages
@@ -197,11 +197,11 @@ class Trainer:
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
         resumes = self.processes.on_main(lambda: resume and policy.can_resume())
-        self.display.begin(plan.name, self.learning.steps, len(self.plans) > 1)
+        self.display.start_stage(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
             self.loop.run(resumes)
         finally:
-            self.display.end()
+            self.display.end_stage()
             self.stage_usage[plan.name] = _usage(self.loop.progress)
         weights = policy.chosen_weights(self.loop.progress)
         if weights is None:
@@ -220,12 +220,12 @@ class Trainer:
         check_evaluation(self.learning, self.evaluation, self.corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(self.corpus.splits)}")
-        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", tell=self.display.say)
+        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", report=self.display.message)
         check_metrics(self.evaluation, self.network.model)
         if before:
-            taken = transfer_weights(self.network, before, plan.start)
+            loaded = transfer_weights(self.network, before, plan.start)
             total = len(self.network.tensors())
-            self.display.say(f"stage {plan.name}: loaded {len(taken)} of {total} tensors from the previous stage")
+            self.display.message(f"stage {plan.name}: loaded {len(loaded)} of {total} tensors from the previous stage")
         self.network.to(self.device)
 
     def build_loop(self, plan: StagePlan) -> CheckpointPolicy:

@@ -26,18 +26,18 @@ def train(
     """Train a recipe. Interrupt with Ctrl-C, resume with --resume."""
     from weft.cli.check_report import warnings_of
     from weft.training.display import Display, Terminal
-    from weft.training.dry_run import check, enough_memory
+    from weft.training.dry_run import check, memory_problem
     from weft.training.recipes import find_recipe
-    from weft.training.run_folder import newest_folder, next_folder
+    from weft.training.run_folder import latest_folder, next_folder
     from weft.training.trainer import train as train_run
 
     if resume:
         run = _folder_to_resume(recipe, run)
     specification = read_recipe(recipe, overrides)
-    folder = run or (newest_folder(specification.name) if resume else next_folder(specification.name))
+    folder = run or (latest_folder(specification.name) if resume else next_folder(specification.name))
     if not resume:
         for report in check(specification):
-            if problem := enough_memory(report):
+            if problem := memory_problem(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {problem}")
     for warning in [] if quiet else warnings_of(specification):
         message(f"warning: {warning}")
@@ -54,8 +54,8 @@ def _folder_to_resume(recipe: str, run: Path | None) -> Path | None:
     if run is None and RunFolder(named).is_run():
         return named
     folder = RunFolder(run or Path(recipe))
-    if folder.path.is_dir() and not folder.is_run() and not (run and folder.is_stub()):
-        if folder.is_stub() or not any(folder.path.iterdir()):
+    if folder.path.is_dir() and not folder.is_run() and not (run and folder.is_incomplete()):
+        if folder.is_incomplete() or not any(folder.path.iterdir()):
             start = shlex.join(["weft", "train", "RECIPE", "--run", str(folder.path)])
             raise ValueError(f"{folder.path} holds no run to resume; start one with: {start}")
         raise ValueError(
