@@ -39,7 +39,7 @@ def test_empty_value_is_null(read, mistakes, small: str) -> None:
 
 def test_an_option_on_a_bare_name(read, small: str) -> None:
     run = read(small, ["objective.label_smoothing=0.1", "structure.decoder.layers=3"]).dump()
-    assert run["objective"] == {"type": "next-token", "label_smoothing": 0.1, "whole": False}
+    assert run["objective"] == {"type": "next-token", "label_smoothing": 0.1, "full_sequence": False}
     assert run["structure"]["decoder"]["layers"] == 3
 
 
@@ -141,7 +141,7 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         (
             "structure.encoder.heads=2",
             "structure.encoder.heads: Transformer has no option 'heads'; did you mean 'layer.mixer.heads'? "
-            "(options: layers, layer, position, norm, mix)",
+            "(options: layers, layer, position, norm, layer_mix)",
         ),
     ],
 )
