@@ -1,12 +1,12 @@
-"""Whether a text VAE uses its latent space, and what that costs: how the divergence is weighed, and how z enters what is written.
+"""Posterior collapse of a text VAE: KL annealing, free bits, and how z conditions the decoder.
 
-    python -m benchmarks.collapse            run what is missing, one after another, then show the table and draw the picture
-    python -m benchmarks.collapse --table    only show what is there; missing arms are named
-    python -m benchmarks.collapse --part 1/2       every second arm, for a core; another call takes --part 2/2
+    python -m benchmarks.collapse            run missing arms, one after another, then update the table and the plot
+    python -m benchmarks.collapse --table    print the table only; names missing arms
+    python -m benchmarks.collapse --part 1/2       every second arm, for one core; another call takes --part 2/2
 
-The first stage of the recipe optimus, on sentences of 4 to 12 words of the parts of Yelp (benchmarks/sentences.py), three seeds;
-figures are of the sentences of that length in the part for tests, with 100 draws of each. They are kept in benchmarks/results
-under the hash of the recipe.
+The first stage of the recipe optimus, on Yelp sentences of 4 to 12 words (benchmarks/sentences.py), with three seeds. Metrics are
+computed on the test sentences of that length, with 100 samples of z per sentence, and stored in benchmarks/results under the hash
+of the recipe.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ SEEDS = (1, 2, 3)
 _AT_ONCE = ("objective.beta={type: constant, weight: 1}", "objective.free_bits={type: clamp, nats: 0}")
 _FREE = "objective.free_bits={type: clamp, nats: %s}"
 ARMS: dict[str, tuple[str, ...]] = {
-    "beta 1 from the start": _AT_ONCE,
-    "schedule": (_FREE % 0,),
-    "schedule, 0.1 nats free": (_FREE % 0.1,),
-    "schedule, 0.5 nats free": (_FREE % 0.5,),
-    "schedule, 0.5 free, slot alone": (_FREE % 0.5, "structure.injections=[latent-memory]"),
-    "schedule, 0.5 free, embedding alone": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
-    "schedule, 0.5 free, nowhere": (_FREE % 0.5, "structure.injections=null"),
-    "schedule, 0.5 free, by place": (
+    "constant beta 1": _AT_ONCE,
+    "annealed beta": (_FREE % 0,),
+    "annealed, free bits 0.1 nats": (_FREE % 0.1,),
+    "annealed, free bits 0.5 nats": (_FREE % 0.5,),
+    "annealed, 0.5 nats, memory only": (_FREE % 0.5, "structure.injections=[latent-memory]"),
+    "annealed, 0.5 nats, embedding only": (_FREE % 0.5, "structure.injections=[latent-embedding]"),
+    "annealed, 0.5 nats, no injection": (_FREE % 0.5, "structure.injections=null"),
+    "annealed, 0.5 nats, per position": (
         _FREE % 0.5,
         "data.max_length=12",
         "structure.pooler={type: position-concat, positions: 13}",
         "structure.injections=[{type: latent-per-position, positions: 13}]",
     ),
 }
-FIGURES = {
+METRICS = {
     "active_units": "active units of 32",
     "kl": "KL",
     "mutual_information": "mutual information",
     "reconstruction": "reconstruction",
     "negative_elbo": "-ELBO",
-    "iw_word_perplexity": "perplexity, a word",
-    "bleu": "BLEU of what is written again",
+    "iw_word_perplexity": "word perplexity",
+    "bleu": "reconstruction BLEU",
 }
 
 
@@ -62,8 +62,8 @@ def arm(name: str, seed: int) -> Arm:
     return Arm(f"collapse-{list(ARMS).index(name)}-{seed}", "optimus", changes)
 
 
-def judge(one: Arm) -> None:
-    """Evaluate a run that is done on sentences that it has not seen, and keep the figures."""
+def evaluate(one: Arm) -> None:
+    """Evaluate a finished run on the test set and record its metrics."""
     folder = one.folder()
     usage = read_json(folder / "usage.json")
     metric_values = {
@@ -77,28 +77,28 @@ def results(name: str) -> list[dict[str, Any]]:
 
 
 def table() -> list[str]:
-    heads = ["", "seeds", *FIGURES.values(), "minutes of a core", "memory, MB"]
+    heads = ["", "seeds", *METRICS.values(), "CPU minutes", "memory, MB"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name in ARMS:
         found = results(name)
-        cells = [spread([one["figures"][key] for one in found if key in one["figures"]]) for key in FIGURES]
+        cells = [spread([one["figures"][key] for one in found if key in one["figures"]]) for key in METRICS]
         cells += [spread([one["cpu_seconds"] / 60 for one in found]), spread([one["peak_memory"] / 1e6 for one in found], 0)]
         lines.append(f"| {' | '.join([name, f'{len(found)} of {len(SEEDS)}' if found else 'missing', *cells])} |")
     return lines
 
 
 def draw(file: Path) -> None:
-    """How much z tells beside how usual texts are to the model: each seed a point."""
+    """Plot mutual information against word perplexity, one point per seed."""
     found = {name: [one["figures"] for one in results(name)] for name in ARMS}
     points = {name: [(one["mutual_information"], one["iw_word_perplexity"]) for one in own] for name, own in found.items() if own}
-    most = next(one["mutual_information_bound"] for own in found.values() for one in own)  # of the same texts, whatever the arm
+    bound = next(one["mutual_information_bound"] for own in found.values() for one in own)  # the same for all arms
 
     def limit(plot: Any) -> None:
-        plot.axvline(most, color=SOFT, linestyle="--", linewidth=1, zorder=1)
-        plot.text(most, 1.01, "log N", transform=plot.get_xaxis_transform(), ha="center", va="bottom", fontsize=8, color=SOFT)
+        plot.axvline(bound, color=SOFT, linestyle="--", linewidth=1, zorder=1)
+        plot.text(bound, 1.01, "log N", transform=plot.get_xaxis_transform(), ha="center", va="bottom", fontsize=8, color=SOFT)
 
-    axes = ("mutual information of z and text, nats (an estimate)", "perplexity of a word")
-    scatter(file, "What using z costs", {"": points}, axes, limit)
+    axes = ("mutual information of z and text, nats (estimate)", "word perplexity")
+    scatter(file, "Mutual information against perplexity", {"": points}, axes, limit)
 
 
 def main() -> None:
@@ -108,7 +108,7 @@ def main() -> None:
             if recorded(one.folder().name) is not None:
                 continue
             if done(one.folder()) or run(one):
-                judge(one)
+                evaluate(one)
             else:
                 failed.append(one.name)
         show("collapse", table(), None if chosen.table else PAGE)

@@ -23,11 +23,11 @@ COMMANDS = (
     ("objectives to pre-train by", ["benchmarks.pretraining"]),
     ("two questions about segments", ["benchmarks.segments"]),
     ("the toy that CARA is for", ["benchmarks.identifiability"]),
-    ("whether a latent space is used", ["benchmarks.collapse"]),
+    ("posterior collapse of text VAEs", ["benchmarks.collapse"]),
     ("classes from few labels", ["benchmarks.low_resource"]),
-    ("texts of a class: what was tried", ["benchmarks.conditional", "--trials"]),
-    ("texts of a class", ["benchmarks.conditional"]),
-    ("captions in two styles", ["benchmarks.conditional", "--corpus", "flickrstyle"]),
+    ("class-conditional generation: trials", ["benchmarks.conditional", "--trials"]),
+    ("class-conditional generation", ["benchmarks.conditional"]),
+    ("style transfer of captions", ["benchmarks.conditional", "--corpus", "flickrstyle"]),
 )
 
 

@@ -1,12 +1,12 @@
-"""Can the class be told apart from the content? ``python -m benchmarks.identifiability``
+"""Identifiability of class and content. ``python -m benchmarks.identifiability``
 
-Sentences "the DISH was WORD ." in which, in training, half of the dishes are only praised and the others only blamed. Content
-and class then explain each sentiment word equally well, and nothing in the reconstruction says which one the decoder should heed.
-A text classifier trained on sentences of all pairs settles it. Every sentence is encoded; the benchmark reports the
-probability of a word of the target class after "the DISH was", and of the dish itself after "the": for the class of the
-sentence and for the other one.
+Sentences "the DISH was WORD ." in which, in training, half of the dishes occur with positive words only, the others with negative
+ones. Content and class then explain each sentiment word equally well, and the reconstruction loss does not determine on which one
+the decoder conditions. A text classifier trained on sentences of all pairs resolves the ambiguity. Every sentence is encoded; the
+benchmark reports the probability of a word of the target class after "the DISH was", and of the dish itself after "the": for the
+class of the sentence and for the other one.
 
-CARA, beside the same without a text classifier (ARAE-), three seeds each; writes docs/images/identifiability.png.
+CARA, and the same model without a text classifier (ARAE-), with three seeds each; writes docs/images/identifiability.png.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ SYMBOLS = [*Special.NAMES, "the", "was", ".", *DISHES, *WORDS["bad"], *WORDS["go
 LABELS = ("bad", "good")
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "identifiability.png"
 TITLES = {
-    "usual word": 'written with its usual class: a word of that class after "the DISH was"',
-    "other word": "with the other class: a word of that class there",
-    "other dish": 'and the dish that was read, after "the"',
+    "usual word": 'usual class: probability of a word of that class after "the DISH was"',
+    "other word": "other class: probability of a word of that class",
+    "other dish": 'other class: probability of the encoded dish after "the"',
 }
 
 
@@ -115,25 +115,27 @@ class Dishes(Data):
         return {}
 
 
-READS, WRITES = ["encoder.*", "to_latent.*"], ["decoder.*"]
+ENCODER, DECODER = ["encoder.*", "to_latent.*"], ["decoder.*"]
 
 
-def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
-    """CARA, or without a text classifier ARAE-."""
+def run_of(text_classifier: bool, seed: int, steps: int, label_dim: int) -> Run:
+    """CARA, or ARAE- without a text classifier."""
     phases = [
-        partial(Phase, objective="reconstruction", train=[*READS, *WRITES]),
+        partial(Phase, objective="reconstruction", train=[*ENCODER, *DECODER]),
         partial(Phase, objective="discriminator", train=["classifier.*", "discriminator.*"]),
-        partial(Phase, objective="generator", train=[*READS, "sampler.*"], optimizer=partial(Adam, lr=1e-4, betas=(0.5, 0.999))),
+        partial(
+            Phase, objective="generator", train=[*ENCODER, "sampler.*"], optimizer=partial(Adam, lr=1e-4, betas=(0.5, 0.999))
+        ),
     ]
     objectives: dict[str, Any] = {
         "reconstruction": CARAReconstruction,
         "discriminator": CARADiscriminator,
         "generator": CARAGenerator,
     }
-    if listens:
+    if text_classifier:
         phases += [
             partial(Phase, objective="text_classifier", train=["text_classifier.*"], data="all"),
-            partial(Phase, objective="mutual_information", train=[*READS, *WRITES], start=steps // 3),
+            partial(Phase, objective="mutual_information", train=[*ENCODER, *DECODER], start=steps // 3),
         ]
         objectives |= {
             "text_classifier": CARATextClassifier,
@@ -151,7 +153,9 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
         sampler=partial(MLP, hidden=[32]),
         classifier=partial(MLP, hidden=[32]),
         discriminator=partial(MLP, hidden=[32]),
-        text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=MaxPooler) if listens else None,
+        text_classifier=partial(Classifier, dim=16, encoder=partial(CNN, layers=1), pooler=MaxPooler)
+        if text_classifier
+        else None,
     )
     learning = partial(
         Gradient, steps=steps, batch_tokens=320, optimizer=partial(Adam, lr=3e-3), phases=phases, save_every=0, log_every=steps
@@ -160,26 +164,26 @@ def run_of(listens: bool, seed: int, steps: int, label_dim: int) -> Run:
 
 
 KINDS = {
-    "usual word": "word of the class it was read with",
+    "usual word": "word of the usual class",
     "other word": "word of the other class, never seen with this dish",
     "other dish": "the same dish, with the other class",
 }
 
 
 @torch.inference_mode()
-def heeded(model: Any) -> dict[str, float]:
-    """Mean probabilities of a word of the wished class, and of the dish that was read."""
+def class_probabilities(model: Any) -> dict[str, float]:
+    """Mean probabilities of a word of the target class, and of the encoded dish."""
     found: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for dish in DISHES:
         texts = [sentence(dish, word) for word in WORDS[usual(dish)]]
         z_BP = model.posterior(pad([np.append(ids, Special.eos) for ids in texts])).mean_BP
         given = torch.from_numpy(np.stack([np.append(Special.bos, ids[:3]) for ids in texts]))
-        for wish in LABELS:
-            memory = model.memory_from(z_BP, torch.full((len(texts),), LABELS.index(wish)))
+        for target in LABELS:
+            memory = model.memory_from(z_BP, torch.full((len(texts),), LABELS.index(target)))
             p_BTV = model.head(model.decode(Seq(given), memory).hidden.data).softmax(-1)
-            words = p_BTV[:, 3, [SYMBOLS.index(word) for word in WORDS[wish]]].sum(-1)
-            found["usual word" if wish == usual(dish) else "other word"] += words.tolist()
-            if wish != usual(dish):
+            words = p_BTV[:, 3, [SYMBOLS.index(word) for word in WORDS[target]]].sum(-1)
+            found["usual word" if target == usual(dish) else "other word"] += words.tolist()
+            if target != usual(dish):
                 found["other dish"] += p_BTV[:, 1, SYMBOLS.index(dish)].tolist()
     return {name: float(np.mean(values)) for name, values in found.items()}
 
@@ -209,11 +213,11 @@ def main(
     seeds: int, steps: int, runs: Path, picture: Path, label_dim: int = 1, page: Path | None = None
 ) -> dict[str, list[dict[str, float]]]:
     metric_values: dict[str, list[dict[str, float]]] = {}
-    for name, listens in (("ARAE-", False), ("CARA", True)):
+    for name, text_classifier in (("ARAE-", False), ("CARA", True)):
         for seed in range(1, seeds + 1):
-            run = run_of(listens, seed, steps, label_dim)
+            run = run_of(text_classifier, seed, steps, label_dim)
             trained = run.train(runs / f"{name}-{seed}", quiet=True)
-            metric_values.setdefault(name, []).append(heeded(trained.model.eval()))
+            metric_values.setdefault(name, []).append(class_probabilities(trained.model.eval()))
             print(f"{name:6} seed {seed}: " + "  ".join(f"{k} {v:.3f}" for k, v in metric_values[name][-1].items()), flush=True)
     draw(metric_values, picture)
     lines = [f"| {' | '.join(['', *TITLES.values()])} |", "|---" * (len(TITLES) + 1) + "|"]

@@ -1,7 +1,7 @@
 """Classes from few labels: logistic regression on where texts lie in a latent space, on what the encoder says before that, and on
 the states of a plain encoder.
 
-    python -m benchmarks.low_resource                            the arm of benchmarks.collapse with 0.5 nats free, three seeds
+    python -m benchmarks.low_resource                            free bits of 0.5 nats in benchmarks.collapse, three seeds
     python -m benchmarks.low_resource runs/optimus-1             runs of yours, on data with classes
     python -m benchmarks.low_resource runs/optimus-1 --seeds 5
 
@@ -37,7 +37,7 @@ from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.recipe import RecipeError
 
-USED = "schedule, 0.5 nats free"
+USED = "annealed, free bits 0.5 nats"
 PLAIN = (
     *(
         "data.min_words=4",

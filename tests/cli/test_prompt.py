@@ -1,4 +1,4 @@
-"""``weft prompt``: a language model asked for classes, from tables to figures."""
+"""``weft prompt``: zero-shot and few-shot classification with a language model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.commands import weft
 
 import weft as package
 from weft.data import ByteBPE, PlainText, Word
-from weft.inference.few_shot import _tokens
+from weft.inference.few_shot import check_choices
 from weft.inference.load import load
-from weft.inference.prompting import Prompt, log_probabilities
+from weft.inference.prompting import PromptTemplate, log_probabilities
 from weft.learning import Gradient
 from weft.models import LanguageModel
 from weft.objectives import NextToken
@@ -66,12 +66,12 @@ def asked(place: Path, *more: str | Path, model: Path | None = None) -> dict:
 
 
 @pytest.mark.parametrize("shots", [0, 1, 4])
-def test_figures_are_those_of_the_scores(place: Path, tmp_path: Path, shots: int) -> None:
+def test_accuracy_and_predictions_follow_from_the_scores(place: Path, tmp_path: Path, shots: int) -> None:
     found = asked(place, *WORDS, "--shots", str(shots), "--train", place / "train.tsv", "--out", tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     questions = [dict(zip(("text", "label"), line.split("\t"), strict=True)) for line in TEST.splitlines()[1:]]
     pool = [dict(zip(("text", "label"), line.split("\t"), strict=True)) for line in TRAIN.splitlines()[1:]]
-    ask = Prompt(TEMPLATE.replace("\\n", "\n"), {"pos": "good", "neg": "very bad"}, shots=shots)
+    ask = PromptTemplate(TEMPLATE.replace("\\n", "\n"), {"pos": "good", "neg": "very bad"}, shots=shots)
     scores = ask.scores(load(place / "run"), questions, [(row, row["label"]) for row in pool])
     assert [row["row"] for row in rows] == questions
     assert np.allclose([[row["scores"]["pos"], row["scores"]["neg"]] for row in rows], scores, atol=1e-5)
@@ -80,7 +80,14 @@ def test_figures_are_those_of_the_scores(place: Path, tmp_path: Path, shots: int
     assert found["accuracy"] == sum(right) / 4 and found["majority"] == 0.5
     low, high = found["intervals"]["accuracy"]
     assert low <= found["accuracy"] <= high
-    wanted = {"rows": 4, "shots": shots, "seed": 1, "score": "length", "calibrated": False, "answers": dict(ask.answers)}
+    wanted = {
+        "examples": 4,
+        "shots": shots,
+        "seed": 1,
+        "score": "length",
+        "calibrated": False,
+        "verbalizer": dict(ask.verbalizer),
+    }
     assert {name: found[name] for name in wanted} == wanted
 
 
@@ -105,8 +112,8 @@ def test_demonstrations_depend_on_the_seed_alone(place: Path, tmp_path: Path) ->
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_answers_are_the_classes_where_none_are_given(place: Path, tmp_path: Path) -> None:
-    assert asked(place)["answers"] == {"neg": "neg", "pos": "pos"}
+def test_class_names_are_the_default_verbalizer(place: Path, tmp_path: Path) -> None:
+    assert asked(place)["verbalizer"] == {"neg": "neg", "pos": "pos"}
     (tmp_path / "ask.txt").write_text("Review: {text}\nIt was {answer}\n")
     ways = [["--template", TEMPLATE], ["--template-file", str(tmp_path / "ask.txt")]]
     one, two = (weft("prompt", place / "run", place / "test.tsv", *way, "--json").out for way in ways)
@@ -122,7 +129,7 @@ def test_tables_of_other_kinds_and_columns(place: Path, tmp_path: Path) -> None:
     assert json.loads(found.out)["accuracy"] == asked(place)["accuracy"]
 
 
-def test_a_published_gpt2_says_what_transformers_says(place: Path, published: Path, tmp_path: Path) -> None:
+def test_scores_of_a_published_gpt2_equal_transformers(place: Path, published: Path, tmp_path: Path) -> None:
     found = scored(place, tmp_path / "out.jsonl", *WORDS, "--score", "plain", model=published)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(published).eval()
     codec = load(published).codec
@@ -185,8 +192,8 @@ def test_rows_of_choices_may_be_nested_and_are_shown_with_their_own_answers(plac
     plain, other = own(place, tmp_path / "own.jsonl"), own(place, tmp_path / "nested.jsonl")
     assert [(r["scores"], r["label"]) for r in plain] == [(r["scores"], r["label"]) for r in other]
     rows = [{"question": row["question"], "choices": "\t".join(row["choices"])} for row in OWN]
-    ask = Prompt("{question} ({choices})? {answer}", None)
-    assert ask.filled(rows[0], [(rows[1], "B")]) == "a play two (pos, very bad, good)? very bad\n\na film one (good, very bad)?"
+    ask = PromptTemplate("{question} ({choices})? {answer}", None)
+    assert ask.format(rows[0], [(rows[1], "B")]) == "a play two (pos, very bad, good)? very bad\n\na film one (good, very bad)?"
 
 
 def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
@@ -196,18 +203,23 @@ def test_mistakes_in_rows_of_choices(place: Path, tmp_path: Path) -> None:
         found = weft("prompt", place / "run", tmp_path / "own.jsonl", "--choices", "auto", *options)
         assert found.code == 2 and match in found.err, found.err
 
-    says("and not both", OWN, "--verbalizer", "a=b", "--verbalizer", "c=d")
+    says("exclude each other", OWN, "--verbalizer", "a=b", "--verbalizer", "c=d")
     says("1 choices; a row must have 2 to 26", [{"question": "a", "choices": ["b"], "answer": "b"}])
-    says("the row says of none of its choices that it is right", [OWN[0] | {"answer": ""}])
-    says("asks for 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
-    says("the template shows {label}", [{"question": "a", "choices": ["b", "c"], "label": 1}], "--template", "{question} {label}")
-    says("has no rows", [])
+    says("no choice is marked as correct", [OWN[0] | {"answer": ""}])
+    says("has the column 'film', but the columns are", OWN, "--template", "{question} {film} {answer}")
+    says(
+        "the template contains {label}",
+        [{"question": "a", "choices": ["b", "c"], "label": 1}],
+        "--template",
+        "{question} {label}",
+    )
+    says("has no examples", [])
     assert "there is no file" in weft("prompt", place / "run", "no.jsonl", "--template", OWN_TEMPLATE, "--choices", "auto").err
-    with pytest.raises(ValueError, match="1 choices in the row"):
-        Prompt(OWN_TEMPLATE, None).words({"choices": "one"})
+    with pytest.raises(ValueError, match="has 1 choices; must be 2 to 26"):
+        PromptTemplate(OWN_TEMPLATE, None).answers({"choices": "one"})
     mute = SimpleNamespace(codec=SimpleNamespace(encode=lambda field, text: [], info=SimpleNamespace(target="text")))
-    with pytest.raises(ValueError, match="the choice 'a' of row 1 is no token of this model"):
-        _tokens(mute, [({"choices": "a\tb"}, "A")], "f.jsonl")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="the choice 'a' of example 1 has no tokens"):
+        check_choices(mute, [({"choices": "a\tb"}, "A")], "f.jsonl")  # pyright: ignore[reportArgumentType]
 
 
 def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
@@ -217,41 +229,41 @@ def test_mistakes(place: Path, published: Path, tmp_path: Path) -> None:
         assert not found.out
 
     template, train = ("--template", TEMPLATE), ("--train", place / "train.tsv")
-    says("give the template with --template, or in a file")
-    says("and not both", *template, "--template-file", place / "text.txt")
+    says("pass the template either as --template or as --template-file")
+    says("pass the template either", *template, "--template-file", place / "text.txt")
     says("nowhere.txt: cannot be read", "--template-file", tmp_path / "nowhere.txt")
-    says("asks for no column", "--template", "It was {answer}")
-    says("must stand at the template's end", "--template", "{answer} was {text}")
-    says("test.tsv:2: the template asks for 'review', but the columns are: text, label", "--template", "{review} {answer}")
-    says("the template shows {label}, which is the answer", "--template", "{text} {label} {answer}")
-    says("9 demonstrations are wanted, but there are 8 rows", *template, *train, "--shots", "9")
-    says("say with --train", *template, "--shots", "1")
-    says("would show their answers", *template, "--shots", "1", "--train", place / "test.tsv")
+    says("has no column; write at least one in braces", "--template", "It was {answer}")
+    says("must be at the end of the template", "--template", "{answer} was {text}")
+    says("test.tsv:2: the template has the column 'review', but the columns are: text, label", "--template", "{review} {answer}")
+    says("the template contains {label}, the column of the labels", "--template", "{text} {label} {answer}")
+    says("shots is 9, but there are 8 examples", *template, *train, "--shots", "9")
+    says("pass it as --train", *template, "--shots", "1")
+    says("would reveal the labels", *template, "--shots", "1", "--train", place / "test.tsv")
     says(
-        "test.tsv has the class 'neg', but the answers are: pos, odd",
+        "test.tsv has the class 'neg', but verbalizers are: pos, odd",
         *template,
         "--verbalizer",
         "pos=good",
         "--verbalizer",
         "odd=bad",
     )
-    says("has no words: write CLASS=WORDS", *template, "--verbalizer", "pos=")
-    says("the class 'pos' has two answers", *template, "--verbalizer", "pos=good", "--verbalizer", "pos=fine")
-    says("are the same tokens to this model", *template, "--verbalizer", "pos=strange", "--verbalizer", "neg=foreign")
-    says("there is no score 'best': answers are compared by length or plain", *template, "--score", "best")
+    says("has no words; write CLASS=WORDS", *template, "--verbalizer", "pos=")
+    says("the class 'pos' has two verbalizers", *template, "--verbalizer", "pos=good", "--verbalizer", "pos=fine")
+    says("have the same tokens", *template, "--verbalizer", "pos=strange", "--verbalizer", "neg=foreign")
+    says("unknown score 'best'; use length or plain", *template, "--score", "best")
     says("no column 'kind'; available: text, label", *template, "--label", "kind")
     says("there is no file", *template, file=tmp_path / "none.tsv")
     (tmp_path / "empty.tsv").write_text("text\tlabel\n")
-    says("empty.tsv has no rows", *template, file=tmp_path / "empty.tsv")
+    says("empty.tsv has no examples", *template, file=tmp_path / "empty.tsv")
     (tmp_path / "uneven.tsv").write_text("text\tlabel\na\n")
     says("uneven.tsv:2: 1 columns, but the header has 2", *template, file=tmp_path / "uneven.tsv")
     (tmp_path / "one.tsv").write_text("text\tlabel\na\tpos\n")
-    says("1 answers leave nothing to choose", *template, file=tmp_path / "one.tsv")
-    says("the longest prompt does not fit into the model", *template, *train, "--shots", "8", model=published)
+    says("got 1 answers; classification needs at least two", *template, file=tmp_path / "one.tsv")
+    says("the longest prompt is too long", *template, *train, "--shots", "8", model=published)
     says("64 learned positions", *template, *train, "--shots", "8", model=published)
     says("there is no file or folder", *template, model=tmp_path / "nothing")
 
 
-def test_what_is_no_language_model(place: Path, tmp_path: Path) -> None:
+def test_an_encoder_is_rejected(place: Path, tmp_path: Path) -> None:
     found = weft("prompt", "minilm", place / "test.tsv", "--template", TEMPLATE)
-    assert found.code == 2 and "minilm is no language model" in found.err
+    assert found.code == 2 and "minilm is not a language model" in found.err

@@ -8,8 +8,8 @@ What the first word after the fence, and those that follow it, mean:
   ``yaml fragment`` has some of a recipe's keys; they replace those of the recipe ``dates-transformer``, and the whole is checked.
   ``yaml wrong`` must be refused.
 - ``console``: lines ``$ weft ...`` run in this process, with tiny sizes; lines below are what they print. ``console untrained``
-  does not compare, since a model of tiny size has learnt nothing; ``console mistake`` must end with exit code 2. What is not
-  ``weft`` is not run, but what it names must exist.
+  does not compare, since a model of tiny size has learnt nothing; ``console mistake`` must end with exit code 2. ``torchrun``
+  starts processes; what is neither is not run, but what it names must exist.
 
 In expected output, ``...`` stands for anything.
 """
@@ -215,6 +215,9 @@ class Reader:
             given, words = " ".join(words[1 : words.index("|")]) + "\n", words[words.index("|") + 1 :]
         if ">" in words:
             words, kept = words[: words.index(">")], words[-1]
+        if words[0] == "torchrun":
+            self.torchrun(snippet, line, words)
+            return
         if words[0] != "weft":
             if trouble := missing(words):
                 snippet.fail(trouble, line)
@@ -233,18 +236,36 @@ class Reader:
         if expected.strip() and "untrained" not in snippet.options and not alike(expected, got):
             snippet.fail(f"{command} says\n{got}", line)
 
+    def torchrun(self, snippet: Snippet, line: int, words: list[str]) -> None:
+        """Run a command in several processes, with tiny sizes."""
+        at = words.index("weft")
+        words = [sys.executable, "-m", "torch.distributed.run", *words[1:at], "weft", *small(words[at + 1 :])]
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            snippet.fail(
+                f"{shlex.join(words)} ends with exit code {done.returncode} and prints\n{done.stdout}{done.stderr}", line
+            )
+
 
 def small(arguments: list[str]) -> list[str]:
     """A command with tiny sizes added."""
     arguments = [re.sub(r"^learning\.steps=\d+$", f"learning.steps={RESUMED}", a) for a in arguments]
     arguments = [re.sub(r"^(learning\.phases\.\d+\.start)=\d+$", r"\1=1", a) for a in arguments]
-    if arguments[0] not in ("train", "demo") or {"--resume", "preset=test"} & set(arguments):
+    if arguments[0] not in ("train", "demo", "sweep") or {"--resume", "preset=test"} & set(arguments):
         return arguments
     name = "dates" if arguments[0] == "demo" else arguments[1]
     file = shipped_recipes().get(name, Path(name))
     dates = re.search(r"^data:.*\bdates\b", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
     other = any(a.startswith("data=") for a in arguments)
-    return [*arguments, *(DATES[other * ROWS :] if dates else []), f"learning.steps={BEGUN}"]
+    steps = [f"learning.steps={BEGUN}", *(f"stages.{i}.learning.steps={BEGUN}" for i in range(stages_of(file)))]
+    return [*arguments, *(DATES[other * ROWS :] if dates else []), *steps]
+
+
+def stages_of(file: Path) -> int:
+    """Number of stages after the first one of a recipe that a page has written."""
+    if file in shipped_recipes().values() or not file.is_file():
+        return 0
+    return len(YAML(typ="safe", pure=True).load(file).get("stages") or [])
 
 
 def missing(words: list[str]) -> str | None:
@@ -255,8 +276,6 @@ def missing(words: list[str]) -> str | None:
             unknown = [w for w in rest if "=" not in w and w not in targets]
             return f"the Makefile has no target {unknown[0]}" if unknown else None
         case [".", ".venv/bin/activate"]:
-            return None
-        case ["torchrun", "--nproc-per-node", _, "-m", "weft", "train", *_]:  # run by tests/learning/test_processes.py
             return None
         case [".venv/bin/pre-commit", "install"]:
             return None if (ROOT / ".pre-commit-config.yaml").is_file() else "there is no .pre-commit-config.yaml"

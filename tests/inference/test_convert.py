@@ -89,7 +89,7 @@ def same_tensors(one: Path, two: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_there_and_back_gives_the_same_bytes_and_tokens(name: str, tmp_path: Path) -> None:
+def test_converting_to_a_run_and_back_keeps_weights_and_tokens(name: str, tmp_path: Path) -> None:
     folder = published(name, tmp_path / "published")
     back = to_published(to_run(folder, tmp_path / "run"), tmp_path / "back")
     same_tensors(folder, back)
@@ -99,7 +99,7 @@ def test_there_and_back_gives_the_same_bytes_and_tokens(name: str, tmp_path: Pat
     one, two = first.tokenizers["text"], second.tokenizers["text"]
     assert [one.encode(t) for t in TEXTS] == [two.encode(t) for t in TEXTS]
     assert (one.special, one.frame, one.names) == (two.special, two.frame, two.names)  # pyright: ignore[reportAttributeAccessIssue]
-    theirs, ours = (type(MODELS[name]()).from_pretrained(place).eval() for place in (folder, back))
+    theirs, ours = (type(MODELS[name]()).from_pretrained(run_folder).eval() for run_folder in (folder, back))
     old, new = theirs.config.to_dict(), ours.config.to_dict()
     changed = {key for key in old if key not in new or (old[key] is not None and old[key] != new[key])}
     assert changed <= {"_name_or_path", "dtype", "transformers_version"}
@@ -110,18 +110,18 @@ def test_there_and_back_gives_the_same_bytes_and_tokens(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -> None:
+def test_a_converted_run_does_not_need_the_published_folder(name: str, tmp_path: Path) -> None:
     folder = published(name, tmp_path / "published")
-    place = to_run(folder, tmp_path / "run")
+    run_folder = to_run(folder, tmp_path / "run")
     before = weft.load(folder)
     hidden = folder.rename(tmp_path / "elsewhere")
-    run = weft.load(place)
-    assert run.folder == place
+    run = weft.load(run_folder)
+    assert run.folder == run_folder
     if name in ("gpt2", "t5"):
         search = GreedySearch(max_length=8)
         written = run.generate(TEXTS, search)
         assert written == before.generate(TEXTS, search)
-        if name == "t5":  # begins and ends with the ids that its config says
+        if name == "t5":  # start and end ids come from its config
             theirs: Any = hf.T5ForConditionalGeneration.from_pretrained(hidden).eval()
             tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(hidden / "tokenizer.json"))
             found = [next(h[0].ids for h in run.hypotheses([text], search)) for text in TEXTS]
@@ -134,10 +134,13 @@ def test_the_run_needs_the_published_folder_no_more(name: str, tmp_path: Path) -
         assert [a.probabilities for a in run.predictions(TEXTS)] == [a.probabilities for a in before.predictions(TEXTS)]
     if name in ("bert", "masks", "classes"):
         texts = [*TEXTS, "a good film " * 20]
-        old, new = open_embedder(hidden), open_embedder(place)
+        old, new = open_embedder(hidden), open_embedder(run_folder)
         if name == "classes":  # a run that classifies has its own pooler, a published one is averaged: so is this
             assert isinstance(new.pooler, weft.blocks.MeanPooler)
-        assert np.array_equal(old(texts), new(texts)) and (old.cut, old.length) == (new.cut, new.length) == (1, 30)
+        assert np.array_equal(old(texts), new(texts)) and (old.truncated, old.max_length) == (new.truncated, new.max_length) == (
+            1,
+            30,
+        )
 
 
 def commands(*arguments: str) -> int:
@@ -146,7 +149,7 @@ def commands(*arguments: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_a_converted_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(TEXTS) + "\n")
     for name in ("classes", "t5"):
@@ -175,7 +178,7 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("step", ["write_weights", "save_codec", "write_json"])
-def test_an_interrupted_conversion_leaves_nothing(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_conversion_leaves_no_files(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = published("bert", tmp_path / "published")
     run = to_run(folder, tmp_path / "run")
     there = sorted(tmp_path.iterdir())
@@ -194,7 +197,7 @@ def test_an_interrupted_conversion_leaves_nothing(step: str, tmp_path: Path, mon
     assert weft.load(to_run(folder, tmp_path / "other")).folder == tmp_path / "other"
 
 
-def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+def test_an_existing_output_is_rejected(tmp_path: Path) -> None:
     folder = published("bert", tmp_path / "published")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="already exists and is not empty"):
@@ -205,7 +208,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     assert weft.load(to_run(folder, tmp_path / "empty")).model is not None
 
 
-def test_minilm_there_and_back(tmp_path: Path) -> None:
+def test_minilm_survives_conversion_to_a_run_and_back(tmp_path: Path) -> None:
     run = to_run("minilm", tmp_path / "minilm")
     back = to_published(run, tmp_path / "back")
     same_tensors(find_model("minilm"), back)

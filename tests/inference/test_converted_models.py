@@ -49,9 +49,9 @@ def config_of(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("task", ["masked-lm", "encode"])
-def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str, tmp_path: Path) -> None:
-    place = trained(tmp_path, "roberta", "masked-lm", more=", task: masked-lm")
-    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+def test_position_embeddings_of_a_converted_roberta_start_after_the_padding_id(task: str, tmp_path: Path) -> None:
+    folder = trained(tmp_path, "roberta", "masked-lm", more=", task: masked-lm")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
     assert config_of(out)["pad_token_id"] == 0 and config_of(out)["max_position_embeddings"] == 49
     again, theirs = load(out, task=task).model, hf.RobertaForMaskedLM.from_pretrained(out).eval()
     rows = ids_of(run, TEXTS)
@@ -68,10 +68,10 @@ def test_a_roberta_has_its_positions_where_transformers_looks_for_them(task: str
         assert torch.allclose(theirs.roberta(longest).last_hidden_state, mine, atol=1e-5)
 
 
-def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> None:
+def test_a_converted_regression_run_equals_transformers(tmp_path: Path) -> None:
     data = "{type: labeled-text, train: rows.tsv, label_type: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
-    place = trained(tmp_path, "bert", "regression", data, more=", task: classification")
-    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    folder = trained(tmp_path, "bert", "regression", data, more=", task: classification")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
     assert config_of(out)["problem_type"] == "regression"
     theirs = hf.BertForSequenceClassification.from_pretrained(out).eval()
     assert theirs.config.num_labels == 1
@@ -80,11 +80,11 @@ def test_a_run_of_numbers_is_a_regression_to_transformers(tmp_path: Path) -> Non
             assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
 
 
-def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_converted_gpt2_classifier_equals_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RUN", RUN.replace(", hidden: 64", ""))
     data = "{type: labeled-text, train: rows.tsv, tokenizer: {type: byte-bpe, vocab_size: 300}}"
-    place = trained(tmp_path, "gpt2", "classification", data, more=", task: classification")
-    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    folder = trained(tmp_path, "gpt2", "classification", data, more=", task: classification")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
     theirs = hf.GPT2ForSequenceClassification.from_pretrained(out).eval()
     for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
         with torch.no_grad():
@@ -92,8 +92,8 @@ def test_a_gpt2_that_was_trained_to_classify_is_one_to_transformers(tmp_path: Pa
         assert run.predict([text]) == [theirs.config.id2label[best]]
 
 
-def test_a_family_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no family 'brt'.*did you mean.*bert.*known: .*roberta"):
+def test_an_unknown_family_is_rejected_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"unknown model family 'brt'.*did you mean.*bert.*known: .*roberta"):
         to_published(tmp_path, tmp_path / "out", kind="brt")
 
 
@@ -134,7 +134,7 @@ def published(name: str, folder: Path, seed: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_there_and_back_changes_no_id_and_loses_no_file(name: str, tmp_path: Path) -> None:
+def test_converting_to_a_run_and_back_keeps_special_ids_and_files(name: str, tmp_path: Path) -> None:
     published(name, tmp_path / "old")
     to_published(to_run(tmp_path / "old", tmp_path / "run"), tmp_path / "new")
     old, new = config_of(tmp_path / "old"), config_of(tmp_path / "new")
@@ -145,15 +145,15 @@ def test_there_and_back_changes_no_id_and_loses_no_file(name: str, tmp_path: Pat
         assert not there or json.loads((tmp_path / "old" / file).read_text()) == json.loads((tmp_path / "new" / file).read_text())
 
 
-def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> None:
+def test_bert_for_next_sentence_prediction_has_no_mlm_head(tmp_path: Path) -> None:
     theirs = published("relates", tmp_path / "old")
-    place = to_run(tmp_path / "old", tmp_path / "run")
-    again = hf.BertForNextSentencePrediction.from_pretrained(to_published(place, tmp_path / "new")).eval()
+    folder = to_run(tmp_path / "old", tmp_path / "run")
+    again = hf.BertForNextSentencePrediction.from_pretrained(to_published(folder, tmp_path / "new")).eval()
     ids, segment = torch.tensor([[2, 8, 9, 3, 10, 11, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     with torch.no_grad():
         wanted = theirs(ids, token_type_ids=segment).logits
         assert torch.allclose(again(ids, token_type_ids=segment).logits, wanted, atol=1e-6)
-        for run in (weft.load(tmp_path / "old", "cpu"), weft.load(place, "cpu")):
+        for run in (weft.load(tmp_path / "old", "cpu"), weft.load(folder, "cpu")):
             assert (
                 run.model.head is None and ClassifiesPairs in run.model.provides() and PredictsMasked not in run.model.provides()
             )
@@ -162,10 +162,10 @@ def test_a_bert_that_only_relates_has_that_head_and_no_other(tmp_path: Path) -> 
                 run.predict(["a good [MASK]"])
 
 
-def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
+def test_a_trained_next_sentence_model_is_converted(tmp_path: Path) -> None:
     objective = "{type: masked-lm, mask_ratio: 0, pairing: next-sentence}"
-    place = trained(tmp_path, "bert", objective, more=", task: next-sentence")
-    run, out = weft.load(place, "cpu"), to_published(place, tmp_path / "out")
+    folder = trained(tmp_path, "bert", objective, more=", task: next-sentence")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
     assert config_of(out)["architectures"] == ["BertForNextSentencePrediction"]
     theirs, (ids, *_) = hf.BertForNextSentencePrediction.from_pretrained(out).eval(), ids_of(run, TEXTS)
     with torch.no_grad():
@@ -176,15 +176,15 @@ def test_one_that_relates_is_trained_and_written(tmp_path: Path) -> None:
         to_published(trained(tmp_path / "r", "roberta", objective, more=", task: next-sentence"), tmp_path / "no")
 
 
-def test_a_run_that_answers_questions_writes_nothing(tmp_path: Path) -> None:
+def test_a_question_answering_run_has_no_decoder_start_token(tmp_path: Path) -> None:
     published("answers", tmp_path / "old")
-    place = to_run(tmp_path / "old", tmp_path / "run")
-    (place / "published.json").unlink()  # as of a run that was trained
-    found = config_of(to_published(place, tmp_path / "new"))
+    folder = to_run(tmp_path / "old", tmp_path / "run")
+    (folder / "published.json").unlink()  # as of a run that was trained
+    found = config_of(to_published(folder, tmp_path / "new"))
     assert "decoder_start_token_id" not in found and found["pad_token_id"] == 0
 
 
-def test_a_roberta_and_a_tokenizer_that_pad_differently_are_refused(tmp_path: Path) -> None:
+def test_different_padding_ids_of_roberta_and_tokenizer_are_rejected(tmp_path: Path) -> None:
     model = hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT, pad_token_id=1, type_vocab_size=1))
     model.save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")

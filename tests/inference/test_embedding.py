@@ -1,4 +1,4 @@
-"""Vectors of texts are those of sentence-transformers, whatever it pools by; what weft does not have is refused."""
+"""Sentence embeddings equal those of sentence-transformers, with every pooling mode; unsupported modules are rejected."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def saved(bert: Path, folder: Path, mode: Any = "mean", more: tuple[Any, ...] = (), **options: Any) -> np.ndarray:
-    """Written by sentence-transformers; the vectors that it makes of the texts, 1 long."""
+    """Save a model with sentence-transformers; return its normalized embeddings of the texts."""
     parts = [models.Transformer(str(bert), **options), models.Pooling(24, pooling_mode=mode), *more]
     model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
     model.save(str(folder))
@@ -80,25 +80,25 @@ def close(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_every_pooling_is_theirs(mode: Any, bert: Path, tmp_path: Path) -> None:
+def test_every_pooling_mode_equals_sentence_transformers(mode: Any, bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", mode, (models.Normalize(),))
     close(open_embedder(tmp_path / "st", "cpu")(TEXTS), wanted)
-    if isinstance(mode, str):  # as older versions wrote it
+    if isinstance(mode, str):  # the older format
         older = {key: value == mode for key, value in OLDER.items()}
         (tmp_path / "st/1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 24, **older}))
         close(open_embedder(tmp_path / "st", "cpu")(TEXTS), wanted)
 
 
-def test_texts_are_cut_where_theirs_are(bert: Path, tmp_path: Path) -> None:
+def test_truncation_equals_sentence_transformers(bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", max_seq_length=6)
     vectors = open_embedder(tmp_path / "st", "cpu")
     close(vectors(TEXTS), wanted)
-    assert (vectors.length, vectors.cut) == (6, 1)
-    (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 5}')  # as older versions wrote it
-    assert open_embedder(tmp_path / "st", "cpu").length == 5
+    assert (vectors.max_length, vectors.truncated) == (6, 1)
+    (tmp_path / "st/sentence_bert_config.json").write_text('{"max_seq_length": 5}')  # the older format
+    assert open_embedder(tmp_path / "st", "cpu").max_length == 5
 
 
-def test_texts_are_lower_cased_where_theirs_are(bert: Path, tmp_path: Path) -> None:
+def test_lowercasing_equals_sentence_transformers(bert: Path, tmp_path: Path) -> None:
     cased = tmp_path / "cased"
     shutil.copytree(bert, cased)
     for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -111,18 +111,20 @@ def test_texts_are_lower_cased_where_theirs_are(bert: Path, tmp_path: Path) -> N
     close(open_embedder(tmp_path / "st", "cpu")(["GOOD Film"]), wanted / np.linalg.norm(wanted))
 
 
-def test_what_weft_does_not_have_is_refused(bert: Path, tmp_path: Path) -> None:
+def test_unsupported_modules_and_prompts_are_rejected(bert: Path, tmp_path: Path) -> None:
     saved(bert, tmp_path / "dense", "mean", (models.Dense(24, 8), models.Normalize()))
-    with pytest.raises(ValueError, match=r"modules\.json: has a Dense, but vectors are made with Transformer, Pooling and Norm"):
+    with pytest.raises(
+        ValueError, match=r"modules\.json: the module Dense is not supported; supported: Transformer, Pooling, Norm"
+    ):
         open_embedder(tmp_path / "dense", "cpu")
     saved(bert, tmp_path / "st")
     (tmp_path / "st/1_Pooling/config.json").write_text('{"pooling_mode": "median"}')
-    with pytest.raises(ValueError, match=r"there is no pooling_mode 'median' .known: cls, max, mean"):
+    with pytest.raises(ValueError, match=r"unknown pooling_mode 'median'; supported: cls, max, mean"):
         open_embedder(tmp_path / "st", "cpu")
     (tmp_path / "st/1_Pooling/config.json").write_text('{"pooling_mode": "mean"}')
-    said = {"prompts": {"query": "find: "}, "default_prompt_name": "query"}
-    (tmp_path / "st/config_sentence_transformers.json").write_text(json.dumps(said))
-    with pytest.raises(ValueError, match="texts shall begin with the prompt 'query', and here have none"):
+    config = {"prompts": {"query": "find: "}, "default_prompt_name": "query"}
+    (tmp_path / "st/config_sentence_transformers.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="default_prompt_name is 'query', but prompts are not supported"):
         open_embedder(tmp_path / "st", "cpu")
 
 
@@ -130,7 +132,7 @@ def theirs(folder: Path) -> np.ndarray:
     return np.asarray(sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(TEXTS))
 
 
-def test_there_and_back_it_is_still_theirs(bert: Path, tmp_path: Path) -> None:
+def test_conversion_to_a_run_and_back_keeps_the_embeddings(bert: Path, tmp_path: Path) -> None:
     wanted = saved(bert, tmp_path / "st", "cls", (models.Normalize(),), max_seq_length=7)
     run = to_run(tmp_path / "st", tmp_path / "run")
     close(open_embedder(run, "cpu")(TEXTS), wanted)
@@ -140,7 +142,7 @@ def test_there_and_back_it_is_still_theirs(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["roberta", "electra", "bert"])
-def test_a_trained_encoder_is_one_of_theirs(kind: str, tmp_path: Path) -> None:
+def test_a_converted_run_equals_sentence_transformers(kind: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(TEXTS * 8) + "\n")
     text = f"""
 structure: {{type: {kind}, dim: 24, layers: 2, heads: 2, hidden: 20, length: 40, task: masked-lm}}
@@ -153,7 +155,7 @@ device: cpu
     run.train(tmp_path / "run", quiet=True)
     out = to_published(tmp_path / "run", tmp_path / "out")
     wanted = open_embedder(tmp_path / "run", "cpu")(TEXTS)
-    if kind == "bert":  # its pooler has weights, for which they have no module
+    if kind == "bert":  # its pooler has weights, which no module of sentence-transformers supports
         assert not (out / "modules.json").exists()
         return
     close(theirs(out), wanted)

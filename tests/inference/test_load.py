@@ -25,7 +25,7 @@ def trained(tmp_path):
     return tmp_path
 
 
-def test_a_run_is_used_without_its_corpus(trained):
+def test_a_run_can_be_used_without_its_data(trained):
     before = weft.load(trained / "run").predict(["good film", "bad film"])
     (trained / "train.tsv").unlink()
     shutil.move(trained / "run", trained / "moved")
@@ -35,14 +35,14 @@ def test_a_run_is_used_without_its_corpus(trained):
         run.evaluate()
 
 
-def test_a_run_is_not_judged_by_a_corpus_that_was_changed(trained):
+def test_evaluation_on_changed_data_is_rejected(trained):
     with (trained / "train.tsv").open("a") as file:
         file.write("new\t1\n")
     with pytest.raises(ValueError, match=r"train\.tsv is not the file of this recipe"):
         weft.load(trained / "run").evaluate()
 
 
-def test_changed_weights_are_refused(trained):
+def test_changed_weights_are_rejected(trained):
     weights = trained / "run" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1

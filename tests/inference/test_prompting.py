@@ -1,4 +1,4 @@
-"""Asking a language model by example: what is asked, and how answers are scored."""
+"""Prompt templates, demonstrations, and the scores of answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 import weft
 from weft.core.seq import Seq
 from weft.data import Dates, PlainText, Word
-from weft.inference.prompting import Prompt, log_probabilities
+from weft.inference.prompting import PromptTemplate, log_probabilities
 from weft.learning import Gradient
 from weft.models import LanguageModel
 from weft.objectives import NextToken
 
-ASK = Prompt("Review: {text}\nIt was {answer}", {"pos": "good", "neg": "very bad"})
+TEMPLATE = PromptTemplate("Review: {text}\nIt was {answer}", {"pos": "good", "neg": "very bad"})
 POOL = [({"text": f"row {i}"}, "pos" if i % 2 else "neg") for i in range(6)]
 
 
@@ -26,24 +26,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> weft.TrainedRun:
     (folder / "text.txt").write_text("Review: a film\nIt was good\nReview: a play\nIt was very bad\n" * 5)
     data = partial(PlainText, train=str(folder / "text.txt"), tokenizer=partial(Word, vocab_size=100), validation_fraction=0.0)
     learning = partial(Gradient, steps=3, batch_tokens=100)
-    made = weft.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
-    return made.train(folder / "run", quiet=True)
+    run = weft.Run(data=data, structure=partial(LanguageModel, dim=16), objective=NextToken, learning=learning)
+    return run.train(folder / "run", quiet=True)
 
 
-def test_a_prompt_has_its_demonstrations_and_then_the_question() -> None:
+def test_a_prompt_consists_of_demonstrations_and_the_query() -> None:
     shown = [({"text": "fine"}, "pos"), ({"text": "dull"}, "neg")]
     wanted = "Review: fine\nIt was good\n\nReview: dull\nIt was very bad\n\nReview: new\nIt was"
-    assert ASK.filled({"text": "new"}, shown) == wanted
+    assert TEMPLATE.format({"text": "new"}, shown) == wanted
 
 
-def test_demonstrations_are_drawn_without_replacement_and_the_same_each_time() -> None:
-    ask = Prompt(ASK.template, ASK.answers, shots=4)
-    first, again, other = ask.demonstrations(POOL, 0), ask.demonstrations(POOL, 0), ask.demonstrations(POOL, 1)
+def test_demonstrations_are_sampled_without_replacement_and_reproducibly() -> None:
+    template = PromptTemplate(TEMPLATE.template, TEMPLATE.verbalizer, shots=4)
+    first, again, other = template.demonstrations(POOL, 0), template.demonstrations(POOL, 0), template.demonstrations(POOL, 1)
     assert first == again and first != other
     assert len({row["text"] for row, _ in first}) == 4
 
 
-def test_a_score_is_the_summed_log_probability_of_the_answers_tokens(run: weft.TrainedRun) -> None:
+def test_the_score_is_the_summed_log_probability_of_the_answer(run: weft.TrainedRun) -> None:
     prompt, answer = "Review: a film It was", " very bad"
     found, tokens = log_probabilities(run, [(prompt, answer), (prompt, " good")])
     codec = run.codec
@@ -56,35 +56,35 @@ def test_a_score_is_the_summed_log_probability_of_the_answers_tokens(run: weft.T
     wanted = sum(float(logp[i, ids[i]]) for i in (len(ids) - 2, len(ids) - 1))
     assert found[0] == pytest.approx(wanted, abs=1e-4)
     alone, _ = log_probabilities(run, [(prompt, " good")])
-    assert found[1] == pytest.approx(alone[0], abs=1e-5)  # whatever else is asked
+    assert found[1] == pytest.approx(alone[0], abs=1e-5)  # independent of the batch
 
 
-def test_normalised_and_calibrated_scores(run: weft.TrainedRun) -> None:
+def test_length_normalization_and_contextual_calibration(run: weft.TrainedRun) -> None:
     rows = [{"text": "a film"}, {"text": "a play"}]
-    plain = Prompt(ASK.template, ASK.answers, normalise="none").scores(run, rows)
-    by_length = ASK.scores(run, rows)
+    plain = PromptTemplate(TEMPLATE.template, TEMPLATE.verbalizer, normalize="none").scores(run, rows)
+    by_length = TEMPLATE.scores(run, rows)
     assert np.allclose(by_length, plain / [1, 2], atol=1e-5)
-    empty = Prompt(ASK.template, ASK.answers, normalise="none").scores(run, [{"text": "N/A"}])
-    calibrated = Prompt(ASK.template, ASK.answers, normalise="none", calibrate=True).scores(run, rows)
+    empty = PromptTemplate(TEMPLATE.template, TEMPLATE.verbalizer, normalize="none").scores(run, [{"text": "N/A"}])
+    calibrated = PromptTemplate(TEMPLATE.template, TEMPLATE.verbalizer, normalize="none", calibrate=True).scores(run, rows)
     assert np.allclose(calibrated, plain - empty, atol=1e-4)
-    assert ASK.choose(run, rows) == [["pos", "neg"][i] for i in by_length.argmax(1)]
+    assert TEMPLATE.classify(run, rows) == [["pos", "neg"][i] for i in by_length.argmax(1)]
 
 
-def test_what_cannot_be_asked(run: weft.TrainedRun) -> None:
-    with pytest.raises(ValueError, match="1 answers leave nothing to choose"):
-        Prompt("{text}", {"a": "x"})
+def test_invalid_templates_and_demonstrations_are_rejected(run: weft.TrainedRun) -> None:
+    with pytest.raises(ValueError, match="got 1 answers; classification needs at least two"):
+        PromptTemplate("{text}", {"a": "x"})
     for template in ("{text} {answer", "{text {answer}", "text} {answer}"):
-        with pytest.raises(ValueError, match="the template has a brace without its other half at"):
-            Prompt(template, {"a": "x", "b": "y"})
-    assert Prompt("{ {text} }", {"a": "x", "b": "y"}).filled({"text": "t"}) == "{ t }"
+        with pytest.raises(ValueError, match="the template has an unmatched brace at"):
+            PromptTemplate(template, {"a": "x", "b": "y"})
+    assert PromptTemplate("{ {text} }", {"a": "x", "b": "y"}).format({"text": "t"}) == "{ t }"
     with pytest.raises(ValueError, match="shots is -1"):
-        Prompt("{text}", {"a": "x", "b": "y"}, shots=-1)
-    with pytest.raises(ValueError, match="the template asks for 'text', but the rows have: sentence"):
-        ASK.filled({"sentence": "x"})
-    with pytest.raises(ValueError, match="9 demonstrations are wanted, but there are 6 rows"):
-        Prompt(ASK.template, ASK.answers, shots=9).demonstrations(POOL, 0)
+        PromptTemplate("{text}", {"a": "x", "b": "y"}, shots=-1)
+    with pytest.raises(ValueError, match="the template has the column 'text', but the columns of the data are: sentence"):
+        TEMPLATE.format({"sentence": "x"})
+    with pytest.raises(ValueError, match="shots is 9, but there are 6 examples"):
+        PromptTemplate(TEMPLATE.template, TEMPLATE.verbalizer, shots=9).demonstrations(POOL, 0)
     with pytest.raises(ValueError, match="the class 'odd' has no answer"):
-        ASK.demonstrations([({"text": "x"}, "odd")], 0)
+        TEMPLATE.demonstrations([({"text": "x"}, "odd")], 0)
     untrained = weft.Run(data=Dates, structure=LanguageModel, objective=NextToken, learning=partial(Gradient, steps=1))
     with pytest.raises(AttributeError, match="not trained yet"):
         log_probabilities(untrained, [("a", "b")])
@@ -92,6 +92,8 @@ def test_what_cannot_be_asked(run: weft.TrainedRun) -> None:
 
 def test_a_column_may_have_any_name() -> None:
     row = {"my col": "M", "sentence-1": "S"}
-    assert Prompt("{my col}: {sentence-1} {answer}", {"a": "a", "b": "b"}).filled(row) == "M: S"
-    with pytest.raises(ValueError, match="the template asks for ' my col ', but the rows have: my col, sentence-1"):
-        Prompt("{ my col } {answer}", {"a": "a", "b": "b"}).filled(row)
+    assert PromptTemplate("{my col}: {sentence-1} {answer}", {"a": "a", "b": "b"}).format(row) == "M: S"
+    with pytest.raises(
+        ValueError, match="the template has the column ' my col ', but the columns of the data are: my col, sentence-1"
+    ):
+        PromptTemplate("{ my col } {answer}", {"a": "a", "b": "b"}).format(row)

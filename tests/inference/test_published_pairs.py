@@ -1,4 +1,4 @@
-"""A published classifier is asked about a text or about a pair, and gives what transformers gives with the segments."""
+"""A published classifier predicts texts and pairs of texts with segment ids, as transformers does."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shares(run: weft.TrainedRun, rows: list[Any]) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_pairs_and_texts_are_answered_as_transformers_does(folder: Path, tmp_path: Path, converted: bool) -> None:
+def test_predictions_of_texts_and_pairs_equal_transformers(folder: Path, tmp_path: Path, converted: bool) -> None:
     run = weft.load(to_run(folder, tmp_path / "run") if converted else folder, "cpu")
     tabbed = [f"{first}\t{second}" for first, second in PAIRS]
     named = [{"second": second, "first": first} for first, second in PAIRS]
@@ -67,16 +67,16 @@ def test_pairs_and_texts_are_answered_as_transformers_does(folder: Path, tmp_pat
 
 
 @pytest.mark.parametrize("problem", ["regression", "multi_label_classification"])
-def test_numbers_and_several_classes_of_pairs(problem: str, tmp_path: Path) -> None:
-    place = write(tmp_path / "bert", problem_type=problem, num_labels=1 if problem == "regression" else 3)
-    run, wanted = weft.load(place, "cpu"), theirs(place, *PAIRS[0])
+def test_regression_and_multi_label_classification_of_pairs(problem: str, tmp_path: Path) -> None:
+    run_folder = write(tmp_path / "bert", problem_type=problem, num_labels=1 if problem == "regression" else 3)
+    run, wanted = weft.load(run_folder, "cpu"), theirs(run_folder, *PAIRS[0])
     if problem == "regression":
         assert float(run.predict(PAIRS[:1])[0]) == pytest.approx(float(wanted), abs=1e-3)  # as it is written
     else:
         assert shares(run, PAIRS[:1])[0] == pytest.approx(wanted.sigmoid().tolist(), abs=1e-5)
 
 
-def test_the_command_takes_tabs_between_the_texts(folder: Path) -> None:
+def test_the_command_accepts_pairs_separated_by_tabs(folder: Path) -> None:
     lines = ["good film", "\t".join(PAIRS[0])]
     done = CliRunner().invoke(app, ["predict", str(folder), "--json"], input="\n".join(lines) + "\n")
     assert done.exit_code == 0, done.output
@@ -85,7 +85,7 @@ def test_the_command_takes_tabs_between_the_texts(folder: Path) -> None:
     assert list(pair["probabilities"].values()) == pytest.approx(theirs(folder, *PAIRS[0]).softmax(-1).tolist(), abs=1e-5)
 
 
-def test_more_than_two_texts_are_refused(folder: Path) -> None:
+def test_more_than_two_texts_are_rejected(folder: Path) -> None:
     run = weft.load(folder, "cpu")
     for row in (("a", "good", "film"), "a\tgood\tfilm"):
         with pytest.raises(ValueError, match=r"3 texts given, but an input needs 2 \(first, second\)"):
@@ -94,14 +94,14 @@ def test_more_than_two_texts_are_refused(folder: Path) -> None:
         run.predict([{"first": "a"}])
 
 
-def test_a_pair_can_be_looked_into(folder: Path) -> None:
+def test_a_pair_can_be_inspected(folder: Path) -> None:
     pair, text = inspect_texts(weft.load(folder, "cpu"), ["good film\tbad", "good film"])
     assert list(pair.source)[1:3] == list(text.source)[1:3] == ["good", "film"]
     assert (len(pair.source), len(text.source)) == (6, 4) and pair.source[4] == "bad"
     assert dict(pair.classes) != dict(text.classes)
 
 
-def test_a_converted_run_names_its_segments(folder: Path, tmp_path: Path) -> None:
+def test_a_converted_tokenizer_returns_segment_ids(folder: Path, tmp_path: Path) -> None:
     rows = [f"{first}\t{second}\t{label}\n" for (first, second), label in zip(PAIRS, "ynm", strict=True)]
     (tmp_path / "rows.tsv").write_text("first\tsecond\tlabel\n" + "".join(rows * 2))
     recipe = f"""
@@ -125,7 +125,7 @@ device: cpu
         assert mine == pytest.approx(theirs(out, *pair).softmax(-1).tolist(), abs=1e-5)
 
 
-def test_a_network_without_segments_is_not_given_them(folder: Path, tmp_path: Path) -> None:
+def test_a_model_without_segment_embeddings_gets_no_segment_ids(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("good film\nbad play\n" * 8)
     recipe = f"""
 data: {{type: plain-text, train: text.txt, valid: text.txt, tokenizer: {{type: pretrained, from: {folder}}}}}

@@ -150,7 +150,7 @@ def test_vectors_of_texts_do_not_depend_on_their_company(folder: Path) -> None:
     alone = np.stack([vectors_of([text])[0] for text in texts])
     assert np.abs(together - alone).max() < 1e-5
     assert np.allclose(np.linalg.norm(together, axis=1), 1)
-    assert vectors_of.cut == 2 and vectors_of.length == 32  # the long one, both times
+    assert vectors_of.truncated == 2 and vectors_of.max_length == 32  # the long one, both times
     assert vectors_of.nearest("good film", texts, together, 1)[0][1] == "good film"
 
 
@@ -203,9 +203,9 @@ def test_minilm_gives_the_vectors_of_its_recipe() -> None:
     texts = ["A man is eating food.", *awkward, "the end " * 200]
     found = vectors_of(texts)
     for text, vector in zip(texts, found, strict=True):
-        told = tokenizer(text, return_tensors="pt", truncation=True, max_length=vectors_of.length)
+        told = tokenizer(text, return_tensors="pt", truncation=True, max_length=vectors_of.max_length)
         field = vectors_of.codec.info["text"]
-        ids = vectors_of.codec.tokenizers["text"].encode(text)[: vectors_of.length - 2]
+        ids = vectors_of.codec.tokenizers["text"].encode(text)[: vectors_of.max_length - 2]
         assert [*field.frame.first, *ids, *field.frame.last] == told["input_ids"][0].tolist()
         with torch.no_grad():
             mean = model(**told).last_hidden_state[0].mean(0)

@@ -1,1 +1,1 @@
-"""From requests to answers: published models, prompting, embedding, conversion."""
+"""Inference: load trained runs and published models, generate, predict, embed, prompt, convert."""

@@ -1,4 +1,4 @@
-"""Between a run's folder and the published (Hugging Face) layout, both ways."""
+"""Convert between run folders and published models in the Hugging Face layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.core.registry import is_composition, name_of, options
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
-from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, length_told, open_embedder
+from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, max_length_of, open_embedder
 from weft.inference.load import load
 from weft.inference.published import open_published
 from weft.learning import write_weights
@@ -35,56 +35,57 @@ from weft.training.build import plans
 from weft.training.run_folder import FORMAT, RunFolder
 
 _BESIDE = (GENERATION_CONFIG, "tokenizer_config.json", "special_tokens_map.json")
-"""Files of a published model that are kept with its config.json."""
-_READERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
-"""Structures of which a RoBERTa is made."""
+"""Files of a published model that are stored with its config.json."""
+_ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
+"""Structures of RoBERTa models."""
 
 
 def to_published(run_folder: str | Path, out: str | Path, kind: str | None = None) -> Path:
-    """Write a trained run as a published model: config.json, model.safetensors, and its tokenizer.json.
+    """Write a trained run in the Hugging Face layout: config.json, model.safetensors and tokenizer.json; return the folder.
 
     Args:
-        run_folder: The run.
-        out: A folder that is not there yet, or is empty.
-        kind: The family (``bert``, ``gpt2``, ...); None = the one that it was, or the first that is exactly this structure.
+        run_folder: The run folder.
+        out: The folder to write; must be new or empty.
+        kind: Model family (``bert``, ``gpt2``, ...); None = the family it was converted from, or the first that has exactly this
+            structure.
     """
-    out, place = Path(out), RunFolder(run_folder).path
+    out, source = Path(out), RunFolder(run_folder).path
     check_free(out)
     if kind is not None and kind not in FAMILIES:
-        raise ValueError(f"there is no family {kind!r}{nearest(kind, FAMILIES)} (known: {', '.join(FAMILIES)})")
+        raise ValueError(f"unknown model family {kind!r}{nearest(kind, FAMILIES)}; known: {', '.join(FAMILIES)}")
     run = load(run_folder, "cpu")
     structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
-    was = _origin(place, kind)
-    if not was.config:
-        structure = _moved(run.model, structure, run.codec.info)
+    origin = _origin(source, kind)
+    if not origin.config:
+        structure = _shift_positions(run.model, structure, run.codec.info)
     with whole_folder(out) as new:
-        kept = {name: was.config[name] for name in ("id2label", "label2id") if name in was.config}
-        config = kept if was.config else _ids(run.codec, structure)
-        write_folder(run.model, structure, new, model_type=kind or was.config.get("model_type"), config=config)
-        rest = {name: value for name, value in was.config.items() if name not in FILE_KEYS}
+        kept = {name: origin.config[name] for name in ("id2label", "label2id") if name in origin.config}
+        config = kept if origin.config else _ids(run.codec, structure)
+        write_folder(run.model, structure, new, model_type=kind or origin.config.get("model_type"), config=config)
+        rest = {name: value for name, value in origin.config.items() if name not in FILE_KEYS}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
-        for name, content in was.files.items():
+        for name, content in origin.files.items():
             (new / name).parent.mkdir(exist_ok=True)
             write_json(new / name, content)
         for space, tokenizer in run.codec.tokenizers.items():
             tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
-        if not was.config and len(run.codec.tokenizers) == 1:
+        if not origin.config and len(run.codec.tokenizers) == 1:
             _write_frame(run, new / "tokenizer.json")
-        if (place / MODULES).is_file():
-            _copy_pooling(place, new)
-        elif not was.config:
-            _write_sentences(place, structure, new)
-        write_text(new / "README.md", f"Written by weft from the run {place.name}.\n")
+        if (source / MODULES).is_file():
+            _copy_pooling(source, new)
+        elif not origin.config:
+            _write_modules(source, structure, new)
+        write_text(new / "README.md", f"Written by weft from the run {source.name}.\n")
     return out
 
 
 def to_run(name: str | Path, out: str | Path) -> Path:
-    """Write a published model as a run's folder, which can be used as that of a trained run, and converted back.
+    """Write a published model as a run folder, which is used like that of a trained run and can be converted back.
 
     Args:
-        name: A folder in the Hugging Face layout, a packaged model's name (``minilm``), or a hub's.
-        out: A folder that is not there yet, or is empty.
+        name: Folder in the Hugging Face layout, name of a packaged model (``minilm``), or name on the hub.
+        out: The folder to write; must be new or empty.
     """
     out = Path(out)
     check_free(out)
@@ -96,7 +97,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         try:
             folder.create(run.run.dump(), [])
             recipe = folder.recipe.read_text(encoding="utf-8")
-            write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line says where it is
+            write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line has the path
             folder.write_log({"event": "converted", "from": path})
             save_codec(run.codec, new)
             write_weights(folder.model, Network(run.model, run.objectives).tensors())
@@ -106,45 +107,53 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
-            length = length_told(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)
-            _write_pooling("mean", run.model.dim, length, new)  # published encoders are averaged
+            length = max_length_of(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)
+            _write_pooling("mean", run.model.dim, length, new)  # the default of sentence-transformers
     return out
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """What a run's folder keeps of the published model that it was: its config.json, and the files beside it."""
+    """config.json and other files of the published model that a run folder was converted from.
+
+    Args:
+        config: Content of config.json; empty for a trained run.
+        files: Content of the other files by name.
+    """
 
     config: dict[str, Any]
     files: dict[str, Any]
 
 
-def _origin(place: Path, kind: str | None) -> _Origin:
-    """That of a run which was a published model of this family; else nothing."""
-    found = read_json(RunFolder(place).origin) if RunFolder(place).origin.is_file() else {}
+def _origin(folder: Path, kind: str | None) -> _Origin:
+    """Return the origin of a run folder; empty if it was trained by weft, or is to be converted to another family."""
+    file = RunFolder(folder).origin
+    found = read_json(file) if file.is_file() else {}
     config = found.get("config", {})
     return _Origin(config, found.get("files", {})) if kind in (None, config.get("model_type")) else _Origin({}, {})
 
 
-def _moved(model: Any, structure: Any, info: Info) -> Any:
-    """The structure, and the model with it, with its positions where transformers looks for them in a RoBERTa: behind the id that
-    pads, which the tokenizer has chosen."""
-    reads = name_of(structure) in _READERS and info.tokenized() and name_of(option_at(structure, "embedder")) == "sum"
-    parts = list(option_at(structure, "embedder.parts")) if reads else []
-    at_1 = parts[1] if len(parts) > 1 and name_of(parts[1]) == "learned" else None
-    place = info.tokenized()[0].special.pad + 1 if reads else 0
-    if at_1 is None or option_at(at_1, "offset") in (0, place):
+def _shift_positions(model: Any, structure: Any, info: Info) -> Any:
+    """Shift the position embeddings of a RoBERTa, in the model and in the returned structure, to start at the padding id + 1.
+
+    Transformers expects them there, and the padding id depends on the tokenizer.
+    """
+    has_tokens = name_of(structure) in _ENCODERS and info.tokenized() and name_of(option_at(structure, "embedder")) == "sum"
+    parts = list(option_at(structure, "embedder.parts")) if has_tokens else []
+    learned_part = parts[1] if len(parts) > 1 and name_of(parts[1]) == "learned" else None
+    offset = info.tokenized()[0].special.pad + 1 if has_tokens else 0
+    if learned_part is None or option_at(learned_part, "offset") in (0, offset):
         return structure
     learned = model.embedder.parts[1]
-    before = learned.weight.new_zeros(place, learned.weight.shape[1])
-    learned.weight = nn.Parameter(torch.cat([before, learned.weight.detach()[learned.offset :]]))
-    learned.offset = place
-    parts[1] = with_options(at_1, offset=place)
+    padding = learned.weight.new_zeros(offset, learned.weight.shape[1])
+    learned.weight = nn.Parameter(torch.cat([padding, learned.weight.detach()[learned.offset :]]))
+    learned.offset = offset
+    parts[1] = with_options(learned_part, offset=offset)
     return with_options(structure, embedder=with_options(option_at(structure, "embedder"), parts=parts))
 
 
 def _copy_pooling(old: Path, new: Path) -> None:
-    """How tokens become the vector of a text, where a folder says it as those of sentence-transformers do."""
+    """Copy the files of sentence-transformers, where a folder has them."""
     for name in (POOLING, LENGTH, MODULES, SENTENCES):
         if (old / name).is_file():
             (new / name).parent.mkdir(exist_ok=True)
@@ -152,37 +161,37 @@ def _copy_pooling(old: Path, new: Path) -> None:
 
 
 def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
-    """The same where the folder does not say it, with the keys that all versions read."""
+    """Write pooling mode and maximum length where the folder has none, with the keys that all versions read."""
     if not (new / POOLING).is_file():
         (new / POOLING).parent.mkdir(exist_ok=True)
         write_json(new / POOLING, {"word_embedding_dimension": dim, **{key: other == mode for key, other in KEYS.items()}})
-    told = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
-    if not told.get("max_seq_length"):  # newer folders say it in tokenizer_config.json
-        write_json(new / LENGTH, {**told, "max_seq_length": length})
+    config = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
+    if not config.get("max_seq_length"):  # current versions store it in tokenizer_config.json
+        write_json(new / LENGTH, {**config, "max_seq_length": length})
 
 
-def _write_sentences(place: Path, structure: Any, new: Path) -> None:
-    """The files of sentence-transformers, for a run that is an encoder of texts: its tokens pooled, the vector made 1 long."""
+def _write_modules(source: Path, structure: Any, new: Path) -> None:
+    """Write the files of sentence-transformers for a text encoder: transformer, pooling, normalization."""
     pooler = options(structure).get("pooler") if name_of(structure) == "text-encoder" else None
     modes = {"first": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
     mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
     if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
         return
-    _write_pooling(mode, option_at(structure, "dim"), open_embedder(place, "cpu").length, new)
+    _write_pooling(mode, option_at(structure, "dim"), open_embedder(source, "cpu").max_length, new)
     parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
     write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])
 
 
 def _write_frame(run: Any, file: Path) -> None:
-    """What stands around a text, said in the tokenizer's files as other programs read them."""
+    """Write the special tokens around a text into tokenizer.json and tokenizer_config.json."""
     (tokenizer,), field = run.codec.tokenizers.values(), run.codec.info.tokenized()[0]
     if not isinstance(tokenizer, VocabularyTokenizer):
         return
     names, special, frame = tokenizer.names, field.special, field.frame
-    if frame == Frame():  # a published one says it already
-        goes_on = ModelsLanguage in run.model.provides()
-        first, last = ((special.bos,), ()) if goes_on else (frame.first, frame.last)
+    if frame == Frame():  # a published tokenizer has a template already
+        causal = ModelsLanguage in run.model.provides()
+        first, last = ((special.bos,), ()) if causal else (frame.first, frame.last)
         around = [" ".join(names[i] for i in ids) for ids in (first, frame.between, last)]
         inner: Any = tokenizers.Tokenizer.from_file(str(file))
         inner.post_processor = processors.TemplateProcessing(
@@ -191,14 +200,18 @@ def _write_frame(run: Any, file: Path) -> None:
             special_tokens=[(names[i], i) for i in sorted({*first, *frame.between, *last})],
         )
         inner.save(str(file))
-    said: dict[str, Any] = {f"{key}_token": names[i] for key, i in vars(special).items() if 0 <= i < len(names)}
+    config: dict[str, Any] = {f"{key}_token": names[i] for key, i in vars(special).items() if 0 <= i < len(names)}
     if frame.segments and read_json(file.with_name("config.json")).get("type_vocab_size", 0) > 1:
-        said["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]  # else transformers leaves segments out
-    write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **said})
+        config["model_input_names"] = [
+            "input_ids",
+            "token_type_ids",
+            "attention_mask",
+        ]  # otherwise transformers omits segment ids
+    write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **config})
 
 
 def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
-    """What config.json says of ids and classes."""
+    """Return the entries of config.json for special token ids and classes."""
     info = codec.info
     field = info[info.target] if info.target in info else info.texts()[0]
     special = field.special
@@ -206,7 +219,7 @@ def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
     if name_of(structure) == "seq2seq":
         found["decoder_start_token_id"], *forced = field.decoder_prefix()
         found |= {"forced_bos_token_id": forced[0]} if len(forced) == 1 else {}
-    if name_of(structure) == "seq2seq-classifier":  # its decoder begins with the end mark
+    if name_of(structure) == "seq2seq-classifier":  # its decoder starts with EOS
         found["decoder_start_token_id"] = special.eos
     found = {name: number for name, number in found.items() if number >= 0}
     for name in ("label", "tags"):
@@ -215,6 +228,6 @@ def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
             labels, found["problem_type"] = ("LABEL_0",), "regression"
         if name in info and info[name].kind == "labels":
             found["problem_type"] = "multi_label_classification"
-        if labels and labels != CHOICE_LABELS:  # those of choices are no classes of the model
+        if labels and labels != CHOICE_LABELS:  # choices are not classes of the model
             found |= {"id2label": {str(i): n for i, n in enumerate(labels)}, "label2id": {n: i for i, n in enumerate(labels)}}
     return found

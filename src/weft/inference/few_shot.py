@@ -1,4 +1,7 @@
-"""Zero-, one- and few-shot evaluation: each row of a table is asked, and the likeliest answer compared with its class."""
+"""Zero-shot and few-shot evaluation of a language model on a table of labeled examples.
+
+Shape suffixes: N examples, C classes.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,29 @@ from weft.data.sources.multiple_choice import ANSWER
 from weft.data.sources.parsing import ColumnSpec, records, to_cell
 from weft.evaluate import Accuracy, EvaluationResult
 from weft.inference.load import load
-from weft.inference.prompting import HOLE, Prompt
+from weft.inference.prompting import PLACEHOLDER, LabeledRow, PromptTemplate
 from weft.inference.published import open_published
 from weft.inference.trained_run import TrainedRun
 
 SCORES: dict[str, Literal["none", "length"]] = {"length": "length", "plain": "none"}
-"""How answers of different length are compared: by the mean of their tokens' log-probabilities, or by the sum."""
-Labelled = list[tuple[Mapping[str, str], str]]
+"""Scores of answers: the mean of their tokens' log-probabilities, or the sum."""
 
 
 def load_language_model(model: str | Path) -> TrainedRun:
-    """A run, or a published model, that writes text."""
+    """Open a run, or a published model, that generates text."""
     run = load(model) if Path(model).exists() else open_published(model)
     if Decodes not in run.model.provides():
-        raise ValueError(f"{model} is no language model: there is nothing in it that writes text, so no answer has a probability")
+        raise ValueError(f"{model} is not a language model; prompting needs a model that generates text")
     return run
 
 
-def read_template(given: str | None, file: Path | None) -> str:
-    """The template of the command line, in which \\n and \\t are written with a backslash, or that of a file."""
-    if (given is None) == (file is None):
-        raise ValueError("give the template with --template, or in a file with --template-file, and not both")
+def read_template(template: str | None, file: Path | None) -> str:
+    """Return the template of the command line, with the escapes \\n and \\t, or that of a file."""
+    if (template is None) == (file is None):
+        raise ValueError("pass the template either as --template or as --template-file")
     if file is None:
-        assert given is not None
-        return given.replace("\\n", "\n").replace("\\t", "\t")
+        assert template is not None
+        return template.replace("\\n", "\n").replace("\\t", "\t")
     try:
         return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except OSError as error:
@@ -52,31 +54,32 @@ def read_template(given: str | None, file: Path | None) -> str:
         raise ValueError(f"{file}: is not UTF-8 text (byte {error.start})") from None
 
 
-def read_answers(given: Sequence[str]) -> dict[str, str]:
-    """From CLASS=WORDS, or CLASS alone where its name is what the model is to say."""
+def parse_verbalizer(assignments: Sequence[str]) -> dict[str, str]:
+    """Parse CLASS=WORDS assignments, or CLASS alone where the class name is the answer."""
     found: dict[str, str] = {}
-    for text in given:
+    for text in assignments:
         name, _, words = text.partition("=")
         name, words = name.strip(), (words if "=" in text else name).strip()
         if not name or not words:
-            raise ValueError(f"the answer {text!r} has no {'words' if name else 'class'}: write CLASS=WORDS")
+            raise ValueError(f"the verbalizer {text!r} has no {'words' if name else 'class'}; write CLASS=WORDS")
         if name in found:
-            raise ValueError(f"the class {name!r} has two answers: {found[name]!r} and {words!r}")
+            raise ValueError(f"the class {name!r} has two verbalizers: {found[name]!r} and {words!r}")
         found[name] = words
     return found
 
 
-def read_labelled(file: str | Path, template: str, label: str | None = None) -> Labelled:
-    """The rows of a table (TSV, CSV or JSONL, by the file's ending) with their classes.
+# ------------------------------------------------------------------------------------------------------------------ tables
+
+
+def read_labeled(file: str | Path, template: str, label: str | None = None) -> list[LabeledRow]:
+    """Read the examples of a table (TSV, CSV or JSONL, by suffix) with their classes.
 
     Args:
-        file: Its first line names the columns.
-        template: The columns that it asks for must be there.
-        label: The column of classes; None = the first that is called label, labels, class and so on.
+        file: The table; its first line has the column names.
+        template: The template, whose columns the table must have.
+        label: Column of the classes; None = the first column with a usual name (label, labels, class, ...).
     """
-    if not Path(file).is_file():
-        raise ValueError(f"there is no file {file}")
-    wanted, asked, found = ColumnSpec(label, LABEL), [name for name in HOLE.findall(template) if name != "answer"], []
+    wanted, columns, found = ColumnSpec(label, LABEL), _columns(file, template), list[LabeledRow]()
     for record in records(Cursor([str(file)])):
         where = f"{file}:{record.line}"
         if record.problem:
@@ -87,29 +90,22 @@ def read_labelled(file: str | Path, template: str, label: str | None = None) -> 
         column = wanted.find(row)
         if column is None:
             raise ValueError(f"{where}: {wanted.missing(row, '--label')}")
-        if column in asked:
-            raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
-        if missing := [name for name in asked if name not in row]:
-            raise ValueError(f"{where}: the template asks for {missing[0]!r}, but the columns are: {', '.join(row)}")
+        _check_columns(where, columns, row, column)
         found.append((row, row[column].strip()))
-    if not found:
-        raise ValueError(f"{file} has no rows")
-    return found
+    return _checked_rows(found, file)
 
 
-def read_choices(file: str | Path, template: str, choices: str, label: str | None = None) -> Labelled:
-    """The rows of a table with answers of their own (cell ``choices``, tabs between them), and the letter of the right one.
+def read_choices(file: str | Path, template: str, choices: str, label: str | None = None) -> list[LabeledRow]:
+    """Read the examples of a table with choices of their own (cell ``choices``, separated by tabs), labeled A, B, C, ...
 
     Args:
-        file: Read as ``multiple-choice`` does.
-        template: What it asks for must be there: ``{question}`` is what the source finds, others are columns.
-        choices: The column of answers; auto = what has a usual name.
-        label: The column of the right one's label, number or text; None = the first that has a usual name.
+        file: The table, in a format of the data source ``multiple-choice``.
+        template: The template; ``{question}`` is the question that the data source finds, other names are columns.
+        choices: Column of the choices; auto = columns with usual names.
+        label: Column with label, index or text of the correct choice; None = the first column with a usual name.
     """
-    if not Path(file).is_file():
-        raise ValueError(f"there is no file {file}")
-    asked, found = [name for name in HOLE.findall(template) if name != "answer"], []
-    question = asked[0] if asked and "question" not in asked else None
+    columns, found = _columns(file, template), list[LabeledRow]()
+    question = columns[0] if columns and "question" not in columns else None
     source = MultipleChoice(train=str(file), question=question, choices=None if choices == "auto" else choices, answer=label)
     cursors = [Cursor([str(file)]), Cursor([str(file)])]
     for record, read in zip(records(cursors[0]), source.rows(cursors[1:]), strict=True):
@@ -119,44 +115,63 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
         if record.values is None:
             continue
         if not read.cells["label"]:
-            raise ValueError(f"{where}: the row says of none of its choices that it is right")
+            raise ValueError(f"{where}: no choice is marked as correct")
         row = {str(name): to_cell(value, str(name)) for name, value in record.values.items()}
         column = label or next((name for name in ANSWER if name in row), None)
-        if column in asked:
-            raise ValueError(f"the template shows {{{column}}}, which is the answer: write {{answer}} at its end")
         row |= {name: read.cells[name] for name in ("question", "choices")}
-        if missing := [name for name in asked if name not in row]:
-            raise ValueError(f"{where}: the template asks for {missing[0]!r}, but the columns are: {', '.join(row)}")
+        _check_columns(where, columns, row, column)
         found.append((row, read.cells["label"]))
-    if not found:
-        raise ValueError(f"{file} has no rows")
-    return found
+    return _checked_rows(found, file)
+
+
+def _columns(file: str | Path, template: str) -> list[str]:
+    """The columns of a template, once the file is known to exist."""
+    if not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    return [name for name in PLACEHOLDER.findall(template) if name != "answer"]
+
+
+def _check_columns(where: str, columns: Sequence[str], row: Mapping[str, str], label: str | None) -> None:
+    if label in columns:
+        raise ValueError(f"the template contains {{{label}}}, the column of the labels; write {{answer}} at its end instead")
+    if missing := [name for name in columns if name not in row]:
+        raise ValueError(f"{where}: the template has the column {missing[0]!r}, but the columns are: {', '.join(row)}")
+
+
+def _checked_rows(rows: list[LabeledRow], file: str | Path) -> list[LabeledRow]:
+    if not rows:
+        raise ValueError(f"{file} has no examples")
+    return rows
+
+
+# -------------------------------------------------------------------------------------------------------------- evaluation
 
 
 @dataclass(frozen=True)
 class FewShotResult:
-    """What came out.
+    """Result of a few-shot evaluation.
 
     Args:
-        prompt: How was asked.
-        rows: The questions with their classes.
-        scores_NC: How likely each answer was.
+        prompt: The prompt template.
+        rows: The examples with their classes.
+        scores_NC: The scores of the answers.
     """
 
-    prompt: Prompt
-    rows: Labelled
+    prompt: PromptTemplate
+    rows: list[LabeledRow]
     scores_NC: np.ndarray
 
     @property
     def predictions(self) -> list[str]:
+        """The class with the highest score for each example."""
         best_N = self.scores_NC.argmax(1)
-        return [list(self.prompt.words(row))[int(best)] for (row, _), best in zip(self.rows, best_N, strict=True)]
+        return [list(self.prompt.answers(row))[int(best)] for (row, _), best in zip(self.rows, best_N, strict=True)]
 
-    def judged(self) -> EvaluationResult:
-        """The accuracy, and beside it that of the most frequent class alone."""
+    def evaluation(self) -> EvaluationResult:
+        """Return the accuracy, and that of the majority-class baseline."""
         references = [{"label": label} for _, label in self.rows]
-        most = Counter(label for _, label in self.rows).most_common(1)[0][1]
-        metric_values = {**Accuracy().compute(self.predictions, references), "majority": most / len(self.rows)}
+        most_frequent = Counter(label for _, label in self.rows).most_common(1)[0][1]
+        metric_values = {**Accuracy().compute(self.predictions, references), "majority": most_frequent / len(self.rows)}
         return EvaluationResult(
             metric_values,
             dict(enumerate(self.predictions)),
@@ -165,101 +180,128 @@ class FewShotResult:
         )
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        return self.judged().intervals([Accuracy()])
+        """Return the 95 % confidence interval of the accuracy."""
+        return self.evaluation().intervals([Accuracy()])
 
     def as_json(self) -> dict[str, Any]:
-        ask = self.prompt
-        score = next(name for name, normalise in SCORES.items() if normalise == ask.normalise)
-        how = {"shots": ask.shots, "seed": ask.seed, "score": score, "calibrated": ask.calibrate}
-        told = {"rows": len(self.rows), **how, "template": ask.template}
-        told["answers"] = None if ask.answers is None else dict(ask.answers)
-        return {**self.judged().metric_values, "intervals": self.intervals(), **told}
+        """Return metrics and settings as JSON values."""
+        prompt = self.prompt
+        score = next(name for name, normalize in SCORES.items() if normalize == prompt.normalize)
+        return {
+            **self.evaluation().metric_values,
+            "intervals": self.intervals(),
+            "examples": len(self.rows),
+            "shots": prompt.shots,
+            "seed": prompt.seed,
+            "score": score,
+            "calibrated": prompt.calibrate,
+            "template": prompt.template,
+            "verbalizer": None if prompt.verbalizer is None else dict(prompt.verbalizer),
+        }
 
     def write(self, file: Path) -> None:
-        """A JSON line for each row: its columns, its class, the predicted one, and the answers' scores."""
+        """Write a JSON line for each example: its columns, its class, the prediction, and the scores of the answers."""
         lines: list[dict[str, Any]] = []
         for (row, label), best, scores in zip(self.rows, self.predictions, self.scores_NC.tolist(), strict=True):
-            own = dict(zip(self.prompt.words(row), scores, strict=False))  # other rows may have more answers
+            own = dict(zip(self.prompt.answers(row), scores, strict=False))  # other examples may have more choices
             lines.append({"row": dict(row), "label": label, "predicted": best, "scores": own})
         write_text(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
-def ask(
+def evaluate_few_shot(
     run: TrainedRun,
     template: str,
     file: str | Path,
     *,
     train: str | Path | None = None,
     shots: int = 0,
-    answers: Mapping[str, str] | None = None,
+    verbalizer: Mapping[str, str] | None = None,
     choices: str | None = None,
     label: str | None = None,
     score: str = "length",
     calibrate: bool = False,
     seed: int = 1,
 ) -> FewShotResult:
-    """Ask a language model for the class of each row of a table.
+    """Classify the examples of a table with a language model, and compare with their labels.
 
     Args:
-        run: What writes; see ``load_language_model``.
-        template: A row's columns in braces, with ``{answer}`` at its end.
-        file: The table of questions, with their classes.
-        train: The table that demonstrations are drawn from.
-        shots: How many stand before each question.
-        answers: For each class the words that stand for it; None = the classes' names, of all that the tables have.
-        choices: The column of each row's own answers, as ``multiple-choice`` reads it (a path into JSON, ``ending*``), or
-            ``auto`` for what has a usual name. The classes are then A for the first of them, B for the second.
-        label: The column of classes, or of the right one of a row's own answers.
-        score: length or plain: whether an answer's log-probability is divided by its number of tokens.
-        calibrate: Whether what the model would answer to nothing is taken off.
-        seed: Which demonstrations are drawn.
+        run: A run that generates text; see ``load_language_model``.
+        template: Column names in braces, with ``{answer}`` at the end.
+        file: The table of labeled examples.
+        train: The table that demonstrations are sampled from.
+        shots: Number of demonstrations in each prompt.
+        verbalizer: The answer of each class; None = the class names, of all classes in the tables.
+        choices: Column with the choices of each example, as in the data source ``multiple-choice`` (a path into JSON,
+            ``ending*``); auto = columns with usual names. The classes are A, B, C, ...
+        label: Column of the classes, or of the correct choice.
+        score: ``length`` or ``plain``: whether the log-probability of an answer is divided by its number of tokens.
+        calibrate: Contextual calibration: subtract the scores of a content-free prompt.
+        seed: Seed of the demonstrations.
     """
-    if score not in SCORES:
-        raise ValueError(f"there is no score {score!r}: answers are compared by {' or '.join(SCORES)}")
-    if shots and train is None:
-        raise ValueError(f"{shots} demonstrations are wanted: say with --train which file they are drawn from")
-    if shots and train is not None and Path(train).resolve() == Path(file).resolve():
-        raise ValueError(f"{file} has the questions: drawn from it, demonstrations would show their answers")
-    if choices is not None and answers:
-        raise ValueError(
-            "give answers that all rows share (--verbalizer), or the column of each row's own (--choices), and not both"
-        )
+    _check_options(file, train, shots, verbalizer, choices, score)
+    options: dict[str, Any] = {"shots": shots, "normalize": SCORES[score], "calibrate": calibrate, "seed": seed}
     if choices is not None:
-        rows, *pools = [read_choices(place, template, choices, label) for place in (file, train) if place is not None]
-        made = Prompt(template, None, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
-        _tokens(run, rows, file)
-        return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pools[0] if pools else []))
-    rows = read_labelled(file, template, label)
-    pool = read_labelled(train, template, label) if train is not None else []
-    classes = {name: str(place) for place, table in ((train, pool), (file, rows)) for _, name in table}
-    if not answers:
+        rows, *pools = [read_choices(path, template, choices, label) for path in (file, train) if path is not None]
+        prompt, pool = PromptTemplate(template, None, **options), pools[0] if pools else []
+        check_choices(run, rows, file)
+    else:
+        rows = read_labeled(file, template, label)
+        pool = read_labeled(train, template, label) if train is not None else []
+        verbalizer = _complete_verbalizer(verbalizer, {str(train): pool, str(file): rows})
+        prompt = PromptTemplate(template, verbalizer, **options)
+        _check_verbalizer(run, verbalizer)
+    return FewShotResult(prompt, rows, prompt.scores(run, [row for row, _ in rows], pool))
+
+
+def _check_options(
+    file: str | Path,
+    train: str | Path | None,
+    shots: int,
+    verbalizer: Mapping[str, str] | None,
+    choices: str | None,
+    score: str,
+) -> None:
+    if score not in SCORES:
+        raise ValueError(f"unknown score {score!r}; use {' or '.join(SCORES)}")
+    if shots and train is None:
+        raise ValueError(f"{shots} shots need a file to sample demonstrations from; pass it as --train")
+    if shots and train is not None and Path(train).resolve() == Path(file).resolve():
+        raise ValueError(f"--train {train} is the file to classify; demonstrations from it would reveal the labels")
+    if choices is not None and verbalizer:
+        raise ValueError("--verbalizer (answers of all examples) and --choices (choices of each example) exclude each other")
+
+
+def _complete_verbalizer(verbalizer: Mapping[str, str] | None, tables: Mapping[str, Sequence[LabeledRow]]) -> Mapping[str, str]:
+    """Return the verbalizer, by default the class names. Raises ValueError if a class of the tables has no answer."""
+    classes = {name: file for file, rows in tables.items() for _, name in rows}
+    if not verbalizer:
         if "" in classes:
-            raise ValueError(f"{classes['']} has rows without a class")
-        answers = {name: name for name in sorted(classes)}
-    if unknown := sorted(classes.keys() - answers.keys()):
-        raise ValueError(f"{classes[unknown[0]]} has the class {unknown[0]!r}, but the answers are: {', '.join(answers)}")
-    made = Prompt(template, answers, shots=shots, normalise=SCORES[score], calibrate=calibrate, seed=seed)
-    _differ(run, answers)
-    return FewShotResult(made, rows, made.scores(run, [row for row, _ in rows], pool))
+            raise ValueError(f"{classes['']} has examples without a label")
+        return {name: name for name in sorted(classes)}
+    if unknown := sorted(classes.keys() - verbalizer.keys()):
+        raise ValueError(f"{classes[unknown[0]]} has the class {unknown[0]!r}, but verbalizers are: {', '.join(verbalizer)}")
+    return verbalizer
 
 
-def _tokens(run: TrainedRun, rows: Labelled, file: str | Path) -> None:
-    """Of an answer without a token, nothing could be asked."""
+def check_choices(run: TrainedRun, rows: Sequence[LabeledRow], file: str | Path) -> None:
+    """Raise ValueError for a choice that has no tokens, and therefore no probability."""
     codec = run.codec
     for number, (row, _) in enumerate(rows, 1):
-        for word in row["choices"].split("\t"):
-            if not len(codec.encode(codec.info.target, f" {word}")):
-                raise ValueError(f"{file}: the choice {word!r} of row {number} is no token of this model")
+        for choice in row["choices"].split("\t"):
+            if not len(codec.encode(codec.info.target, f" {choice}")):
+                raise ValueError(
+                    f"{file}: the choice {choice!r} of example {number} has no tokens in the vocabulary of this model"
+                )
 
 
-def _differ(run: TrainedRun, answers: Mapping[str, str]) -> None:
-    """Answers that are the same to the model leave nothing to choose."""
+def _check_verbalizer(run: TrainedRun, verbalizer: Mapping[str, str]) -> None:
+    """Raise ValueError for answers without tokens, and for answers with the same tokens."""
     codec = run.codec
     seen: dict[tuple[int, ...], str] = {}
-    for name, words in answers.items():
+    for name, words in verbalizer.items():
         ids = tuple(int(i) for i in codec.encode(codec.info.target, f" {words}"))
         if not ids:
-            raise ValueError(f"the answer {words!r} of the class {name!r} is no token of this model")
+            raise ValueError(f"the verbalizer {words!r} of the class {name!r} has no tokens in the vocabulary of this model")
         if ids in seen:
-            raise ValueError(f"the answers of {seen[ids]!r} and {name!r} are the same tokens to this model: choose other words")
+            raise ValueError(f"the verbalizers of {seen[ids]!r} and {name!r} have the same tokens; choose other words")
         seen[ids] = name

@@ -1,4 +1,4 @@
-"""A published model as a run that can be used at once: generated from, asked, embedded with, looked into."""
+"""Open a published model as a run, for generation, prediction, embedding and inspection."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ from weft.training.build import choose_device
 from weft.training.run import Run
 
 ANY_LENGTH = 1_000_000
-"""Of a text that is read in windows."""
+"""Maximum length of a text that is split into windows."""
 
 
 def open_published(name: str | Path, *, task: str | None = None, device: str = "auto") -> TrainedRun:
-    """A published model with its tokenizer, as a run.
+    """Open a published model with its tokenizer as a run.
 
     Args:
-        name: A folder in the Hugging Face layout, a packaged model's name, or a hub's.
-        task: What it shall be for; None = what it was published for.
-        device: Where to compute.
+        name: Folder in the Hugging Face layout, name of a packaged model, or name on the hub.
+        task: Task of the model; None = the task it was published for.
+        device: Device to compute on.
     """
     loaded = load(name, task=task)
     if not loaded.info.texts():
-        raise ValueError(f"{name} reads images, and a run is opened around a tokenizer: take weft.pretrained.load")
+        raise ValueError(f"{name} is an image model without a tokenizer; load it with weft.pretrained.load")
     tokenizer: Any = loaded.tokenizer
     check_padding(loaded.published.config, tokenizer.special, tokenizer.names)
-    info = _told(loaded.info, loaded.published, tokenizer, loaded.model.provides(), positions(loaded.model))
+    info = _with_token_ids(loaded.info, loaded.published, tokenizer, loaded.model.provides(), positions(loaded.model))
     codec = Codec(info, {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
-        model.target = codec.info[model.target.name]  # it was built before its ids were known
-    goals = [(goal, source, file) for need, goal, source, file in _GOALS if need in model.provides()]
-    objective, source, file = goals[0] if goals else (MaskedLM, PlainText, "txt")
-    if objective is SpanAnswer:  # contexts of any length, in windows
+        model.target = codec.info[model.target.name]  # with the special token ids of its config
+    found = [(objective, source, file) for need, objective, source, file in _OBJECTIVES if need in model.provides()]
+    objective, source, file = found[0] if found else (MaskedLM, PlainText, "txt")
+    if objective is SpanAnswer:  # contexts of any length are split into windows
         objective = partial(SpanAnswer, window=positions(model))
         fields = {**codec.info.fields, "context": replace(codec.info["context"], max_length=ANY_LENGTH)}
         codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
@@ -89,7 +89,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
 
 
 def pair_of(trained: TrainedRun) -> RequestSpec | None:
-    """How a published model that says something of a text reads two: as its tokenizer puts them together, with their segments."""
+    """Return codec and objective of a published classifier for pairs of texts; None for other models."""
     codec, objective = trained.codec, next(iter(trained.objectives.values()), None)
     if not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
         return None
@@ -99,7 +99,7 @@ def pair_of(trained: TrainedRun) -> RequestSpec | None:
     return RequestSpec(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
 
 
-_GOALS: list[tuple[type, Any, Any, str]] = [
+_OBJECTIVES: list[tuple[type, Any, Any, str]] = [
     (Classifies, Classification, LabeledText, "tsv"),
     (ScoresChoices, MultipleChoiceObjective, MultipleChoice, "jsonl"),
     (Tags, Tagging, TaggedText, "txt"),
@@ -108,34 +108,36 @@ _GOALS: list[tuple[type, Any, Any, str]] = [
     (PredictsMasked, MaskedLM, PlainText, "txt"),
     (ClassifiesPairs, partial(MaskedLM, mask_ratio=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
-"""What a structure can do, with what it would be asked, the data that has it, and how a file of them ends."""
+"""Capability of a structure, with its objective, its data source, and the suffix of its data files."""
 _BY_KIND: dict[str, tuple[Any, Any]] = {
     "label": (Classification, LabeledText),
     "labels": (MultiLabel, partial(LabeledText, label_type="multiple")),
     "number": (Regression, partial(LabeledText, label_type="number")),
 }
-"""What is asked about a text whose answer is a class, several, or a number, and the data that has it."""
+"""Objective and data source by the kind of label."""
 
 
-def _told(info: Info, published: PublishedModel, tokenizer: Tokenizer, does: tuple[type, ...], most: int | None) -> Info:
-    """The fields with what the tokenizer and the config say of their ids; ``most`` positions, if the model has so many."""
+def _with_token_ids(
+    info: Info, published: PublishedModel, tokenizer: Tokenizer, provided: tuple[type, ...], max_length: int | None
+) -> Info:
+    """Return the fields with special token ids from tokenizer and config, and with the maximum length of the model."""
     special = tokenizer.special
     config, target = merge_generation_config(published.config, published.path), info[info.target]
-    writes = special_ids(special, config, target, encoder_decoder=target.name == "target")
-    told = {
+    decoder_special = special_ids(special, config, target, encoder_decoder=target.name == "target")
+    options = {
         "frame": tokenizer.frame,
         "sentinel_count": tokenizer.sentinel_count,
         "decoder_start": tokenizer.decoder_start,
         "words": "tags" in info,
     }
     fields = {
-        name: replace(field, special=special, **told) if field.kind in ("text", "texts") else field
+        name: replace(field, special=special, **options) if field.kind in ("text", "texts") else field
         for name, field in info.fields.items()
     }
-    if most is not None and ModelsLanguage not in does:
-        # what stands around a text has positions too
-        room = max(1, most - len(tokenizer.frame.first) - len(tokenizer.frame.last))
+    if max_length is not None and ModelsLanguage not in provided:
+        # special tokens have positions too
+        room = max(1, max_length - len(tokenizer.frame.first) - len(tokenizer.frame.last))
         fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
-    if Decodes in does:
-        fields[info.target] = replace(fields[info.target], special=writes, extra_eos=eos_ids(config, target))
+    if Decodes in provided:
+        fields[info.target] = replace(fields[info.target], special=decoder_special, extra_eos=eos_ids(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

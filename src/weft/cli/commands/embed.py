@@ -40,8 +40,8 @@ def embed(
     if not texts:
         raise ValueError(f"{file or 'standard input'} is empty; give at least one line to embed")
     vectors = encoder(texts)
-    if encoder.cut:
-        message(f"truncated {encoder.cut} of {len(texts)} lines to {encoder.length} tokens")
+    if encoder.truncated:
+        message(f"truncated {encoder.truncated} of {len(texts)} lines to {encoder.max_length} tokens")
     records = (
         json.dumps({"text": text, "vector": [round(float(x), 6) for x in vector]}, ensure_ascii=False)
         for text, vector in zip(texts, vectors, strict=True)

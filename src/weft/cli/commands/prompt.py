@@ -44,16 +44,16 @@ def prompt(
     as_json: Json = False,
 ) -> None:
     """Zero-shot and few-shot classification with a language model: accuracy with its 95% confidence interval."""
-    from weft.inference.few_shot import ask, load_language_model, read_answers, read_template
+    from weft.inference.few_shot import evaluate_few_shot, load_language_model, parse_verbalizer, read_template
     from weft.training.display import show_intervals
 
-    text, answers = read_template(template, template_file), read_answers(verbalizers or [])
-    options = {"train": train, "shots": shots, "answers": answers, "choices": choices, "label": label, "seed": seed}
-    result = ask(load_language_model(model), text, file, score=score, calibrate=calibrate, **options)
+    text, verbalizer = read_template(template, template_file), parse_verbalizer(verbalizers or [])
+    options = {"train": train, "shots": shots, "verbalizer": verbalizer, "choices": choices, "label": label, "seed": seed}
+    result = evaluate_few_shot(load_language_model(model), text, file, score=score, calibrate=calibrate, **options)
     if out is not None:
         result.write(out)
         message(f"wrote {len(result.rows)} predictions to {out}")
     if as_json:
         print_json(result.as_json())
     else:
-        print(show_intervals(result.judged().metric_values, result.intervals(), {}))
+        print(show_intervals(result.evaluation().metric_values, result.intervals(), {}))

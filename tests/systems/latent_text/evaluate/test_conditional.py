@@ -219,7 +219,7 @@ def test_invalid_inputs_are_reported():
         evaluate_generation(["a"], ["+"], HELD, ORACLE)
     with pytest.raises(ValueError, match="got no texts"):
         evaluate_generation([], [], HELD, ORACLE)
-    with pytest.raises(ValueError, match="there are no references"):
+    with pytest.raises(ValueError, match="got no references"):
         evaluate_generation(["a", "b"], ["+", "-"], [], ORACLE)
     with pytest.raises(ValueError, match="at least 2 references, but there is 1"):
         evaluate_generation(["a", "b"], ["+", "-"], ["a"], ORACLE)
