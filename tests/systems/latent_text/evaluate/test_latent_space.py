@@ -67,13 +67,15 @@ def recipe(folder, beta="{type: constant, weight: 0}", steps=4, **changes):
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 10])
-@pytest.mark.parametrize(("rows", "most"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
-def test_evenly_covers_all_parts_for_sorted_and_alternating_data(rows, most, period):
-    taken = subsample(range(rows), most)
-    assert len(taken) == most and taken == sorted(set(taken)) and taken[0] == 0
-    assert all(part * rows // most <= row < (part + 1) * rows // most for part, row in enumerate(taken)), "one from each part"
-    shares = [sum(row % period == kind for row in taken) / most for kind in range(period)]
-    assert most < 100 or max(shares) < 1.2 / period
+@pytest.mark.parametrize(("rows", "number"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
+def test_subsample_covers_all_parts_for_sorted_and_alternating_data(rows, number, period):
+    chosen = subsample(range(rows), number)
+    assert len(chosen) == number and chosen == sorted(set(chosen)) and chosen[0] == 0
+    assert all(part * rows // number <= row < (part + 1) * rows // number for part, row in enumerate(chosen)), (
+        "one from each part"
+    )
+    fractions = [sum(row % period == kind for row in chosen) / number for kind in range(period)]
+    assert number < 100 or max(fractions) < 1.2 / period
 
 
 def test_subset_covers_all_classes(trained):
@@ -81,8 +83,8 @@ def test_subset_covers_all_classes(trained):
     valid = trained.dataset("valid")[1]
     some = Subset(valid, 9)
     classes = [some.raw(row)["label"] for row in range(len(some))]
-    share = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
-    assert len(some) == 9 and abs(classes.count("positive") - 9 * share) <= 1
+    fraction = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
+    assert len(some) == 9 and abs(classes.count("positive") - 9 * fraction) <= 1
     assert [some[row]["label"] for row in range(9)] == [int(name == "positive") for name in classes]
     assert some.lengths["source"].tolist() == [len(some[row]["source"]) for row in range(9)]
 
