@@ -205,7 +205,7 @@ def test_posterior_collapse_is_reported_everywhere(tmp_path, monkeypatch, capsys
     prior = lambda self, x: Posterior(torch.zeros(x.rows, 3), torch.zeros(x.rows, 3))  # noqa: E731
     run = recipe(tmp_path)
     monkeypatch.setattr("weft.models.TextVAE.posterior", prior)
-    monkeypatch.setattr("weft.learning.loop.only", lambda *_: None)
+    monkeypatch.setattr("weft.learning.loop.train_only", lambda *_: None)
     run.train(tmp_path / "run")
     remark = "posterior collapse: 0 of 3 latent dimensions are active, and KL(q(z|x) || p(z)) is 0.00 nats"
     (point,) = LatentSpaceMetric().remarks({"active_units": 0, "latent_units": 4})
@@ -282,7 +282,7 @@ def test_unsuitable_structures_are_rejected_before_training(tmp_path):
     with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
-    with pytest.raises(RecipeError, match="the metric latent-space compares 'target', but the data"):
+    with pytest.raises(RecipeError, match="the metric latent-space needs 'target', but the data"):
         check(read_run(recipe))
 
 
