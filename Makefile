@@ -62,6 +62,7 @@ lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/limits.py
 
 types: setup-dev
 	$(BIN)/pyright

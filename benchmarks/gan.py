@@ -25,7 +25,7 @@ from weft.core.registry import block
 
 
 class CirclePoints:
-    """Points near eight places on a circle."""
+    """Points near eight centers on a circle."""
 
     def __init__(self, rows: int, seed: int):
         rng = np.random.default_rng(seed)
@@ -45,7 +45,7 @@ class CirclePoints:
 
 @block("ring")
 class Ring(Data):
-    """Points near eight places on a circle: the usual test of whether a generator finds every mode.
+    """Points near eight centers on a circle: the usual test of whether a generator covers every mode.
 
     Args:
         rows: How many points.

@@ -664,7 +664,7 @@ def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(hom
     choices = ["objective=bursting-next-token", "learning.steps=6", "learning.save_every=1"]
     answer = forked("train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", **here)
     assert answer.code == 1
-    assert "update 3" in answer.err and "the loss is nan" in answer.err and "; rows " in answer.err
+    assert "update 3" in answer.err and "the loss is nan" in answer.err and "; examples " in answer.err
     assert "the last finite checkpoint is kept" in answer.err
     assert Checkpoints(tmp_path / "run" / "checkpoints").latest().path == tmp_path / "run/checkpoints/update-00000003"
     kept = state(tmp_path / "run")

@@ -121,7 +121,7 @@ def test_a_converted_run_does_not_need_the_published_folder(name: str, tmp_path:
         search = GreedySearch(max_length=8)
         written = run.generate(TEXTS, search)
         assert written == before.generate(TEXTS, search)
-        if name == "t5":  # begins and ends with the ids that its config says
+        if name == "t5":  # start and end ids come from its config
             theirs: Any = hf.T5ForConditionalGeneration.from_pretrained(hidden).eval()
             tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(hidden / "tokenizer.json"))
             found = [next(h[0].ids for h in run.hypotheses([text], search)) for text in TEXTS]

@@ -45,7 +45,7 @@ def stage(structure: Any, objective: Any, info: Info, device: str = "cpu") -> St
         return StageNetwork(model, {"": objective(info, model.dim)}, info, "main", type(model).__name__)
 
 
-def drawn(structure: Any, objective: Any, info: Info, **options: Any) -> Architecture:
+def figure_of(structure: Any, objective: Any, info: Info, **options: Any) -> Architecture:
     return architecture(Composed([stage(structure, objective, info)]), **options)
 
 
@@ -153,7 +153,7 @@ def seq2seq(**options: Any) -> Any:
 
 
 def test_a_seq2seq_model_has_its_encoder_feed_the_cross_attention_of_its_decoder() -> None:
-    (panel,) = drawn(seq2seq(), NextToken, PAIR).panels
+    (panel,) = figure_of(seq2seq(), NextToken, PAIR).panels
     blocks = by_path(panel)
     edge = panel.top.edges[blocks["model.encoder"], blocks["model.decoder"]]
     assert edge.consumer.title == "Cross-attention"
@@ -166,14 +166,14 @@ def test_shapes_have_symbols_where_a_size_depends_on_the_batch_and_numbers_elsew
     """The dimension is as large as a batch or a text could be: what is alike by chance must not be mistaken."""
     for dim in (3, 5, 16, 19):
         encoder = partial(Transformer, layers=1, layer=_one_head())
-        (panel,) = drawn(partial(Seq2Seq, dim=dim, encoder=encoder), NextToken, PAIR).panels
+        (panel,) = figure_of(partial(Seq2Seq, dim=dim, encoder=encoder), NextToken, PAIR).panels
         assert by_path(panel)["model.encoder"].shape == f"B × S × {dim}"
         assert by_path(panel)["model.head"].shape == "N × 20"
 
 
 def test_the_lengths_of_source_and_target_are_told_apart_even_where_texts_are_short() -> None:
     short = Info({"source": Field("source", 20, max_length=8), "target": Field("target", 20, max_length=12)}, target="target")
-    (panel,) = drawn(seq2seq(), NextToken, short).panels
+    (panel,) = figure_of(seq2seq(), NextToken, short).panels
     assert by_path(panel)["model.encoder"].shape == "B × S × 16"
     assert by_path(panel)["model.decoder"].shape == "B × T × 16"
 
@@ -187,7 +187,7 @@ def _one_head() -> Any:
 def test_a_residual_connection_encloses_the_norm_and_the_sublayer_in_the_order_of_the_data() -> None:
     for residual, titles in ((None, ["LayerNorm", "Self-attention"]), (PostNorm, ["Self-attention", "LayerNorm"])):
         layer = TransformerLayer if residual is None else partial(TransformerLayer, residual=residual)
-        (panel,) = drawn(seq2seq() if residual is None else _post(layer), NextToken, PAIR).panels
+        (panel,) = figure_of(seq2seq() if residual is None else _post(layer), NextToken, PAIR).panels
         first = next(b for b in by_path(panel)["model.encoder"].walk() if b.role == "residual")
         assert [child.title for child in first.children] == titles
         added = [u for x, u in panel.layout.sums if panel.layout.rects[first].u < u < panel.layout.rects[first].top]
@@ -203,7 +203,7 @@ def _post(layer: Any) -> Any:
 
 @pytest.mark.parametrize("layers", [2, 6, 48])
 def test_identical_layers_are_drawn_once_with_their_number(layers: int) -> None:
-    figure = drawn(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=layers)), NextToken, PAIR)
+    figure = figure_of(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=layers)), NextToken, PAIR)
     assert f"Layer × {layers}" in "".join(texts(figure))
     drawn_layers = [b for b in by_path(figure.panels[0]).values() if b.role == "layer"]
     assert [(b.repeat, len(b.paths)) for b in drawn_layers] == [(layers, layers)]
@@ -214,7 +214,7 @@ def test_layers_that_alternate_are_drawn_as_one_group() -> None:
     from weft.blocks import GatedFeedForward
 
     kinds = [TransformerLayer, partial(TransformerLayer, feedforward=GatedFeedForward)]
-    figure = drawn(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=9, layer=kinds)), NextToken, PAIR)
+    figure = figure_of(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=9, layer=kinds)), NextToken, PAIR)
     group = next(b for b in by_path(figure.panels[0])["model.encoder"].children if b.title == "Layers")
     assert (group.repeat, [child.repeat for child in group.children]) == (4, [1, 1])
     assert [b.title for b in by_path(figure.panels[0])["model.encoder"].children if b.role == "layer"] == ["Layers", "Layer"]
@@ -222,25 +222,25 @@ def test_layers_that_alternate_are_drawn_as_one_group() -> None:
 
 
 def test_layers_that_share_their_weights_are_counted_once() -> None:
-    figure = drawn(partial(Seq2Seq, dim=16, encoder=partial(SharedTransformer, layers=12)), NextToken, PAIR)
+    figure = figure_of(partial(Seq2Seq, dim=16, encoder=partial(SharedTransformer, layers=12)), NextToken, PAIR)
     layer = next(b for b in by_path(figure.panels[0]).values() if b.role == "layer")
     assert (layer.repeat, layer.applied) == (1, 12)
     assert "Layer × 12 with shared weights" in "".join(texts(figure))
 
 
 def test_a_tied_head_names_the_embedder_whose_weights_it_uses() -> None:
-    figure = drawn(seq2seq(), NextToken, PAIR)
+    figure = figure_of(seq2seq(), NextToken, PAIR)
     assert by_path(figure.panels[0])["model.head"].tied == ("model.embedder",)
     assert "tied to embedder" in texts(figure)
     from weft.blocks import UntiedHead
 
-    assert "tied to embedder" not in texts(drawn(seq2seq(head=UntiedHead), NextToken, PAIR))
+    assert "tied to embedder" not in texts(figure_of(seq2seq(head=UntiedHead), NextToken, PAIR))
 
 
 def test_what_an_objective_does_not_use_is_faded() -> None:
     from weft.models import bert
 
-    figure = drawn(bert(size="tiny", dim=16, layers=1, heads=2, hidden=24, length=24), MaskedLM, TEXT)
+    figure = figure_of(bert(size="tiny", dim=16, layers=1, heads=2, hidden=24, length=24), MaskedLM, TEXT)
     unused = {b.path for b in by_path(figure.panels[0]).values() if not b.ran}
     assert unused == {"model.pooler", "model.segment_head"}
     assert figure.svg().count('opacity="0.45"') == 2
@@ -248,7 +248,7 @@ def test_what_an_objective_does_not_use_is_faded() -> None:
 
 
 def test_the_objective_and_what_its_loss_is_computed_from_are_named() -> None:
-    shown = texts(drawn(seq2seq(), NextToken, PAIR))
+    shown = texts(figure_of(seq2seq(), NextToken, PAIR))
     assert any(text.startswith("next-token") and "loss ← Head" in text for text in shown)
 
 

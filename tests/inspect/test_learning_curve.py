@@ -9,7 +9,7 @@ import pytest
 
 from weft.inspect import plot_learning_curve
 from weft.inspect.learning_curve import to_percent
-from weft.inspect.plotting import MAX_POINTS, smooth
+from weft.inspect.plotting import MAX_POINTS
 
 
 def rows(updates=200):
@@ -86,15 +86,6 @@ def test_an_empty_log_and_missing_matplotlib_are_rejected(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"matplotlib: pip install 'weft\[plots\]'"):
         plot_learning_curve(rows(), tmp_path / "c.png")
-
-
-def test_smoothing_is_a_moving_average_that_is_shorter_at_the_start():
-    y = np.random.default_rng(0).normal(size=301)
-    smoothed = smooth(y)
-    assert smoothed[0] == pytest.approx(y[0])
-    assert smoothed[150] == pytest.approx(y[144:157].mean())
-    assert smoothed[300] == pytest.approx(y[294:].mean())
-    assert smooth(np.arange(200.0))[:100] == pytest.approx(np.arange(100.0))
 
 
 def test_fractions_and_scores_are_converted_to_percent():

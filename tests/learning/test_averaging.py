@@ -1,4 +1,4 @@
-"""Averages of weights against their formulas, and an average that goes on after a save as if nothing had been."""
+"""Weight averaging: formulas, data types, and a state that continues bit for bit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_is_in_the_catalog():
 
 
 @pytest.mark.parametrize("warmup", [False, True])
-def test_ema_is_its_formula(warmup):
+def test_ema_equals_its_formula(warmup):
     ema = EMA(decay=0.8, warmup=warmup)
     ema.update(weights(0))
     expected = weights(0)["a.weight"].double()
@@ -38,7 +38,7 @@ def test_ema_is_its_formula(warmup):
     assert {name: tensor.dtype for name, tensor in ema.tensors().items()} == {n: w.dtype for n, w in weights(0).items()}
 
 
-def test_ema_neither_changes_nor_shares_the_weights():
+def test_ema_neither_changes_nor_aliases_the_weights():
     given = {"w": torch.nn.Parameter(torch.ones(2))}
     ema = EMA(decay=0.5)
     ema.update(given)
@@ -51,7 +51,7 @@ def test_ema_neither_changes_nor_shares_the_weights():
     assert ema.tensors()["w"].tolist() == [2, 2] and not ema.tensors()["w"].requires_grad
 
 
-def test_small_steps_do_not_vanish_in_half_precision():
+def test_small_updates_are_not_rounded_away_in_half_precision():
     ema = EMA(decay=0.999)
     ema.update({"w": torch.zeros(1, dtype=torch.bfloat16)})
     for _ in range(2000):
@@ -63,7 +63,7 @@ def test_small_steps_do_not_vanish_in_half_precision():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("stop", [0, 1, 7])
-def test_ema_goes_on_bit_for_bit_from_a_file(tmp_path, stop, dtype):
+def test_ema_restored_from_a_file_continues_bit_for_bit(tmp_path, stop, dtype):
     straight, first, second = (EMA(decay=0.9, warmup=True) for _ in range(3))
     for t in range(12):
         straight.update(weights(t, dtype))
@@ -113,7 +113,7 @@ def test_average_is_the_mean_in_double_precision():
     assert average(bf16)["w"].dtype == torch.bfloat16 and average(bf16)["w"].item() == pytest.approx(511 / 256, abs=0.01)
 
 
-def test_average_of_one_is_a_copy():
+def test_average_of_one_state_is_a_copy():
     state = weights(3)
     mean = average([state])
     assert all(torch.equal(mean[name], state[name]) for name in state)
@@ -122,7 +122,7 @@ def test_average_of_one_is_a_copy():
     assert all(torch.equal(state[name], weights(3)[name]) for name in state)
 
 
-def test_average_refuses_what_does_not_fit():
+def test_average_refuses_different_names_and_shapes():
     with pytest.raises(ValueError, match="no weights to average"):
         average([])
     with pytest.raises(ValueError, match=r"state 1 of the 2 to average and the last .* missing \['b'\], unexpected \[\]"):

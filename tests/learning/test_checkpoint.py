@@ -1,4 +1,4 @@
-"""Nothing is lost: crashes at every moment, kills, full disks, damaged files."""
+"""Checkpoints survive crashes at every moment, kills, full disks and damaged files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, d
 
 
 def content(value):
-    """Tensors and documents that all say the same number: a mixture of two checkpoints would show."""
+    """Return tensors and documents that all contain the same number, to detect a mixture of two checkpoints."""
     tensors = {
         "model.safetensors": {f"layer{i}.weight": torch.full((50, 50), float(value)) for i in range(3)},
         "optimizer.safetensors": {"step": torch.tensor(float(value)), "ids": torch.full((10,), value)},
@@ -34,7 +34,7 @@ def content(value):
 
 
 def value_of(path):
-    """The number of a checkpoint, after checking that every part of it says the same."""
+    """Return the number of a checkpoint, after checking that all of its parts contain it."""
     found = load(path)
     values = {float(v) for named in found.tensors.values() for t in named.values() for v in t.reshape(-1).tolist()}
     values |= {float(v) for v in [found.documents["state.json"]["value"], *found.documents["more.json"]]}
@@ -57,7 +57,7 @@ def names(folder):
 # ------------------------------------------------------------------------------------------------------------ the plain way
 
 
-def test_what_is_saved_comes_back(tmp_path):
+def test_a_saved_checkpoint_loads_with_equal_tensors_and_documents(tmp_path):
     tensors, documents = content(7)
     path = Checkpoints(tmp_path / "run" / "checkpoints").save(1234, tensors, documents)
     assert path == tmp_path / "run" / "checkpoints" / "update-00001234"
@@ -91,14 +91,14 @@ def test_saving_cleans_up_after_a_crash(tmp_path):
     assert names(tmp_path) == ["update-00000001", "update-00000002"]
 
 
-def test_the_newest_is_the_latest_by_number(tmp_path):
+def test_the_latest_checkpoint_has_the_highest_number(tmp_path):
     checkpoints = saved(tmp_path, 9, 100_000_000, 10, keep=5)
     assert checkpoints.latest().path == tmp_path / "update-100000000"
     (tmp_path / "update-100000000").rename(tmp_path / "elsewhere")
     assert checkpoints.latest().path == tmp_path / "update-00000010"
 
 
-def test_files_can_be_read_by_others_as_the_umask_says(tmp_path):
+def test_file_modes_follow_the_umask(tmp_path):
     path = Checkpoints(tmp_path).save(1, *content(1))
     (tmp_path / "plain").touch()
     assert {stat.S_IMODE(p.stat().st_mode) for p in path.iterdir()} == {stat.S_IMODE((tmp_path / "plain").stat().st_mode)}
@@ -117,7 +117,7 @@ def test_files_can_be_read_by_others_as_the_umask_says(tmp_path):
         (1, {}, {"a.json": {"w": torch.ones(1)}}, "cannot be written as JSON"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_and_leaves_nothing(tmp_path, update, tensors, documents, message):
+def test_invalid_content_is_refused_and_leaves_no_files(tmp_path, update, tensors, documents, message):
     with pytest.raises(ValueError, match=message):
         Checkpoints(tmp_path).save(update, tensors, documents)
     assert names(tmp_path) == []
@@ -138,7 +138,7 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int
     st.lists(st.tuples(st.sampled_from(DTYPES), st.lists(st.integers(0, 4), max_size=3), st.booleans()), max_size=6),
     st.randoms(use_true_random=False),
 )
-def test_the_same_tensors_give_the_same_bytes(tmp_path_factory, kinds, rng):
+def test_equal_tensors_give_equal_bytes(tmp_path_factory, kinds, rng):
     folder = tmp_path_factory.mktemp("bytes")
     tensors = {}
     for i, (dtype, shape, turned) in enumerate(kinds):
@@ -167,14 +167,14 @@ def test_the_order_of_names_does_not_matter_with_tied_tensors(tmp_path):
     assert len(digests) == 1
 
 
-def test_a_digest_sees_a_single_bit_and_no_documents(tmp_path):
+def test_a_digest_depends_on_every_bit_of_the_tensors_and_not_on_documents(tmp_path):
     a = Checkpoints(tmp_path / "a").save(1, {"w.safetensors": {"w": torch.zeros(3)}}, {"time.json": 1})
     b = Checkpoints(tmp_path / "b").save(1, {"w.safetensors": {"w": torch.zeros(3)}}, {"time.json": 2})
     c = Checkpoints(tmp_path / "c").save(1, {"w.safetensors": {"w": torch.tensor([0.0, 0.0, -0.0])}}, {"time.json": 1})
     assert digest(a) == digest(b) != digest(c)
 
 
-def test_tied_tensors_are_written_once_and_tied_again(tmp_path):
+def test_tied_tensors_are_written_once_and_loaded_tied(tmp_path):
     table = torch.nn.Parameter(torch.randn(100, 8))
     tensors = {"head.weight": table, "embedder.weight": table.data, "other": torch.randn(100, 8), "also": table.view(100, 8)}
     write_tensors(tmp_path / "tied.safetensors", tensors)
@@ -199,7 +199,7 @@ def test_equal_but_separate_tensors_stay_separate(tmp_path):
     assert back["b"].tolist() == [1, 1, 1]
 
 
-def test_views_that_overlap_are_written_apart(tmp_path):
+def test_overlapping_views_are_written_separately(tmp_path):
     base = torch.arange(12.0)
     tensors = {
         "all": base, "head": base[:4], "tail": base[4:], "square": base[:9].view(3, 3), "turned": base[:9].view(3, 3).t(),
@@ -212,7 +212,7 @@ def test_views_that_overlap_are_written_apart(tmp_path):
     assert torch.equal(base, torch.arange(12.0))
 
 
-def test_a_cut_off_tensor_file_is_a_clear_error(tmp_path):
+def test_a_truncated_tensor_file_is_reported(tmp_path):
     path = tmp_path / "a.safetensors"
     write_tensors(path, {"a": torch.ones(30)})
     path.write_bytes(path.read_bytes()[:-5])
@@ -255,7 +255,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_found_and_the_one_before_is_used(tmp_path, kind):
+def test_damage_is_detected_and_the_previous_checkpoint_is_used(tmp_path, kind):
     checkpoints = saved(tmp_path, 1, 2, 3)
     damage, message = DAMAGE[kind]
     damage(tmp_path / "update-00000003")
@@ -268,7 +268,7 @@ def test_damage_is_found_and_the_one_before_is_used(tmp_path, kind):
         load(tmp_path / "update-00000003")
 
 
-def test_broken_json_is_found_even_if_its_hash_is_right(tmp_path):
+def test_invalid_json_is_detected_even_if_its_hash_matches(tmp_path):
     path = Checkpoints(tmp_path).save(1, *content(1))
     (path / "state.json").write_text("{")
     files = json.loads((path / "manifest.json").read_text())["files"]
@@ -277,7 +277,7 @@ def test_broken_json_is_found_even_if_its_hash_is_right(tmp_path):
     assert len(problems(path)) == 1 and "state.json: not valid JSON" in problems(path)[0]
 
 
-def test_all_problems_are_told_at_once(tmp_path):
+def test_all_problems_are_reported_at_once(tmp_path):
     path = Checkpoints(tmp_path).save(1, *content(1))
     (path / "state.json").unlink()
     flip(path / "model.safetensors")
@@ -285,7 +285,7 @@ def test_all_problems_are_told_at_once(tmp_path):
     assert len(problems(path, quick=True)) == 1
 
 
-def test_no_whole_checkpoint_at_all(tmp_path):
+def test_latest_is_none_if_all_checkpoints_are_damaged(tmp_path):
     checkpoints = saved(tmp_path, 1, 2)
     for path in (tmp_path / "update-00000001", tmp_path / "update-00000002"):
         flip(path / "model.safetensors")
@@ -312,8 +312,8 @@ def test_keep_one(tmp_path):
     assert names(tmp_path) == ["update-00000003"] and checkpoints.best() is None
 
 
-def test_a_checkpoint_behind_newer_ones_survives_its_own_save(tmp_path):
-    """A run that was set back to update 10 and goes on must not lose what it saves, nor what is newer."""
+def test_a_checkpoint_with_a_lower_number_than_existing_ones_is_kept(tmp_path):
+    """A run restored to update 10 that continues keeps what it saves, and later checkpoints."""
     checkpoints = saved(tmp_path, 10, 20, 30, 40, keep=4)
     path = Checkpoints(tmp_path, keep=1).save(15, *content(15))
     assert value_of(path) == 15 and names(tmp_path) == [f"update-000000{n}" for n in (15, 20, 30, 40)]
@@ -322,7 +322,7 @@ def test_a_checkpoint_behind_newer_ones_survives_its_own_save(tmp_path):
     assert names(tmp_path) == ["update-00000015"]
 
 
-def test_damaged_ones_do_not_count_and_go_when_they_are_oldest(tmp_path):
+def test_damaged_checkpoints_do_not_count_and_are_removed_when_oldest(tmp_path):
     checkpoints = saved(tmp_path, 1, 2, 3, keep=3)
     (tmp_path / "update-00000002" / "state.json").unlink()
     (tmp_path / "update-00000003" / "state.json").unlink()
@@ -334,7 +334,7 @@ def test_damaged_ones_do_not_count_and_go_when_they_are_oldest(tmp_path):
     assert names(tmp_path) == [f"update-0000000{n}" for n in (4, 5, 6)]
 
 
-def test_a_broken_best_costs_no_checkpoint(tmp_path):
+def test_a_damaged_best_file_removes_no_checkpoint(tmp_path):
     checkpoints = saved(tmp_path, 1, keep=1, best=True)
     (tmp_path / "best.json").write_text("{")
     checkpoints.save(2, *content(2))
@@ -345,7 +345,7 @@ def test_a_broken_best_costs_no_checkpoint(tmp_path):
     assert names(tmp_path) == ["best.json", "update-00000003"]
 
 
-def test_best_of_a_checkpoint_that_is_gone(tmp_path):
+def test_best_is_none_if_its_checkpoint_is_gone(tmp_path):
     checkpoints = saved(tmp_path, 1, best=True)
     shutil.rmtree(tmp_path / "update-00000001")
     assert checkpoints.best() is None
@@ -395,7 +395,7 @@ def dying_at(moment):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("update", [2, 3], ids=["overwriting", "a new one"])
-def test_a_crash_at_every_single_moment(tmp_path, monkeypatch, update):
+def test_a_crash_at_any_system_call_leaves_an_intact_checkpoint(tmp_path, monkeypatch, update):
     """Old or new, whole, and everything cleaned up by the next save: whichever change to the disk was the last."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment like others, but the disk need not be waited for
     saved(tmp_path / "start", 1, 2, keep=2)
@@ -410,7 +410,7 @@ def test_a_crash_at_every_single_moment(tmp_path, monkeypatch, update):
 
         code = in_child(work)
         assert code in (0, 77)
-        # a reader that changes nothing sees a whole one
+        # a process that only reads finds an intact checkpoint
         latest = Checkpoints(folder).latest()
         assert latest.damaged == {} and latest.path is not None
         assert not [path for path in folder.glob("update-*") if problems(path)]  # nor is half of an old one left to be seen
@@ -429,7 +429,7 @@ def test_a_crash_at_every_single_moment(tmp_path, monkeypatch, update):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_crash_while_the_owner_cleans_up(tmp_path, monkeypatch):
+def test_a_crash_during_the_cleanup_leaves_an_intact_checkpoint(tmp_path, monkeypatch):
     """Between the two renames of an overwriting there are two whole ones; dying again and again loses neither."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     saved(tmp_path / "start", 1, 2)
@@ -455,7 +455,7 @@ def test_a_crash_while_the_owner_cleans_up(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kills_at_random_moments(tmp_path):
+def test_kills_at_random_moments_leave_an_intact_checkpoint(tmp_path):
     """A process that saves as fast as it can is killed again and again; what it had finished is never lost."""
     rng = random.Random(0)
     folder, done = tmp_path / "run", tmp_path / "done"
@@ -490,7 +490,7 @@ def test_kills_at_random_moments(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_reader_beside_the_owner_sees_no_damage(tmp_path):
+def test_a_concurrent_process_that_reads_sees_no_damage(tmp_path):
     saved(tmp_path, 0, keep=1)
     child = os.fork()
     if child == 0:
@@ -512,7 +512,7 @@ def test_a_reader_beside_the_owner_sees_no_damage(tmp_path):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("where", ["fsync", "write_json", "write_tensors", "mkdir", "rename"])
-def test_a_full_disk_at_any_time(tmp_path, monkeypatch, where, code):
+def test_a_full_disk_at_any_system_call_leaves_earlier_checkpoints_intact(tmp_path, monkeypatch, where, code):
     checkpoints = saved(tmp_path, 1, 2)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     real = {"fsync": os.fsync, "mkdir": os.mkdir, "rename": os.rename}.get(where) or getattr(checkpoint, where)
@@ -539,7 +539,7 @@ def test_a_full_disk_at_any_time(tmp_path, monkeypatch, where, code):
             shutil.rmtree(tmp_path / "update-00000003")
             continue
         assert "no space left" in text and " are free" in text and str(tmp_path) in text and "is intact" in text
-        if (tmp_path / "update-00000003").exists():  # it was in place already, only the folder's own flush failed
+        if (tmp_path / "update-00000003").exists():  # the checkpoint was complete, only the flush of the folder failed
             shutil.rmtree(tmp_path / "update-00000003")
         else:
             assert "the checkpoint of update 3 failed" in text and "about 0.0 MB are needed" in text
@@ -548,7 +548,7 @@ def test_a_full_disk_at_any_time(tmp_path, monkeypatch, where, code):
     assert moment > 0 and value_of(checkpoints.latest().path) == 3
 
 
-def test_interrupting_a_save_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_no_files(tmp_path, monkeypatch):
     checkpoints = saved(tmp_path, 1)
 
     def interrupt(*args):
@@ -576,7 +576,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_full_disk_for_real(small_disk):
+def test_a_full_file_system_leaves_earlier_checkpoints_intact(small_disk):
     checkpoints = saved(small_disk / "run", 1, 2)
     big = {"model.safetensors": {"w": torch.ones(500_000)}}
     with pytest.raises(
@@ -592,14 +592,14 @@ def test_a_full_disk_for_real(small_disk):
     assert value_of(checkpoints.save(4, *content(4))) == 4
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_a_path_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"saving the checkpoint of update 1 failed in .*: Not a directory"):
         Checkpoints(tmp_path / "file" / "run").save(1, *content(1))
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
-def test_a_folder_without_permission(tmp_path, monkeypatch, code):
+def test_missing_permissions_are_reported(tmp_path, monkeypatch, code):
     checkpoints = saved(tmp_path, 1)
 
     def refuse(path, *args):
@@ -612,7 +612,7 @@ def test_a_folder_without_permission(tmp_path, monkeypatch, code):
     assert names(tmp_path) == ["update-00000001"]
 
 
-def test_tensors_into_a_folder_without_permission(tmp_path, monkeypatch):
+def test_errors_of_safetensors_are_reported_as_system_errors(tmp_path, monkeypatch):
     """safetensors has errors of its own for what the system refuses."""
     with pytest.raises(FileNotFoundError):
         write_tensors(tmp_path / "none" / "a.safetensors", {"a": torch.ones(1)})

@@ -1,4 +1,4 @@
-"""torch.compile takes the whole step in one graph, once for all sizes of batches, and changes no figure."""
+"""torch.compile: the training step is one graph for all batch sizes and gives the same values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_compiled_step_equals_the_plain_one(case, monkeypatch):
+def test_a_compiled_step_equals_the_eager_one(case, monkeypatch):
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph, inputs):

@@ -1,4 +1,4 @@
-"""Optimisers against torch's plain ones, and a state that goes on bit for bit."""
+"""Optimizers compared with torch's unfused ones, and a state that continues bit for bit."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ def same(a, b):
     return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
 
 
-def test_every_kind_is_tested():
+def test_every_optimizer_of_the_catalog_is_tested():
     assert {factory.func for factory in KINDS.values()} == {
         CATALOG[Optimizer][name] for name in ("adam", "adamw", "sgd", "rmsprop")
     }
 
 
-def test_default_rates():
+def test_default_learning_rates():
     assert [choices(kind)["lr"].default for kind in (Adam, AdamW, SGD, RMSprop)] == [1e-3, 1e-3, 0.1, 1e-3]
 
 
 @every
-def test_the_same_steps_as_torchs_plain_loop(name):
+def test_steps_equal_those_of_torchs_unfused_optimizer(name):
     net, reference = Net(), Net()
     inner, plain = KINDS[name](groups_of(net)).inner, PLAIN[name](groups_of(reference))
     train(net, inner, range(8))
@@ -110,7 +110,7 @@ def test_fused_on_the_cpu_but_not_on_meta(name):
 
 
 @every
-def test_meta_can_step(name):
+def test_an_optimizer_can_step_on_the_meta_device(name):
     with torch.device("meta"):
         ghost = nn.Linear(2, 2)
         inner = KINDS[name]([{"params": list(ghost.parameters())}]).inner
@@ -119,7 +119,7 @@ def test_meta_can_step(name):
 
 
 @every
-def test_a_gradient_in_another_layout_is_not_mixed_up(name):
+def test_a_gradient_with_other_strides_gives_the_same_step(name):
     start, gradient = torch.arange(12.0).reshape(3, 4), torch.arange(12.0).reshape(3, 4).sin()
     results = []
     for grad in (gradient.clone(), gradient.t().contiguous().t()):
@@ -132,14 +132,14 @@ def test_a_gradient_in_another_layout_is_not_mixed_up(name):
     assert torch.equal(*results)
 
 
-def test_groups_keep_their_own_rates():
+def test_parameter_groups_keep_their_learning_rates():
     inner = Adam(groups_of(Net()), lr=0.5, weight_decay=0.1).inner
     assert [(g["lr"], g["weight_decay"]) for g in inner.param_groups] == [(0.5, 0.1), (0.02, 0.0)]
 
 
 @every
 @pytest.mark.parametrize("stop", [0, 1, 2, 5])
-def test_goes_on_bit_for_bit(tmp_path, name, stop):
+def test_a_restored_optimizer_continues_bit_for_bit(tmp_path, name, stop):
     straight = Net()
     inner = KINDS[name](groups_of(straight)).inner
     train(straight, inner, range(9))
@@ -167,7 +167,7 @@ def test_goes_on_bit_for_bit(tmp_path, name, stop):
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd-momentum", "rmsprop"])
-def test_without_its_state_it_would_not_go_on(name):
+def test_an_optimizer_without_its_state_continues_differently(name):
     """The test above can fail: a fresh optimiser does not give the same weights."""
     straight, second = Net(), Net()
     train(straight, KINDS[name](groups_of(straight)).inner, range(6))
@@ -176,7 +176,7 @@ def test_without_its_state_it_would_not_go_on(name):
     assert not same(second, straight)
 
 
-def test_bfloat16_goes_on_bit_for_bit():
+def test_a_restored_optimizer_of_bfloat16_continues_bit_for_bit():
     straight, net = Net().bfloat16(), Net().bfloat16()
     inner = [Adam([{"params": list(n.parameters())}], lr=0.01).inner for n in (straight, net)]
     for t in range(6):
@@ -191,7 +191,7 @@ def test_bfloat16_goes_on_bit_for_bit():
     assert same(straight, net)
 
 
-def test_names_and_the_step():
+def test_state_tensors_are_named_by_parameter_and_key():
     net = Net()
     inner = Adam(groups_of(net)).inner
     train(net, inner, range(4))
@@ -214,7 +214,7 @@ def test_restored_tensors_are_copies():
     assert all(torch.equal(before[key], stored[key]) for key in stored)
 
 
-def test_an_unfused_state_goes_on_fused_and_back():
+def test_an_unfused_state_can_be_restored_into_a_fused_optimizer_and_back():
     """A checkpoint of one machine on another: how a step is computed is the machine's own."""
     net = Net()
     plain = torch.optim.Adam(groups_of(net), lr=0.01, fused=False)
@@ -249,7 +249,7 @@ def refused(saved, match, net=None, kind: type[Optimizer] = Adam, groups=None):
     ]
 
 
-def test_missing_and_extra_parameters_are_listed(saved):
+def test_missing_and_unexpected_parameters_are_listed(saved):
     net = Net()
     net.other = net.late
     del net.late
@@ -260,14 +260,14 @@ def test_missing_and_extra_parameters_are_listed(saved):
     refused(saved, r"(?s)does not match.*missing parameters .*: other\n.*unexpected parameters .*: late", net, groups=groups)
 
 
-def test_missing_and_extra_tensors_are_listed(saved):
+def test_missing_and_unexpected_tensors_are_listed(saved):
     tensors, rest = saved
     tensors["x/exp_avg"] = tensors.pop("scale/exp_avg")
     del tensors["inner.bias/step"]
     refused((tensors, rest), r"(?s)missing tensors: inner\.bias/step, scale/exp_avg\n.*unexpected tensors: x/exp_avg")
 
 
-def test_wrong_shapes_and_types_are_listed(saved):
+def test_wrong_shapes_and_data_types_are_listed(saved):
     tensors, rest = saved
     tensors["late/exp_avg"] = torch.zeros(6)
     tensors["scale/exp_avg_sq"] = tensors["scale/exp_avg_sq"].double()
@@ -275,7 +275,7 @@ def test_wrong_shapes_and_types_are_listed(saved):
     refused((tensors, rest), r"scale/exp_avg_sq: stored as torch.float64, but the parameter is torch.float32")
 
 
-def test_another_optimiser_or_grouping_is_refused(saved):
+def test_another_optimizer_or_grouping_is_refused(saved):
     refused(saved, "state of Adam, but the optimizer is SGD", kind=SGD)
     net = Net()
     refused(
@@ -293,7 +293,7 @@ def test_the_order_within_a_group_does_not_matter(saved):
     assert torch.equal(inner.state[net.late]["exp_avg"], saved[0]["late/exp_avg"])
 
 
-def test_what_a_user_gives_is_checked():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="the optimizer has no parameters"):
         RMSprop([{"params": []}])
     with pytest.raises(ValueError, match="momentum is 0"):

@@ -1,4 +1,4 @@
-"""Several processes do what one does: the same curve, the same decisions, and nothing is lost when they are killed."""
+"""Several processes compute what one does: the same loss curve, the same decisions, and exact resume after kills."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ def _port() -> int:
         return free.getsockname()[1]
 
 
-def _work(act: Callable[..., Any], rank: int, world: int, port: int, place: Path, given: dict[str, Any]) -> None:
+def _work(act: Callable[..., Any], rank: int, world: int, port: int, folder: Path, given: dict[str, Any]) -> None:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
-    error = os.open(place / f"{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    error = os.open(folder / f"{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(error, 2)
-    found = act(place=place, **given)
-    (place / f"{rank}.json").write_text(json.dumps(found))
+    found = act(folder=folder, **given)
+    (folder / f"{rank}.json").write_text(json.dumps(found))
 
 
-def start(world: int, act: Callable[..., Any], place: Path, **given: Any) -> list[Any]:
+def start(world: int, act: Callable[..., Any], folder: Path, **given: Any) -> list[Any]:
     """Processes as torchrun would start them, each running ``act``."""
-    place.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     port = _port()
-    started = [FORKS.Process(target=_work, args=(act, rank, world, port, place, given), daemon=True) for rank in range(world)]
+    started = [FORKS.Process(target=_work, args=(act, rank, world, port, folder, given), daemon=True) for rank in range(world)]
     for process in started:
         process.start()
     return started
@@ -95,18 +95,18 @@ def wait(started: list[Any]) -> list[int]:
     return codes
 
 
-def together(world: int, act: Callable[..., Any], place: Path, **given: Any) -> list[Any]:
+def run_processes(world: int, act: Callable[..., Any], folder: Path, **given: Any) -> list[Any]:
     """What ``act`` gives in each process."""
-    codes = wait(start(world, act, place, **given))
-    assert codes == [0] * world, "\n".join((place / f"{rank}.txt").read_text() for rank in range(world))
-    return [json.loads((place / f"{rank}.json").read_text()) for rank in range(world)]
+    codes = wait(start(world, act, folder, **given))
+    assert codes == [0] * world, "\n".join((folder / f"{rank}.txt").read_text() for rank in range(world))
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
 
 
 # ------------------------------------------------------------------------------------------------------------------ a run
 
 
 def dates(learning: dict[str, Any], **more: Any) -> Run:
-    """Little rows in small batches: of some a second process has none, others do not divide evenly."""
+    """Short examples in small batches: in some a second process has no examples, others are split unevenly."""
     choices = {
         "steps": 100,
         "batch_tokens": 90,
@@ -125,38 +125,38 @@ def dates(learning: dict[str, Any], **more: Any) -> Run:
     )
 
 
-def trained(place: Path, run: str = "run", resume: bool = False, slow: float = 0.0, **learning: Any) -> dict[str, Any]:
-    """Train, and tell of the rows that this process has drawn, by epoch, and of the size of its batches."""
-    drawn: dict[int, list[int]] = {}
+def train_dates(folder: Path, run: str = "run", resume: bool = False, slow: float = 0.0, **learning: Any) -> dict[str, Any]:
+    """Train. Return the examples of this process by epoch, and the sizes of its batches."""
+    seen: dict[int, list[int]] = {}
     sizes: list[int] = []
     update = TrainingLoop.update
 
-    def noted(self: TrainingLoop, phase: Any, micro_batches: Any, *where: Any) -> Any:
+    def recording_update(self: TrainingLoop, phase: Any, micro_batches: Any, *where: Any) -> Any:
         first = self.progress.drawn[phase.name] - phase.accumulate
         for draw, micro in enumerate(micro_batches, first):
             if micro.real:
-                drawn.setdefault(draw // len(phase.feed), []).extend(micro.batch.rows)
+                seen.setdefault(draw // len(phase.feed), []).extend(micro.batch.rows)
             sizes.append(len(micro.batch) * micro.real)
         time.sleep(slow)
         return update(self, phase, micro_batches, *where)
 
-    TrainingLoop.update, artifacts.draw_curve = noted, lambda *args: None
+    TrainingLoop.update, artifacts.draw_curve = recording_update, lambda *args: None
     stopped = False
     try:
-        dates(learning).train(place / run, resume=resume, quiet=True)
+        dates(learning).train(folder / run, resume=resume, quiet=True)
     except Interrupted:
         stopped = True
     finally:
         TrainingLoop.update = update
-    return {"drawn": drawn, "sizes": sizes, "stopped": stopped}
+    return {"seen": seen, "sizes": sizes, "stopped": stopped}
 
 
 def updates(run: Path) -> list[dict[str, Any]]:
     return [row for row in read_lines(run / "log.jsonl") if row["event"] == "update"]
 
 
-def close(one: Path, other: Path, tolerance: float = 1e-6, rounds: int = 100) -> None:
-    """The same curve."""
+def assert_same_curve(one: Path, other: Path, tolerance: float = 1e-6, rounds: int = 100) -> None:
+    """Assert that two runs have the same loss curve."""
     ours, theirs = updates(one)[:rounds], updates(other)[:rounds]
     assert [row["round"] for row in ours] == [row["round"] for row in theirs]
     for a, b in zip(ours, theirs, strict=True):
@@ -167,41 +167,41 @@ def close(one: Path, other: Path, tolerance: float = 1e-6, rounds: int = 100) ->
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One process."""
-    place = tmp_path_factory.mktemp("alone")
-    together(1, trained, place)
-    return place / "run"
+    """A run of a single process."""
+    folder = tmp_path_factory.mktemp("alone")
+    run_processes(1, train_dates, folder)
+    return folder / "run"
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """Two processes, and what each has drawn."""
-    place = tmp_path_factory.mktemp("both")
-    told = together(2, trained, place)
-    return place / "run", told
+    """A run of two processes, and the examples of each."""
+    folder = tmp_path_factory.mktemp("both")
+    results = run_processes(2, train_dates, folder)
+    return folder / "run", results
 
 
-def test_the_curve_of_two_processes_is_that_of_one(alone, both):
-    run, told = both
-    close(alone, run)
+def test_two_processes_have_the_loss_curve_of_one(alone, both):
+    run, results = both
+    assert_same_curve(alone, run)
     losses = [row["loss"] for row in updates(run)]
     assert losses[-1] < losses[0] / 2
-    sizes = list(zip(*(one["sizes"] for one in told), strict=True))
-    assert any(0 in pair for pair in sizes), "no batch left a process without rows"
-    assert any(a != b for a, b in sizes if a and b), "every batch was even"
+    sizes = list(zip(*(one["sizes"] for one in results), strict=True))
+    assert any(0 in pair for pair in sizes), "every process has examples of every batch"
+    assert any(a != b for a, b in sizes if a and b), "every batch is split evenly"
 
 
 def test_each_example_is_seen_once_per_epoch(both):
-    _, told = both
-    whole = [epoch for epoch in told[0]["drawn"] if str(int(epoch) + 1) in told[0]["drawn"]]
-    assert len(whole) >= 2
-    for epoch in whole:
-        parts = [one["drawn"].get(epoch, []) for one in told]
+    _, results = both
+    full_epochs = [epoch for epoch in results[0]["seen"] if str(int(epoch) + 1) in results[0]["seen"]]
+    assert len(full_epochs) >= 2
+    for epoch in full_epochs:
+        parts = [one["seen"].get(epoch, []) for one in results]
         assert sorted(row for part in parts for row in part) == list(range(60))
-        assert all(len(part) > 15 for part in parts), "one process did it all"
+        assert all(len(part) > 15 for part in parts), "one process has most of the examples"
 
 
-def test_only_the_first_writes_and_the_files_tell_of_all(alone, both):
+def test_only_the_first_process_writes_and_its_files_cover_all(alone, both):
     run, _ = both
     assert sorted(p.name for p in run.iterdir()) == sorted(p.name for p in alone.iterdir())
     ours, theirs = read_json(run / "ledger.json"), read_json(alone / "ledger.json")
@@ -215,58 +215,58 @@ def test_only_the_first_writes_and_the_files_tell_of_all(alone, both):
 
 
 def at_round(run: Path, round_: int) -> None:
-    """Wait until the log has come so far."""
+    """Wait until the log has reached a round."""
     until = time.monotonic() + 60
     while not (run / "log.jsonl").exists() or not any(row["round"] >= round_ for row in updates(run)):
-        assert time.monotonic() < until, "it never came so far"
+        assert time.monotonic() < until, "the run did not reach the round"
         time.sleep(0.005)
 
 
 @pytest.mark.parametrize("victims", [[1], [0, 1]])
-def test_killed_processes_go_on_bit_identically(victims, both, tmp_path):
-    started = start(2, trained, tmp_path, slow=0.01, steps=30)
+def test_killed_processes_resume_bit_identically(victims, both, tmp_path):
+    started = start(2, train_dates, tmp_path, slow=0.01, steps=30)
     at_round(tmp_path / "run", 12)
     for victim in victims:
         started[victim].kill()
     assert all(wait(started))
     for rank in {0, 1} - set(victims):
-        said = (tmp_path / f"{rank}.txt").read_text()
-        assert "another process has exited" in said
-        assert "Traceback" not in said
-    together(2, trained, tmp_path, resume=True, steps=30)
+        output = (tmp_path / f"{rank}.txt").read_text()
+        assert "another process has exited" in output
+        assert "Traceback" not in output
+    run_processes(2, train_dates, tmp_path, resume=True, steps=30)
     ours, theirs = (run / "checkpoints" / "update-00000030" for run in (tmp_path / "run", both[0]))
     assert digest(ours) == digest(theirs)
     assert [row["loss"] for row in updates(tmp_path / "run")] == [row["loss"] for row in updates(both[0])][:30]
 
 
-def test_a_signal_to_one_stops_all_and_another_number_goes_on(alone, tmp_path):
-    started = start(2, trained, tmp_path, slow=0.01, steps=30)
+def test_a_signal_to_one_process_stops_all_and_another_number_of_processes_can_resume(alone, tmp_path):
+    started = start(2, train_dates, tmp_path, slow=0.01, steps=30)
     at_round(tmp_path / "run", 12)
     os.kill(started[1].pid, signal.SIGTERM)
     assert wait(started) == [0, 0]
-    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
-    assert [one["stopped"] for one in told] == [True, True]
-    assert len(told[0]["sizes"]) == len(told[1]["sizes"]) < 60
+    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert [one["stopped"] for one in results] == [True, True]
+    assert len(results[0]["sizes"]) == len(results[1]["sizes"]) < 60
     stopped = updates(tmp_path / "run")[-1]["round"]
     saved = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-1]
     assert saved.name == f"update-{stopped:08}"
-    together(3, trained, tmp_path, resume=True, steps=30)
-    close(alone, tmp_path / "run", rounds=30)
+    run_processes(3, train_dates, tmp_path, resume=True, steps=30)
+    assert_same_curve(alone, tmp_path / "run", rounds=30)
 
 
-# --------------------------------------------------------------------------------------------------- phases, odd batches
+# --------------------------------------------------------------------------------------------------- phases, uneven batches
 
 
 class Heads(Structure):
     def __init__(self, info: Info):
         super().__init__(info)
         self.dim = 3
-        self.body, self.head, self.judge, self.idle = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(3, 1), nn.Linear(3, 1)
+        self.body, self.head, self.second_head, self.idle = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(3, 1), nn.Linear(3, 1)
         self.norm = nn.BatchNorm1d(3)
 
 
-class Some(Objective):
-    """The error of all rows, and by another head of the marked ones: a batch without any leaves that head out."""
+class TwoHeads(Objective):
+    """Errors of all examples, and those of marked ones by a second head, which a batch without marked examples does not use."""
 
     def __init__(self, info: Info, dim: int, normed: bool = False):
         super().__init__(info, dim)
@@ -284,13 +284,13 @@ class Some(Objective):
         hidden = torch.tanh(model.norm(hidden) if self.normed else hidden)
         loss = Loss({"all": Term(((model.head(hidden)[:, 0] - batch["y"]) ** 2).sum(), len(batch))})
         if self.counts(batch).get("marked"):
-            error = (model.judge(hidden)[:, 0] + batch["y"]) ** 2
+            error = (model.second_head(hidden)[:, 0] + batch["y"]) ** 2
             loss["marked"] = Term((error * batch["mark"]).sum(), self.counts(batch)["marked"], 0.3)
         return loss
 
 
-class OnlyMarked(Some):
-    """Nothing of a batch without marked rows depends on what is trained."""
+class OnlyMarked(TwoHeads):
+    """The loss of a batch without marked examples does not depend on the trained parameters."""
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
         loss = super().forward(model, batch, clock)
@@ -298,8 +298,8 @@ class OnlyMarked(Some):
         return loss
 
 
-class Dealt:
-    """A feed of given rows, dealt to the processes."""
+class SplitBatches:
+    """Batches of fixed sizes, split over the processes."""
 
     def __init__(self, sizes: list[int], bad: int | None):
         g = torch.Generator().manual_seed(0)
@@ -320,8 +320,8 @@ class Dealt:
         return Batch({name: getattr(self, name)[rows] for name in ("x", "y", "mark")}, len(rows), tuple(rows))
 
 
-class Watching:
-    """Keeps the last checkpoint; figures that grow until round 4."""
+class InMemoryCallbacks:
+    """Keeps the last checkpoint in memory; the score improves until round 4."""
 
     def __init__(self, every: int = 0):
         self.logs: list[dict[str, Any]] = []
@@ -349,37 +349,37 @@ class Watching:
 
 
 PHASES = [
-    partial(Phase, train=["body.*", "head.*", "judge.*", "norm.*", "idle.*"], accumulate=2),
-    partial(Phase, train=["judge.*"], repeat=2),
+    partial(Phase, train=["body.*", "head.*", "second_head.*", "norm.*", "idle.*"], accumulate=2),
+    partial(Phase, train=["second_head.*"], repeat=2),
 ]
 
 
-def looped(
-    place: Path,
+def run_loop(
+    folder: Path,
     kind: str = "some",
     sizes: tuple[int, ...] = (5, 1, 4, 4, 7),
     bad: int | None = None,
     every: int = 0,
     **choices: Any,
 ) -> dict[str, Any]:
-    """Weights, names in the optimisers and logs after a few rounds of two phases over odd batches."""
+    """Return weights, parameters with an optimizer state, log and progress after some rounds of two phases, uneven batches."""
     info = Info({})
     with join_processes() as processes:
-        torch.manual_seed(processes.rank)  # they start apart, and must become the same
-        objective = OnlyMarked(info, 3) if kind == "only" else Some(info, 3, kind == "normed")
+        torch.manual_seed(processes.rank)  # initial weights differ and must be synchronized
+        objective = OnlyMarked(info, 3) if kind == "only" else TwoHeads(info, 3, kind == "normed")
         objective.couples = kind == "couples"
-        network, callbacks = Network(Heads(info), {"": objective}), Watching(every)
+        network, callbacks = Network(Heads(info), {"": objective}), InMemoryCallbacks(every)
         learning = Gradient(**{"steps": 12, "log_every": 1, "phases": PHASES, "optimizer": partial(Adam, lr=0.02), **choices})
-        feed, cpu = Dealt(list(sizes), bad), torch.device("cpu")
-        trouble = ""
+        feed, cpu = SplitBatches(list(sizes), bad), torch.device("cpu")
+        message = ""
         try:
             loop = TrainingLoop(
                 network, learning, lambda *_: feed, callbacks, seed=1, stage=0, device=cpu, precision="fp32", processes=processes
             )
             loop.run(resume=False)
         except (NonFiniteError, ValueError) as error:
-            trouble = str(error)
-            return {"trouble": trouble, "rows": getattr(error, "rows", [])}
+            message = str(error)
+            return {"error": message, "rows": getattr(error, "rows", [])}
         return {
             "weights": {name: tensor.tolist() for name, tensor in network.tensors().items()},
             "moved": [sorted(n for n, p in a.parameters.items() if a.optimizer.state.get(p)) for a in loop.phases],
@@ -388,7 +388,7 @@ def looped(
         }
 
 
-def same(ours: Any, theirs: Any) -> None:
+def assert_same_result(ours: Any, theirs: Any) -> None:
     for name, value in theirs["weights"].items():
         torch.testing.assert_close(torch.tensor(ours["weights"][name]), torch.tensor(value), rtol=1e-5, atol=1e-6)
     assert ours["moved"] == theirs["moved"]
@@ -396,112 +396,112 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_phases_heads_without_a_term_and_processes_without_rows(world, tmp_path):
-    """Body and heads are moved as by one process; what no process used has no gradient, so its optimiser never began."""
-    one, *many = together(1, looped, tmp_path) + together(world, looped, tmp_path)
-    for told in many:
-        same(told, one)
+def test_unused_heads_and_processes_without_examples_equal_one_process(world, tmp_path):
+    """Updates equal those of one process; parameters that no process used have no gradient and no optimizer state."""
+    one, *many = run_processes(1, run_loop, tmp_path) + run_processes(world, run_loop, tmp_path)
+    for results in many:
+        assert_same_result(results, one)
     assert many[0]["weights"] == many[1]["weights"]
     assert not any("idle" in name for name in many[0]["moved"][0])
     for ours, theirs in zip(many[0]["logs"], one["logs"], strict=True):
         for name in ("phase-0/loss", "phase-0/all", "phase-1/loss", "phase-0/grad_norm"):
             assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
-    assert many[1]["logs"] == [], "only the first one logs"
+    assert many[1]["logs"] == [], "only the first process logs"
 
 
 @pytest.mark.parametrize("sync", [DDP, AllReduce])
-def test_a_process_whose_rows_reach_nothing_that_is_trained(sync, tmp_path):
-    """The marked rows are all the second's."""
+def test_a_process_whose_examples_reach_no_trained_parameter(sync, tmp_path):
+    """All marked examples belong to the second process."""
     given = {"kind": "only", "sizes": (8, 4, 4), "phases": PHASES[:1], "sync": sync}
-    one, *both = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
-    for told in both:
+    one, *both = run_processes(1, run_loop, tmp_path, **given) + run_processes(2, run_loop, tmp_path, **given)
+    for results in both:
         for name, value in one["weights"].items():
-            torch.testing.assert_close(torch.tensor(told["weights"][name]), torch.tensor(value), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(torch.tensor(results["weights"][name]), torch.tensor(value), rtol=1e-5, atol=1e-6)
     assert both[0]["weights"] == both[1]["weights"]
 
 
 @pytest.mark.parametrize("sync", [DDP, AllReduce])
-def test_heads_without_a_term_in_one_phase(sync, tmp_path):
+def test_unused_heads_in_a_single_phase(sync, tmp_path):
     given = {"phases": PHASES[:1], "sync": sync}
-    one, *both = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
-    for told in both:
-        same(told, one)
+    one, *both = run_processes(1, run_loop, tmp_path, **given) + run_processes(2, run_loop, tmp_path, **given)
+    for results in both:
+        assert_same_result(results, one)
     assert not any("idle" in name for name in both[0]["moved"][0])
 
 
-def test_statistics_of_batches_are_the_same_everywhere(tmp_path):
-    first, second = together(2, looped, tmp_path, kind="normed", sizes=(8, 5, 4))
+def test_batch_statistics_are_equal_in_all_processes(tmp_path):
+    first, second = run_processes(2, run_loop, tmp_path, kind="normed", sizes=(8, 5, 4))
     assert first["weights"] == second["weights"]
     assert first["weights"]["norm.running_mean"] != [0.0] * 3
 
 
-def test_phases_that_share_parameters_are_not_for_ddp_nor_fsdp(tmp_path):
-    for told in together(2, looped, tmp_path, sync=DDP):
-        assert "2 are trained by several phases (judge.bias, ...); use sync: all-reduce" in told["trouble"]
-    for told in together(2, looped, tmp_path, sync=FSDP):
-        assert "sync: fsdp does not support several phases" in told["trouble"]
+def test_phases_that_share_parameters_are_refused_by_ddp_and_fsdp(tmp_path):
+    for results in run_processes(2, run_loop, tmp_path, sync=DDP):
+        assert "2 are trained by several phases (second_head.bias, ...); use sync: all-reduce" in results["error"]
+    for results in run_processes(2, run_loop, tmp_path, sync=FSDP):
+        assert "sync: fsdp does not support several phases" in results["error"]
 
 
 @pytest.mark.parametrize("policy", ["skip", "rollback", "stop"])
-def test_what_is_not_finite_in_one_process_is_the_affair_of_all(policy, tmp_path):
-    given = {"on_nonfinite": policy, "bad": 7, "max_skips": 50}  # row 7 is the second of its batch: process 1 has it
-    one, *many = together(1, looped, tmp_path, **given) + together(2, looped, tmp_path, **given)
+def test_a_non_finite_loss_in_one_process_is_handled_by_all(policy, tmp_path):
+    given = {"on_nonfinite": policy, "bad": 7, "max_skips": 50}  # example 7 is the second of its batch, so process 1 has it
+    one, *many = run_processes(1, run_loop, tmp_path, **given) + run_processes(2, run_loop, tmp_path, **given)
     if policy == "stop":
-        assert {told["trouble"].partition("; examples")[0] for told in [one, *many]} == {
-            one["trouble"].partition("; examples")[0]
+        assert {results["error"].partition("; examples")[0] for results in [one, *many]} == {
+            one["error"].partition("; examples")[0]
         }
-        assert "first non-finite value in body (Linear)" in one["trouble"]
+        assert "first non-finite value in body (Linear)" in one["error"]
         assert sorted(many[0]["rows"]) == sorted(many[1]["rows"]) == sorted(one["rows"])
         return
-    for told in many:
-        told["progress"]["skipped"] = {k: sorted(v) for k, v in told["progress"]["skipped"].items()}
+    for results in many:
+        results["progress"]["skipped"] = {k: sorted(v) for k, v in results["progress"]["skipped"].items()}
     one["progress"]["skipped"] = {k: sorted(v) for k, v in one["progress"]["skipped"].items()}
-    for told in many:
-        same(told, one)
+    for results in many:
+        assert_same_result(results, one)
 
 
-def test_early_stopping_is_agreed_on(tmp_path):
-    told = together(2, looped, tmp_path, every=1, patience=2)
-    assert [one["progress"]["round"] for one in told] == [6, 6]
+def test_early_stopping_stops_all_processes(tmp_path):
+    results = run_processes(2, run_loop, tmp_path, every=1, patience=2)
+    assert [one["progress"]["round"] for one in results] == [6, 6]
 
 
 def test_objectives_whose_examples_interact_are_refused(tmp_path):
-    for told in together(2, looped, tmp_path, kind="couples"):
-        assert "a batch cannot be split over 2 processes; train with a single process" in told["trouble"]
+    for results in run_processes(2, run_loop, tmp_path, kind="couples"):
+        assert "a batch cannot be split over 2 processes; train with a single process" in results["error"]
 
 
 # ------------------------------------------------------------------------------------------------------------------ fsdp
 
 
-def sharded(place: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
-    """Train with sharded weights, with a moving average and evaluation; tell of the share of the weights that is here."""
-    shares: list[float] = []
-    began, wants = TrainingLoop.run, StageCallbacks.should_stop
+def train_sharded(folder: Path, stop: int = 0, resume: bool = False) -> dict[str, Any]:
+    """Train with sharded weights, a moving average and evaluation. Return the fraction of the weights in this process."""
+    fractions: list[float] = []
+    original_run, wants = TrainingLoop.run, StageCallbacks.should_stop
 
     def run(self: TrainingLoop, resume: bool) -> None:
         parameters: list[Any] = list(self.network.parameters().values())
-        shares.append(sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters))
-        began(self, resume)
+        fractions.append(sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters))
+        original_run(self, resume)
 
     TrainingLoop.run, artifacts.draw_curve = run, lambda *args: None
     StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
-        dates(choices, evaluate=quick()).train(place / "sharded", resume=resume, quiet=True)
-    return {"share": shares[0]}
+        dates(choices, evaluate=quick()).train(folder / "sharded", resume=resume, quiet=True)
+    return {"fraction": fractions[0]}
 
 
 def quick() -> Any:
     return partial(Evaluation, every=2, search=partial(GreedySearch, max_length=12))
 
 
-def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):
+def test_sharded_weights_have_the_same_updates_and_full_checkpoints(tmp_path):
     dates({"steps": 8, "save_every": 4, "ema": partial(EMA, decay=0.5)}, evaluate=quick()).train(tmp_path / "plain", quiet=True)
-    told = together(2, sharded, tmp_path, stop=3)
+    results = run_processes(2, train_sharded, tmp_path, stop=3)
     assert sorted(p.name for p in (tmp_path / "sharded" / "checkpoints").glob("update-*"))[-1] == "update-00000003"
-    assert all(0.3 < one["share"] < 0.7 for one in told)
-    together(2, sharded, tmp_path, resume=True)
-    close(tmp_path / "plain", tmp_path / "sharded", 1e-5)
+    assert all(0.3 < one["fraction"] < 0.7 for one in results)
+    run_processes(2, train_sharded, tmp_path, resume=True)
+    assert_same_curve(tmp_path / "plain", tmp_path / "sharded", 1e-5)
     ours, theirs = (load(sorted((tmp_path / n / "checkpoints").glob("update-*"))[-1]).tensors for n in ("sharded", "plain"))
     assert ours.keys() == theirs.keys()
     for file in theirs:
@@ -515,62 +515,62 @@ def test_sharded_weights_learn_the_same_and_are_saved_whole(tmp_path):
     assert valid[0] == pytest.approx(valid[1], rel=1e-5)
 
 
-# ------------------------------------------------------------------------------------------------------ among themselves
+# ----------------------------------------------------------------------------------------------------- communication
 
 
-def told(place: Path) -> dict[str, Any]:
+def run_collectives(folder: Path) -> dict[str, Any]:
     with join_processes() as processes:
         rank = processes.rank
         long = processes.gather({"rank": rank, "text": "x" * 5000 * rank})
         tensors = {"a": torch.full((2, 3), 1.5 + rank, dtype=torch.bfloat16), "b": torch.tensor(rank), "c": torch.empty(0)}
         shared = processes.broadcast_tensors(tensors if processes.is_main else None)
         with processes.main_first():
-            there = (place / "made").exists()
-            (place / "made").touch()
+            there = (folder / "marker").exists()
+            (folder / "marker").touch()
         return {
             "long": [len(one["text"]) for one in long],
             "sum": processes.sum({"both": 0.5, f"only-{rank}": rank}),
             "any": [processes.any(rank == 1), processes.any(False)],
-            "share": processes.broadcast({"from": rank}),
-            "asked": processes.on_main(lambda: f"by {rank}"),
+            "broadcast": processes.broadcast({"from": rank}),
+            "on_main": processes.on_main(lambda: f"by {rank}"),
             "tensors": {name: [tensor.float().tolist(), str(tensor.dtype)] for name, tensor in shared.items()},
             "there": there,
         }
 
 
-def test_what_processes_tell_each_other(tmp_path):
-    first, second = together(2, told, tmp_path)
+def test_collective_operations_of_two_processes(tmp_path):
+    first, second = run_processes(2, run_collectives, tmp_path)
     assert (first.pop("there"), second.pop("there")) == (False, True)
     assert first == second
     assert first["long"] == [0, 5000]
     assert first["sum"] == {"both": 1.0, "only-0": 0, "only-1": 1}
     assert first["any"] == [True, False]
-    assert (first["share"], first["asked"]) == ({"from": 0}, "by 0")
+    assert (first["broadcast"], first["on_main"]) == ({"from": 0}, "by 0")
     assert first["tensors"]["a"] == [[[1.5] * 3] * 2, "torch.bfloat16"]
     assert first["tensors"]["b"] == [0.0, "torch.int64"]
 
 
-def test_one_process_alone_has_nobody_to_tell():
+def test_collective_operations_of_a_single_process():
     alone = Processes()
     assert alone.gather(3) == [3]
     assert alone.sum({"a": 1}) == {"a": 1}
     assert alone.is_main
 
 
-def refused(place: Path) -> None:
-    (place / "run").mkdir(exist_ok=True)
-    (place / "run" / "mine.txt").touch()
-    dates({}).train(place / "run", quiet=True)
+def train_into_a_used_folder(folder: Path) -> None:
+    (folder / "run").mkdir(exist_ok=True)
+    (folder / "run" / "mine.txt").touch()
+    dates({}).train(folder / "run", quiet=True)
 
 
-def test_if_the_first_process_must_give_up_all_do(tmp_path):
-    assert wait(start(2, refused, tmp_path)) == [1, 1]
+def test_all_processes_exit_if_the_first_fails(tmp_path):
+    assert wait(start(2, train_into_a_used_folder, tmp_path)) == [1, 1]
     assert "is not empty and not a run folder" in (tmp_path / "0.txt").read_text()
     assert "Traceback" not in (tmp_path / "1.txt").read_text()
 
 
 def test_torchrun(tmp_path):
-    """The command itself, with a phase that trains a part and a folder that nobody named."""
+    """The command line with torchrun, and the default run folder."""
     recipe = ["dates", "data.train=40", "data.valid=4", "data.test=4", "structure.dim=8", "learning.steps=3", "device=cpu"]
     command = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "weft", "train", *recipe, "--quiet"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}

@@ -1,4 +1,4 @@
-"""Every schedule against its formula, and what all of them must have: within [0, 1], the peak reached, no state."""
+"""Learning-rate schedules: formulas, bounds, warmup, no state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def factors(schedule, updates):
     return [schedule.factor(t, updates) for t in range(updates)]
 
 
-def test_names():
+def test_catalog_names():
     assert {name: CATALOG[Schedule][name] for name in ("constant", "linear", "cosine", "noam", "slanted-triangular")} == {
         "constant": ConstantSchedule,
         "linear": LinearSchedule,
@@ -43,7 +43,7 @@ def test_within_bounds_and_pure(kind, updates, warmup, update):
 
 @settings(deadline=None)
 @given(st.sampled_from(SCHEDULES), st.integers(1, 100), st.integers(1, 100))
-def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
+def test_the_factor_rises_to_one_and_then_never_again(kind, updates, warmup):
     values = factors(kind(warmup=warmup), updates)
     # The slanted triangle begins to count at 0, so that its top comes one update later.
     top = warmup if kind is SlantedTriangularSchedule else warmup - 1
@@ -57,7 +57,7 @@ def test_rises_to_one_and_never_rises_again(kind, updates, warmup):
 
 @settings(deadline=None)
 @given(st.sampled_from((ConstantSchedule, LinearSchedule, CosineSchedule)), st.integers(1, 100))
-def test_no_warmup_begins_at_the_peak(kind, updates):
+def test_without_warmup_the_first_factor_is_one(kind, updates):
     assert kind().factor(0, updates) == 1
 
 
@@ -68,7 +68,7 @@ def test_warmup_is_linear(kind):
 
 @settings(deadline=None)
 @given(st.sampled_from((LinearSchedule, CosineSchedule)), st.integers(2, 200), st.integers(0, 50), st.floats(0, 1))
-def test_falls_to_the_floor(kind, updates, warmup, floor):
+def test_the_factor_decays_to_min_factor(kind, updates, warmup, floor):
     schedule = kind(warmup=warmup, min_factor=floor)
     assert schedule.factor(max(updates, warmup), updates) == pytest.approx(floor)
     assert schedule.factor(max(updates, warmup) + 1000, updates) == pytest.approx(floor)
@@ -96,7 +96,7 @@ def test_cosine_equals_torch(floor):
 
 @settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 2048), st.integers(0, 20000))
-def test_noam_is_the_papers(warmup, dim, update):
+def test_noam_equals_the_formula_of_the_paper(warmup, dim, update):
     step = update + 1
     paper = dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
     assert (dim * warmup) ** -0.5 * NoamSchedule(warmup=warmup).factor(update, 1) == pytest.approx(paper, rel=1e-9)
@@ -104,7 +104,7 @@ def test_noam_is_the_papers(warmup, dim, update):
 
 @settings(deadline=None)
 @given(st.integers(1, 30), st.sampled_from([(0.1, 10), (0.25, 4), (0.5, 2)]), st.floats(1, 100))
-def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
+def test_slanted_triangular_equals_the_formula_of_the_paper(tens, cut_and_parts, ratio):
     fraction, parts = cut_and_parts
     updates = tens * parts  # so that updates * cut is whole
     cut = math.floor(updates * fraction)
@@ -118,13 +118,13 @@ def test_slanted_triangle_is_the_papers(tens, cut_and_parts, ratio):
 
 @settings(deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.floats(1, 100))
-def test_slanted_triangle_never_leaves_its_range(updates, cut, ratio):
+def test_slanted_triangular_stays_within_its_range(updates, cut, ratio):
     values = factors(SlantedTriangularSchedule(cut_fraction=cut, ratio=ratio), updates + 5)
     assert all(1 / ratio - 1e-9 <= value <= 1 for value in values)
     assert SlantedTriangularSchedule(cut_fraction=cut, ratio=ratio).factor(2 * updates, updates) == pytest.approx(1 / ratio)
 
 
-def test_defaults_of_the_slanted_triangle():
+def test_defaults_of_slanted_triangular():
     values = factors(SlantedTriangularSchedule(), 100)
     assert values[0] == pytest.approx(1 / 32) and values.index(1) == 10
 
@@ -140,6 +140,6 @@ def test_defaults_of_the_slanted_triangle():
         (lambda: SlantedTriangularSchedule(ratio=0.5), "at least 1, not 0.5"),
     ],
 )
-def test_wrong_options_are_refused(make, message):
+def test_invalid_options_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Runs at random, composed in Python from the whole catalog."""
+"""Hypothesis strategies for runs, composed in Python from the full catalog."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bounds(extra: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def values(annotation: Any, depth: int) -> st.SearchStrategy[Any]:
-    """What an option of this annotation can be, in Python."""
+    """Values of an option with this annotation, in Python."""
     members = alternatives(annotation)
     if len(members) > 1:
         return st.one_of([values(m, depth) for m in members])
@@ -77,7 +77,7 @@ def values(annotation: Any, depth: int) -> st.SearchStrategy[Any]:
 @st.composite
 def factories(draw: Callable[[Any], Any], kind: type, depth: int) -> Any:
     """A class of the catalog, or a partial with some of its options."""
-    entries = [f for f in CATALOG[kind].values() if f is not pretrained]  # it wants a published folder
+    entries = [f for f in CATALOG[kind].values() if f is not pretrained]  # it needs the folder of a pretrained model
     plain = [f for f in entries if all(p.default is not p.empty for p in choices(f).values())]
     if depth <= 0 and plain:
         return draw(st.sampled_from(plain))

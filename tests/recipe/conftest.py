@@ -1,4 +1,4 @@
-"""A small recipe, and what is said about a spoilt one."""
+"""A small recipe, and fixtures that parse recipes and collect errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ learning:
 """
 
 Read = Callable[..., Run]
-Mistakes = Callable[..., list[str]]
+ErrorsOf = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def small() -> str:
 
 @pytest.fixture
 def read() -> Read:
-    """Reads the text of a recipe called r.yaml, with overrides."""
+    """Parses the text of a recipe called r.yaml, with overrides."""
 
     def run(text: str, overrides: Sequence[str] = (), folder: Path = Path()) -> Run:
         return read_run_text(text, "r.yaml", folder, overrides)
@@ -46,12 +46,12 @@ def read() -> Read:
 
 
 @pytest.fixture
-def mistakes(read: Read) -> Mistakes:
-    """The lines that are said about a recipe; it must be refused."""
+def errors_of(read: Read) -> ErrorsOf:
+    """Returns the error messages of a recipe, which must be invalid."""
 
-    def refused(text: str, overrides: Sequence[str] = (), folder: Path = Path()) -> list[str]:
+    def errors(text: str, overrides: Sequence[str] = (), folder: Path = Path()) -> list[str]:
         with pytest.raises(RecipeError) as caught:
             read(text, overrides, folder)
         return str(caught.value).splitlines()
 
-    return refused
+    return errors

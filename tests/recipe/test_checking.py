@@ -1,4 +1,4 @@
-"""``weft check``: what fits, what it costs, and what does not fit."""
+"""``weft check``: the report of a valid recipe, and the errors of incompatible parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refused(run) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_what_is_said(read, small: str) -> None:
+def test_the_report_lists_parameters_shapes_and_cost(read, small: str) -> None:
     (report,) = check(read(small))
     run = read(small)
     built = run.structure(report.info)
@@ -52,7 +52,7 @@ def test_nothing_is_opened_or_allocated(read, small: str, tmp_path, monkeypatch:
     assert torch.get_default_device().type == "cpu"
 
 
-def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> None:
+def test_an_incompatible_structure_and_objective_are_reported(read, small: str, tmp_path) -> None:
     (tmp_path / "t.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
     text = small[: small.index("structure:")].replace(
         "{type: dates, train: 100}", "{type: labeled-text, train: t.tsv, labels: [x, y]}"
@@ -65,13 +65,13 @@ def test_structure_and_objective_that_do_not_fit(read, small: str, tmp_path) -> 
     )
 
 
-def test_data_that_does_not_fit(read, small: str) -> None:
+def test_incompatible_data_is_reported(read, small: str) -> None:
     assert refused(read(small, ["objective=classification"])) == [
         "command line: objective: needs a field 'label', but the data (dates) has: source, target"
     ]
 
 
-def test_all_parts_that_can_be_built_alone(read, small: str) -> None:
+def test_errors_of_independent_parts_are_reported_together(read, small: str) -> None:
     text = small.replace("dim: 16", "dim: 6").replace("steps: 3", "steps: 3\n  average: 9")
     lines = refused(read(text))
     assert [line.split(": ")[:2] for line in lines] == [
@@ -82,7 +82,7 @@ def test_all_parts_that_can_be_built_alone(read, small: str) -> None:
     assert [line.split(": ")[:2] for line in lines] == [["r.yaml:2", "data"], ["r.yaml:9", "learning"]]
 
 
-def test_phases(read, small: str) -> None:
+def test_phases_are_checked(read, small: str) -> None:
     text = small + "  phases:\n    - {}\n    - {objective: x}\n    - {train: [nothing.*]}\n"
     lines = refused(read(text, LIGHT))
     assert [line.split(": ")[:2] for line in lines] == [
@@ -91,7 +91,7 @@ def test_phases(read, small: str) -> None:
     ]
 
 
-def test_stages(read, small: str) -> None:
+def test_stages_are_checked(read, small: str) -> None:
     text = small + "stages:\n  - {name: a, learning: {steps: 1}}\n  - {name: a, learning: {steps: 1}}\n"
     assert refused(read(text, LIGHT)) == ["r.yaml:15: stages.1: two stages have the name 'a'; names must be unique"]
     reports = check(read(text, [*LIGHT, "stages.1.name=b"]))
@@ -115,7 +115,7 @@ def test_stages(read, small: str) -> None:
         ("bleu", "", "loss, perplexity"),
     ],
 )
-def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metrics: str, refused: str | None) -> None:
+def test_the_monitored_metric_must_be_computed(read, small: str, best: str, metrics: str, refused: str | None) -> None:
     run = read(small, [*LIGHT, f"evaluate.monitor={best}", f"evaluate.metrics={metrics}"])
     (report,) = check(read(small, LIGHT))
     evaluation, objective = run.evaluate(), run.objective(report.info, 16)
@@ -126,7 +126,7 @@ def test_the_figure_that_decides_must_be_given(read, small: str, best: str, metr
             evaluation.check_monitor(report.terms, objective)
 
 
-def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: str) -> None:
+def test_a_plug_in_metric_can_be_monitored_if_it_declares_its_direction(read, small: str) -> None:
     class Declared(Metric):
         higher_is_better = {"wer": False, "texts": None}
 
@@ -137,32 +137,32 @@ def test_a_value_of_a_plug_in_decides_if_it_declares_its_direction(read, small: 
         Evaluation(monitor="texts", metrics=[Declared]).check_monitor(report.terms, objective)
 
 
-def test_an_average_that_does_not_forget_what_it_began_with(read, small: str) -> None:
-    def said(ema: str) -> list[str]:
+def test_an_ema_that_keeps_the_initial_weights_is_reported(read, small: str) -> None:
+    def errors_with(ema: str) -> list[str]:
         return warnings_of(read(small, [f"learning.ema={ema}"]))
 
     text = "the EMA still has 51% of the initial weights at the end: lower decay or set warmup: true"
-    assert said("{decay: 0.8}") == [f"command line: learning.ema: {text}"]
-    assert said("{decay: 0.4}") == said("{decay: 0.8, warmup: true}") == said("null") == []
+    assert errors_with("{decay: 0.8}") == [f"command line: learning.ema: {text}"]
+    assert errors_with("{decay: 0.4}") == errors_with("{decay: 0.8, warmup: true}") == errors_with("null") == []
 
 
-def test_a_warm_up_that_is_longer_than_the_run(read, small: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*overrides: str) -> list[str]:
+def test_a_warmup_longer_than_the_run_is_reported(read, small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def errors_with(*overrides: str) -> list[str]:
         return warnings_of(read(small.replace("steps: 3\n", "steps: 3\n  schedule: {type: cosine, warmup: 4}\n"), overrides))
 
     text = "learning.schedule: the warmup takes 4 optimizer steps but the phase has 3: the learning rate never reaches its peak"
-    assert said() == [f"r.yaml:12: {text}"]
-    assert said("learning.schedule={type: linear, warmup: 4}") == [f"command line: {text}"]
-    assert said("learning.steps=4") == said("learning.schedule=constant") == []
-    assert said("learning.phases=[{repeat: 2}]") == said("learning.phases=[{every: {epochs: 1}}]") == []
-    (line,) = said("learning.phases=[{repeat: 2}, {every: 3, schedule: {type: noam, warmup: 2}}]")
+    assert errors_with() == [f"r.yaml:12: {text}"]
+    assert errors_with("learning.schedule={type: linear, warmup: 4}") == [f"command line: {text}"]
+    assert errors_with("learning.steps=4") == errors_with("learning.schedule=constant") == []
+    assert errors_with("learning.phases=[{repeat: 2}]") == errors_with("learning.phases=[{every: {epochs: 1}}]") == []
+    (line,) = errors_with("learning.phases=[{repeat: 2}, {every: 3, schedule: {type: noam, warmup: 2}}]")
     assert line.startswith("command line: learning.phases.1.schedule: the warmup takes 2 optimizer steps but the phase has 1:")
     run = read(small, [*LIGHT, "learning.schedule=noam"])
     print_reports(run, check(run))
     assert "\nwarning     command line: learning.schedule: the warmup takes 4,000 optimizer steps" in capsys.readouterr().out
 
 
-def test_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     print_catalog(None, None)
     listed = capsys.readouterr().out
     assert "\n  lstm " in listed

@@ -1,4 +1,4 @@
-"""``with:`` changes a named model by path."""
+"""Grafts: ``with:`` replaces parts and options of a named model by path."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def test_a_part_is_replaced(read) -> None:
     assert found["type"] == "seq2seq"
 
 
-def test_options_are_set_on_what_stands_there(read) -> None:
+def test_options_are_set_on_the_existing_part(read) -> None:
     found = read(structure("encoder.layer.mixer: {bias: false}")).dump()["structure"]
     assert found["encoder"]["layer"]["mixer"]["heads"] == 8  # as transformer-base has it
     assert found["encoder"]["layer"]["mixer"]["bias"] is False
     assert found["decoder"]["layer"]["mixer"]["bias"] is True
 
 
-def test_a_leaf(read) -> None:
+def test_a_leaf_is_replaced(read) -> None:
     assert read(structure("encoder.layers: 3")).dump()["structure"]["encoder"]["layers"] == 3
 
 
-def test_globs(read) -> None:
+def test_a_glob_replaces_every_match(read) -> None:
     found = read(structure('"*.dropout": 0.5')).dump()["structure"]
     assert found["embedder"]["dropout"] == 0.5
     assert found["encoder"]["layer"]["mixer"]["dropout"] == 0.5
     assert found["decoder"]["layer"]["residual"]["dropout"] == 0.5
 
 
-def test_in_order(read) -> None:
+def test_grafts_are_applied_in_order(read) -> None:
     text = structure("'*.mixer': {type: multihead, heads: 2}\n    encoder.layer.mixer.heads: 4\n    decoder: attention-gru")
     found = read(text).dump()["structure"]
     assert found["encoder"]["layer"]["mixer"]["heads"] == 4
     assert found["decoder"]["type"] == "attention-gru"
 
 
-def test_entries_of_lists(read) -> None:
+def test_an_entry_of_a_list_is_replaced(read) -> None:
     found = read(structure("embedder.parts.1: {type: learned, length: 7}")).dump()["structure"]["embedder"]["parts"]
     assert [p["type"] for p in found] == ["token", "learned"]
     assert found[1]["length"] == 7
@@ -53,14 +53,14 @@ def test_entries_of_lists(read) -> None:
     assert len(found) == 1
 
 
-def test_a_list_for_one(read) -> None:
+def test_one_part_is_replaced_by_a_list(read) -> None:
     text = structure("encoder.layer: [transformer-layer, {mixer: {heads: 2}}]\n    encoder.layer.1.mixer.bias: false")
     layers = read(text).dump()["structure"]["encoder"]["layer"]
     assert [layer["mixer"]["heads"] for layer in layers] == [4, 2]
     assert [layer["mixer"]["bias"] for layer in layers] == [True, False]
 
 
-def test_entries_of_mappings(read) -> None:
+def test_an_entry_of_a_mapping_is_replaced(read) -> None:
     text = """\
 data: dates
 structure: seq2seq
@@ -76,7 +76,7 @@ def test_any_part_can_be_grafted(read) -> None:
     assert found["encoder"]["layer"]["mixer"]["heads"] == 2
 
 
-def test_nothing_to_graft(read) -> None:
+def test_empty_grafts_change_nothing(read) -> None:
     assert read(f"{HEAD}structure: {{type: transformer-base, with: {{}}}}\n").dump()["structure"]["dim"] == 512
 
 
@@ -103,17 +103,17 @@ def test_nothing_to_graft(read) -> None:
         ("encoder.layer: [a]", "7: structure.with.encoder.layer.0: no Layer named 'a' (known: transformer-layer)"),
     ],
 )
-def test_mistakes(mistakes, grafts: str, message: str) -> None:
-    assert mistakes(structure(grafts)) == [f"r.yaml:{message}"]
+def test_wrong_grafts_are_located(errors_of, grafts: str, message: str) -> None:
+    assert errors_of(structure(grafts)) == [f"r.yaml:{message}"]
 
 
 @pytest.mark.parametrize("written", ["3", "[a]", "alignment", "null"])
-def test_no_mapping(mistakes, written: str) -> None:
-    (line,) = mistakes(f"{HEAD}structure: {{type: transformer-base, with: {written}}}\n")
+def test_grafts_must_be_a_mapping(errors_of, written: str) -> None:
+    (line,) = errors_of(f"{HEAD}structure: {{type: transformer-base, with: {written}}}\n")
     assert line.startswith("r.yaml:4: structure.with: must be a mapping of paths to new parts, not ")
 
 
-def test_what_a_grafted_constructor_refuses(read) -> None:
+def test_an_error_of_a_grafted_constructor_is_located(read) -> None:
     from weft.core.fields import Field, Info
     from weft.recipe import RecipeError
 

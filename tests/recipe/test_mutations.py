@@ -1,4 +1,4 @@
-"""The figure on mutated recipes: a part of it, and that it would notice a fault."""
+"""A sample of the benchmark on mutated recipes, and tests that the benchmark detects wrong messages."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def sampled() -> list[Mutant]:
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("7, which divides little", "10^12", "zero", "key deleted")])
-def test_mistakes_are_located(kind: str) -> None:
-    """Three of each kind; those that mostly stay valid are built in full, and left to the benchmark."""
+def test_errors_in_mutated_recipes_are_located(kind: str) -> None:
+    """Three mutants of each kind; kinds that mostly stay valid are slow to check, and left to the benchmark."""
     chosen = [m for m in sampled() if m.kind == kind and m.recipe != "dates-filled.yaml"][:3]
     assert chosen
     for mutant in chosen:
-        outcome, said = judge(mutant)
-        assert outcome in ("located", "felt", "valid"), said
+        outcome, message = judge(mutant)
+        assert outcome in ("located", "felt", "valid"), message
 
 
 def spoilt(path: str | None, lines: tuple[int, ...], text: str) -> Mutant:
@@ -69,7 +69,9 @@ def spoilt(path: str | None, lines: tuple[int, ...], text: str) -> Mutant:
         ("r.yaml:5", "", "wrong"),
     ],
 )
-def test_a_message_elsewhere_is_noticed(small: str, monkeypatch: pytest.MonkeyPatch, where: str, path: str, outcome: str) -> None:
+def test_a_message_at_another_location_is_detected(
+    small: str, monkeypatch: pytest.MonkeyPatch, where: str, path: str, outcome: str
+) -> None:
     def refuse(*_: object) -> None:
         raise RecipeError([Problem(where, path, "planted")])
 
@@ -78,7 +80,7 @@ def test_a_message_elsewhere_is_noticed(small: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("error", "outcome"), [(KeyError("x"), "traceback"), (ValueError("x"), "wrong")])
-def test_other_errors_are_noticed(small: str, monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: str) -> None:
+def test_other_exceptions_are_detected(small: str, monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: str) -> None:
     def fail(*_: object) -> None:
         raise error
 
@@ -86,7 +88,7 @@ def test_other_errors_are_noticed(small: str, monkeypatch: pytest.MonkeyPatch, e
     assert judge(spoilt("structure.dim", (5,), small))[0] == outcome
 
 
-def test_lines_alone_where_the_text_is_no_yaml(small: str) -> None:
+def test_only_lines_are_compared_if_the_text_is_not_yaml(small: str) -> None:
     text = small.replace("  dim: 16", "\tdim: 16")
     assert judge(spoilt(None, (5,), text))[0] == "located"
     assert judge(spoilt(None, (4,), text))[0] == "wrong"

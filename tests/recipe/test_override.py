@@ -1,11 +1,11 @@
-"""path=value on the command line."""
+"""Overrides: path=value on the command line."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def test_values(read, small: str) -> None:
+def test_overrides_set_values(read, small: str) -> None:
     run = read(small, ["structure.dim=32", "learning.optimizer.lr=1e-4", "device=cpu", "evaluate.monitor=a=b"]).dump()
     assert run["structure"]["dim"] == 32
     assert run["learning"]["optimizer"]["lr"] == 1e-4
@@ -23,39 +23,39 @@ def test_values_are_yaml(read, small: str) -> None:
     assert run["evaluate"]["search"]["type"] == "beam"
 
 
-def test_space_around(read, small: str) -> None:
+def test_space_around_an_override_is_ignored(read, small: str) -> None:
     assert read(small, [" structure.dim = 32 "]).dump()["structure"]["dim"] == 32
 
 
-def test_empty_value_is_null(read, mistakes, small: str) -> None:
+def test_empty_value_is_null(read, errors_of, small: str) -> None:
     assert read(small, ["structure.encoder.position="]).dump()["structure"]["encoder"]["position"] is None
-    assert mistakes(small, ["structure.dim="]) == [
+    assert errors_of(small, ["structure.dim="]) == [
         "command line: structure.dim: must be an integer from 1 to 1,000,000, not null"
     ]
-    assert mistakes(small, ["structure.encoder="]) == [
+    assert errors_of(small, ["structure.encoder="]) == [
         "command line: structure.encoder: must be an Encoder, a name or {type: name, ...}, not null"
     ]
 
 
-def test_an_option_on_a_bare_name(read, small: str) -> None:
+def test_an_option_below_a_bare_name(read, small: str) -> None:
     run = read(small, ["objective.label_smoothing=0.1", "structure.decoder.layers=3"]).dump()
-    assert run["objective"] == {"type": "next-token", "label_smoothing": 0.1, "whole": False}
+    assert run["objective"] == {"type": "next-token", "label_smoothing": 0.1, "full_sequence": False}
     assert run["structure"]["decoder"]["layers"] == 3
 
 
-def test_an_option_on_a_default(read, small: str) -> None:
+def test_an_option_below_a_default(read, small: str) -> None:
     run = read(small, ["structure.encoder.layer.mixer.heads=2", "evaluate.search.max_length=9"]).dump()
     assert run["structure"]["encoder"]["layers"] == 1
     assert run["structure"]["encoder"]["layer"]["mixer"]["heads"] == 2
     assert run["evaluate"]["search"] == {"type": "greedy", "max_length": 9, "max_length_ratio": None, "max_length_extra": 10}
 
 
-def test_below_null(read, small: str) -> None:
+def test_an_option_below_null(read, small: str) -> None:
     text = small.replace("dim: 16", "target_embedder: null")
     assert read(text, ["structure.target_embedder.type=sum"]).dump()["structure"]["target_embedder"]["type"] == "sum"
 
 
-def test_entries_of_lists(read, small: str) -> None:
+def test_entries_of_lists_are_overridden_by_index(read, small: str) -> None:
     text = (
         small + "evaluate: {metrics: [bleu, {type: exact-match, group_by: format}]}\nstages: [{name: a, learning: {steps: 1}}]\n"
     )
@@ -72,24 +72,24 @@ def test_a_new_type_drops_the_options_of_the_old(read, small: str) -> None:
     assert read(text, ["structure.encoder=lstm"]).dump()["structure"]["encoder"]["layers"] == 1
 
 
-def test_the_same_type_keeps_them(read, small: str) -> None:
+def test_the_same_type_keeps_the_options(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 4")
     assert read(text, ["structure.encoder.type=transformer"]).dump()["structure"]["encoder"]["layers"] == 4
 
 
-def test_a_type_where_none_was_written_drops_the_options_of_the_default(read, small: str) -> None:
+def test_a_type_over_a_default_drops_the_options_of_the_default(read, small: str) -> None:
     text = small.replace("{type: adam, lr: 0.01}", "{lr: 0.01, eps: 0.5}")
     assert read(text, ["learning.optimizer.type=sgd"]).dump()["learning"]["optimizer"]["lr"] == 0.1
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_type_and_option_in_any_order(read, small: str, turn: int) -> None:
+def test_type_and_option_may_be_in_any_order(read, small: str, turn: int) -> None:
     chosen = ["structure.encoder.type=lstm", "structure.encoder.layers=3", "structure.encoder.bidirectional=true"][::turn]
     encoder = read(small, chosen).dump()["structure"]["encoder"]
     assert encoder == {"type": "lstm", "layers": 3, "bidirectional": True, "dropout": 0.0}
 
 
-def test_nested_options_outlive_a_later_type(read, small: str) -> None:
+def test_nested_overrides_are_kept_by_a_later_type(read, small: str) -> None:
     text = small.replace("{type: transformer, layers: 1}", "{type: lstm, layers: 5}")
     chosen = ["structure.encoder.layer.mixer.heads=2", "structure.encoder.type=transformer"]
     encoder = read(text, chosen).dump()["structure"]["encoder"]
@@ -97,11 +97,11 @@ def test_nested_options_outlive_a_later_type(read, small: str) -> None:
     assert encoder["layers"] == 2  # the Transformer's own default, not the LSTM's 5
 
 
-def test_the_last_one_holds(read, small: str) -> None:
+def test_the_last_override_of_a_path_applies(read, small: str) -> None:
     assert read(small, ["structure.dim=32", "structure.dim=64"]).dump()["structure"]["dim"] == 64
 
 
-def test_a_graft(read, small: str) -> None:
+def test_a_graft_is_overridden(read, small: str) -> None:
     text = small.replace("type: seq2seq\n", "type: transformer-base\n").replace("  encoder: {type: transformer, layers: 1}\n", "")
     text = text.replace("  decoder: transformer\n", "").replace("dim: 16", "dim: 16\n  layers: 1\n  heads: 2")
     run = read(text, ["structure.with.encoder.layer.mixer.heads=4"]).dump()
@@ -109,7 +109,7 @@ def test_a_graft(read, small: str) -> None:
     assert run["structure"]["decoder"]["layer"]["mixer"]["heads"] == 2
 
 
-def test_an_alias_is_a_copy(read, small: str) -> None:
+def test_an_override_changes_one_copy_of_an_alias(read, small: str) -> None:
     text = small.replace("{type: transformer, layers: 1}", "&t {type: transformer, layers: 1}")
     text = text.replace("decoder: transformer", "decoder: *t")
     run = read(text, ["structure.encoder.layers=5"]).dump()["structure"]
@@ -127,7 +127,7 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         ("data={type: dates", "data: not valid YAML: the { that opens here is not closed"),
         ("device='x", "device: not valid YAML: the quote that opens here is not closed"),
         ("device=#x", "device: '#x' is only a comment; does it need quotes?"),
-        ("device=a\n---\nb", "device: a recipe is one YAML document; here a second one starts"),
+        ("device=a\n---\nb", "device: a recipe is one YAML document, but a second one starts here"),
         ("device=!!python/name:os.system", "device: cannot read '' as !!python/name:os.system; a recipe has plain values only"),
         ("data={train: 1, train: 2}", "data.train: duplicate key 'train' (first: command line)"),
         ("device.x=1", 'device: must be auto, cpu, cuda or mps, not {"type": "auto", "x": 1}'),
@@ -141,40 +141,40 @@ def test_an_alias_is_a_copy(read, small: str) -> None:
         (
             "structure.encoder.heads=2",
             "structure.encoder.heads: Transformer has no option 'heads'; did you mean 'layer.mixer.heads'? "
-            "(options: layers, layer, position, norm, mix)",
+            "(options: layers, layer, position, norm, layer_mix)",
         ),
     ],
 )
-def test_mistakes(mistakes, small: str, assignment: str, message: str) -> None:
+def test_wrong_overrides_are_reported(errors_of, small: str, assignment: str, message: str) -> None:
     text = small.replace("seed: 1", "seed: 1\ndevice: auto")
-    assert mistakes(text, [assignment]) == [f"command line: {message}"]
+    assert errors_of(text, [assignment]) == [f"command line: {message}"]
 
 
-def test_places_in_lists(mistakes, small: str) -> None:
+def test_an_index_must_exist(errors_of, small: str) -> None:
     text = small + "evaluate: {metrics: [bleu]}\n"
     for step in ("1", "-1", "x", "²", "99999999999999999999"):
-        assert mistakes(text, [f"evaluate.metrics.{step}=bleu"]) == [
+        assert errors_of(text, [f"evaluate.metrics.{step}=bleu"]) == [
             f"command line: evaluate.metrics.{step}: {step!r} is not an index of this list (indices: 0)"
         ]
-        assert "is not an index of this list" in mistakes(text, [f"evaluate.metrics.{step}.field=a"])[0]
+        assert "is not an index of this list" in errors_of(text, [f"evaluate.metrics.{step}.field=a"])[0]
 
 
-def test_below_a_reference(mistakes, read, small: str) -> None:
+def test_an_option_below_a_reference_is_an_error(errors_of, read, small: str) -> None:
     text = small.replace("decoder: transformer", 'decoder: "${structure.encoder}"')
-    assert mistakes(text, ["structure.decoder.layers=3"]) == [
+    assert errors_of(text, ["structure.decoder.layers=3"]) == [
         "command line: structure.decoder: this is the reference ${structure.encoder}: "
-        "change what it refers to, or give this a value of its own first"
+        "change the value it refers to, or assign a full value here first"
     ]
     assert read(text, ["structure.encoder.layers=3"]).dump()["structure"]["decoder"]["layers"] == 3
     chosen = ["structure.decoder=transformer", "structure.decoder.layers=3"]
     assert read(text, chosen).dump()["structure"]["decoder"]["layers"] == 3
 
 
-def test_a_value_can_be_a_reference(read, small: str) -> None:
+def test_an_override_may_be_a_reference(read, small: str) -> None:
     chosen = ["structure.decoder=${structure.encoder}", "structure.encoder.layers=${seed}", "seed=4"]
     assert read(small, chosen).dump()["structure"]["decoder"]["layers"] == 4
 
 
-def test_all_mistakes_at_once(mistakes, small: str) -> None:
-    lines = mistakes(small.replace("steps: 3", "steps: 0\n  steps: 3"), ["x", "device=gpu", "structure.dim.y=1", "seed=${nope}"])
+def test_all_errors_are_reported_at_once(errors_of, small: str) -> None:
+    lines = errors_of(small.replace("steps: 3", "steps: 0\n  steps: 3"), ["x", "device=gpu", "structure.dim.y=1", "seed=${nope}"])
     assert [line.rpartition(": ")[0].partition(": ")[0] for line in lines] == ["command line"] * 4 + ["r.yaml:11", "r.yaml:12"]

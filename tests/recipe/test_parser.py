@@ -1,4 +1,4 @@
-"""Parts and options: what is read, what is refused, and where."""
+"""Parts and options: parsing, and the location of errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_three_ways_to_write_a_part(read, small: str) -> None:
     assert bare == read(written.replace("{}", "{type: lstm}")).dump()["structure"]["encoder"]
 
 
-def test_null_where_a_part_may_be_missing(read, small: str) -> None:
+def test_null_for_an_optional_part(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 1, position: null, norm: ~")
     encoder = read(text).dump()["structure"]["encoder"]
     assert (encoder["position"], encoder["norm"]) == (None, None)
@@ -71,10 +71,10 @@ def test_objectives_by_name(read, small: str) -> None:
         ("{a: {}}", ["objective.a: needs a type: which Objective? (known: {objectives})"]),
     ],
 )
-def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[str]) -> None:
+def test_wrong_objectives_are_reported(errors_of, small: str, written: str, messages: list[str]) -> None:
     kind = next(k for k in CATALOG if k.__name__ == "Objective")
     known = ", ".join(CATALOG[kind])
-    found = mistakes(small.replace("objective: next-token", f"objective: {written}"))
+    found = errors_of(small.replace("objective: next-token", f"objective: {written}"))
     assert found == [f"r.yaml:8: {m.replace('{objectives}', known)}" for m in messages]
 
 
@@ -149,7 +149,7 @@ def test_objectives_mistaken(mistakes, small: str, written: str, messages: list[
         ("objective: next-token\n", "", "1: a recipe needs 'objective'"),
     ],
 )
-def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> None:
+def test_wrong_values_are_located(errors_of, small: str, old: str, new: str, message: str) -> None:
     shorthands = {
         "{de}": "did you mean 'de'?",
         "{transformer}": f"(options: {', '.join(choices(Transformer))})",
@@ -160,7 +160,7 @@ def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> Non
     for short, long in shorthands.items():
         message = message.replace(short, long)
     assert old in small
-    assert mistakes(small.replace(old, new)) == [f"r.yaml:{message}"]
+    assert errors_of(small.replace(old, new)) == [f"r.yaml:{message}"]
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_mistakes(mistakes, small: str, old: str, new: str, message: str) -> Non
         ),
     ],
 )
-def test_mistakes_in_evaluate(mistakes, small: str, written: str, message: str) -> None:
-    assert mistakes(small + f"evaluate: {written}\n") == [f"r.yaml:13: {message}"]
+def test_wrong_evaluation_options_are_located(errors_of, small: str, written: str, message: str) -> None:
+    assert errors_of(small + f"evaluate: {written}\n") == [f"r.yaml:13: {message}"]
 
 
 @pytest.mark.parametrize(
@@ -197,12 +197,12 @@ def test_mistakes_in_evaluate(mistakes, small: str, written: str, message: str) 
         ("clip: x", ['clip: must be a number from 0 to 10^12 or null, not "x"']),
     ],
 )
-def test_mistakes_in_phases(mistakes, small: str, written: str, messages: list[str]) -> None:
-    found = mistakes(small + f"  phases:\n    - {{repeat: 1}}\n    - {{{written}}}\n")
+def test_wrong_phases_are_located(errors_of, small: str, written: str, messages: list[str]) -> None:
+    found = errors_of(small + f"  phases:\n    - {{repeat: 1}}\n    - {{{written}}}\n")
     assert found == [f"r.yaml:15: learning.phases.1.{m}" for m in messages]
 
 
-def test_all_mistakes_at_once_in_the_order_of_lines(mistakes) -> None:
+def test_all_errors_are_reported_in_the_order_of_lines(errors_of) -> None:
     text = """\
 learning: {type: gradient, stpes: 3, optimizer: {type: adma, lr: 1}}
 objective: 3
@@ -215,7 +215,7 @@ structure:
   pooler: !!python/name:os.system
 strange: {a: 1}
 """
-    assert [line.split(": ")[:2] for line in mistakes(text, ["device=3"])] == [
+    assert [line.split(": ")[:2] for line in errors_of(text, ["device=3"])] == [
         ["command line", "device"],
         ["r.yaml:1", "learning.stpes"],
         ["r.yaml:1", "learning.optimizer.type"],
@@ -231,14 +231,14 @@ strange: {a: 1}
     ]
 
 
-def test_what_is_misspelt_is_not_also_missing(mistakes, small: str) -> None:
-    (line,) = mistakes(small.replace("steps: 3", "stesp: 3"))
+def test_a_misspelled_option_is_not_also_reported_as_missing(errors_of, small: str) -> None:
+    (line,) = errors_of(small.replace("steps: 3", "stesp: 3"))
     assert "did you mean 'steps'?" in line
 
 
-def test_names_come_from_the_catalog_only(mistakes, small: str) -> None:
+def test_names_come_from_the_catalog_only(errors_of, small: str) -> None:
     for name in ("weft.blocks.LSTM", "os.system", "__import__('os')", "../lstm", "LSTM\\0", "builtins:eval"):
-        (line,) = mistakes(small.replace("decoder: transformer", f'decoder: "{name}"'))
+        (line,) = errors_of(small.replace("decoder: transformer", f'decoder: "{name}"'))
         assert line.startswith("r.yaml:7: structure.decoder: no Decoder named ")
 
 
@@ -251,21 +251,21 @@ def refused(build: object, *given: object) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_what_a_constructor_refuses_is_located(read, small: str) -> None:
+def test_an_error_of_a_constructor_is_located(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 1, layer: {mixer: {heads: 3}}")
     assert refused(read(text).structure, INFO) == [
         "r.yaml:6: structure.encoder.layer.mixer: dim 16 is not divisible by 3 heads; change dim or heads, or set head_dim"
     ]
 
 
-def test_defaults_are_located_too(read, small: str) -> None:
+def test_an_error_of_a_default_is_located(read, small: str) -> None:
     (line,) = refused(read(small.replace("dim: 16", "dim: 6")).structure, INFO)
     assert line.startswith("r.yaml:6: structure.encoder.layer.mixer: dim 6 is not divisible by 4 heads")
     (line,) = refused(read(small.replace("dim: 16", "dim: 6").replace("{type: transformer, layers: 1}", "gru")).structure, INFO)
     assert line.startswith("r.yaml:7: structure.decoder.layer.mixer: dim 6 is not divisible by 4 heads")
 
 
-def test_in_lists_and_mappings(read, small: str) -> None:
+def test_errors_in_lists_and_mappings_are_located(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 2, layer: [{mixer: {heads: 2}},\n    {mixer: {heads: 3}}]")
     (line,) = refused(read(text).structure, INFO)
     assert line.startswith("r.yaml:7: structure.encoder.layer.1.mixer: dim 16 is not divisible by 3 heads")
@@ -274,12 +274,12 @@ def test_in_lists_and_mappings(read, small: str) -> None:
     assert line.startswith("r.yaml:10: objective.b: needs a field 'label'")
 
 
-def test_on_the_command_line(read, small: str) -> None:
+def test_errors_of_an_override_are_located_on_the_command_line(read, small: str) -> None:
     (line,) = refused(read(small, ["structure.encoder={type: lstm, bidirectional: true}", "structure.dim=7"]).structure, INFO)
     assert line.startswith("command line: structure.encoder: dim 7 is odd")
 
 
-def test_named_models(read, small: str) -> None:
+def test_errors_of_a_named_model_are_located(read, small: str) -> None:
     text = (
         small[: small.index("structure:")]
         + "structure: {type: transformer-base, heads: 7}\n"
@@ -299,7 +299,7 @@ def test_a_part_is_a_partial(read, small: str) -> None:
     assert isinstance(run.structure(INFO), torch.nn.Module)
 
 
-def test_parts_from_python_are_located_too() -> None:
+def test_errors_of_parts_from_python_are_located() -> None:
     from weft.objectives import NextToken, Weighted
     from weft.recipe.part import part
 
@@ -310,7 +310,7 @@ def test_parts_from_python_are_located_too() -> None:
     ]
 
 
-def test_other_errors_are_not_a_users_mistake() -> None:
+def test_exceptions_other_than_value_errors_are_not_caught() -> None:
     def broken() -> None:
         raise KeyError("a bug")
 
@@ -358,7 +358,7 @@ def read_odd(written: dict, folder: Path = Path(), where: str = "r.yaml:1") -> o
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_leaves_of_many_types() -> None:
+def test_leaves_of_every_type_are_validated() -> None:
     found = read_odd({"pairs": [3, "x"], "either": 3, "words": {"*": "a.*"}, "inner": {"a": [0, 0.5]}})
     assert isinstance(found, dict)
     assert found["pairs"] == (3, "x")
@@ -377,7 +377,7 @@ def test_leaves_of_many_types() -> None:
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path / "data")
     file = tmp_path / "a.txt"
@@ -396,7 +396,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
+def test_files_on_the_command_line_are_also_searched_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
@@ -412,45 +412,45 @@ def test_files_named_on_the_command_line_are_also_looked_for_where_one_is(
 
     assert found("mine.txt", "command line") == (here / "mine.txt").resolve()
     assert found("both.txt", "command line") == (recipes / "both.txt").resolve()
-    places = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
+    paths = [str((folder / "none.txt").resolve()) for folder in (recipes, here)]
     unset = " (WEFT_DATA, a second folder to search, is not set)"
-    assert found("none.txt", "command line") == [f"norm.file: there is no file {places[0]}, nor {places[1]}{unset}"]
+    assert found("none.txt", "command line") == [f"norm.file: there is no file {paths[0]}, nor {paths[1]}{unset}"]
     assert found("mine.txt", "r.yaml:1") == [f"norm.file: there is no file {(recipes / 'mine.txt').resolve()}{unset}"]
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEFT_DATA", raising=False)
     unset = " (WEFT_DATA, a second folder to search, is not set)"
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
-    place = tmp_path.resolve()
+    folder = tmp_path.resolve()
     other = hashlib.sha256(b"other").hexdigest()
     form = "norm.file: a file must be a path, or {path: ..., sha256: ...}"
-    assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {place / 'b.txt'}{unset}"]
+    assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {folder / 'b.txt'}{unset}"]
     assert read_odd({"file": "/b.txt"}, tmp_path) == ["norm.file: there is no file /b.txt"]
-    assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {place} is a folder, not a file"]
+    assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {folder} is a folder, not a file"]
     assert read_odd({"file": 3}, tmp_path) == ["norm.file: must be the path of a file, not 3"]
     assert read_odd({"file": {"path": "a.txt"}}, tmp_path) == [form]
     assert read_odd({"file": {"path": "a.txt", "sha256": 3}}, tmp_path) == [form]
     assert read_odd({"file": {"path": "a.txt", "sha256": other, "x": ""}}, tmp_path) == [form]
     mine = hashlib.sha256(b"hello").hexdigest()
     assert read_odd({"file": {"path": "a.txt", "sha256": other}}, tmp_path) == [
-        f"norm.file: {place / 'a.txt'} is not the file of this recipe: its SHA-256 is {mine[:12]}..., not {other[:12]}..."
+        f"norm.file: {folder / 'a.txt'} is not the file of this recipe: its SHA-256 is {mine[:12]}..., not {other[:12]}..."
     ]
     for odd in ("x" * 5000, "loop", "a\0b"):
         (line,) = read_odd({"file": odd}, tmp_path)  # pyright: ignore[reportGeneralTypeIssues]
         assert line.startswith("norm.file: ")
         assert len(line) < 400
     assert read_odd({"files": ["a.txt", "c"], "many": ["d"], "by_name": {"x": "e"}}, tmp_path) == [
-        f"norm.files.1: there is no file {place / 'c'}{unset}",
-        f"norm.many.0: there is no file {place / 'd'}{unset}",
-        f"norm.by_name.x: there is no file {place / 'e'}{unset}",
+        f"norm.files.1: there is no file {folder / 'c'}{unset}",
+        f"norm.many.0: there is no file {folder / 'd'}{unset}",
+        f"norm.by_name.x: there is no file {folder / 'e'}{unset}",
     ]
 
 
 @pytest.mark.usefixtures("odd_norm")
-def test_files_are_also_looked_for_under_WEFT_DATA(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_also_searched_under_weft_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beside, elsewhere = tmp_path / "recipes", tmp_path / "data"
     for folder, name in ((beside, "both"), (elsewhere, "both"), (elsewhere, "there")):
         folder.mkdir(exist_ok=True)
@@ -483,7 +483,7 @@ def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.Mo
         read_run("sub/r.yaml")
 
 
-def test_an_option_cannot_have_a_word_of_the_language() -> None:
+def test_an_option_cannot_have_a_reserved_name() -> None:
     class Bad(Norm):
         def __init__(self, dim: int, *, type: int = 1):
             super().__init__(dim)
@@ -519,11 +519,11 @@ def test_an_option_cannot_have_a_word_of_the_language() -> None:
         (bytes, "bytes"),
     ],
 )
-def test_what_is_allowed_in_words(annotation: object, words: str) -> None:
+def test_allowed_values_are_described(annotation: object, words: str) -> None:
     assert allowed(annotation) == words
 
 
-def test_a_reader_without_a_recipe() -> None:
+def test_a_parser_without_a_recipe() -> None:
     parser = RecipeParser()
     found = parser.read(Encoder, Node("lstm", "here"), "encoder")
     assert found.func is LSTM

@@ -1,4 +1,4 @@
-"""Presets: named sets of changes in a recipe."""
+"""Presets: named sets of overrides in a recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def recipe(small: str) -> str:
     return small + PRESETS
 
 
-def test_a_preset_is_applied_when_it_is_asked_for(read, recipe: str, small: str) -> None:
+def test_a_preset_is_applied_if_requested(read, recipe: str, small: str) -> None:
     plain = read(small).dump()
     assert read(recipe).dump() == plain
     paper = read(recipe, ["preset=paper"]).dump()
@@ -27,17 +27,17 @@ def test_a_preset_is_applied_when_it_is_asked_for(read, recipe: str, small: str)
 
 
 @pytest.mark.parametrize("order", [("preset=paper", "seed=4"), ("seed=4", " preset = paper")])
-def test_other_assignments_win_wherever_they_stand(read, recipe: str, order: tuple[str, str]) -> None:
+def test_other_overrides_take_precedence_in_any_order(read, recipe: str, order: tuple[str, str]) -> None:
     dump = read(recipe, order).dump()
     assert (dump["seed"], dump["learning"]["steps"]) == (4, 7000)
 
 
-def test_mistakes_of_a_name(mistakes, recipe: str, small: str) -> None:
-    assert mistakes(recipe, ["preset=papers"]) == [
+def test_an_unknown_preset_is_an_error(errors_of, recipe: str, small: str) -> None:
+    assert errors_of(recipe, ["preset=papers"]) == [
         "command line: preset: the recipe has no preset 'papers' (it has: paper, test); did you mean 'paper'?"
     ]
-    assert mistakes(small, ["preset=paper"]) == ["command line: preset: the recipe has no preset 'paper' (it has none)"]
-    assert mistakes(recipe, ["preset=paper", "preset=test"]) == [
+    assert errors_of(small, ["preset=paper"]) == ["command line: preset: the recipe has no preset 'paper' (it has none)"]
+    assert errors_of(recipe, ["preset=paper", "preset=test"]) == [
         "command line: preset: 2 presets requested; at most one is allowed"
     ]
 
@@ -51,16 +51,16 @@ def test_mistakes_of_a_name(mistakes, recipe: str, small: str) -> None:
         ("presets: {paper: null}", "presets.paper"),
     ],
 )
-def test_the_form_is_checked_also_when_no_preset_is_asked_for(mistakes, small: str, presets: str, path: str) -> None:
-    (told,) = mistakes(small + "\n" + presets)
+def test_presets_are_checked_even_if_not_requested(errors_of, small: str, presets: str, path: str) -> None:
+    (told,) = errors_of(small + "\n" + presets)
     assert told.endswith(f" {path}: a preset is a mapping of changes, as in presets: {{small: {{learning.steps: 100}}}}")
 
 
-def test_a_mistake_in_a_preset_is_shown_at_its_line(read, mistakes, small: str) -> None:
+def test_an_error_in_a_preset_is_located_at_its_line(read, errors_of, small: str) -> None:
     lines = len(small.rstrip("\n").split("\n"))
     text = small.rstrip("\n") + "\npresets:\n  a: {learning.stesp: 3}\n  b:\n    learning.steps.x: 3\n"
     read(text)  # what is not asked for is not looked into
-    (told,) = mistakes(text, ["preset=a"])
+    (told,) = errors_of(text, ["preset=a"])
     assert f":{lines + 2}: learning.stesp" in told and "did you mean 'steps'?" in told
-    (told,) = mistakes(text, ["preset=b"])
+    (told,) = errors_of(text, ["preset=b"])
     assert f":{lines + 4}: learning.steps: cannot set an option below the scalar" in told

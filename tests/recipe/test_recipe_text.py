@@ -1,4 +1,4 @@
-"""Text that is no recipe: bad YAML, hostile YAML, odd files."""
+"""Text that is not a recipe: invalid YAML, hostile YAML, unreadable files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from weft.recipe.tree import MAX_DEPTH, MAX_NODES, MAX_PROBLEMS
 from weft.training.recipes import read_run
 
 
-def said(text: str) -> list[str]:
-    """What is said about the form of a text."""
+def syntax_errors(text: str) -> list[str]:
+    """The syntax errors of a text."""
     try:
         return [str(p) for p in parse(text, "r.yaml").problems]
     except RecipeError as error:
@@ -30,7 +30,7 @@ def said(text: str) -> list[str]:
         ("dates", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
         ("- a\n- b\n", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
         ("null", "r.yaml:1: a recipe is a mapping: `key: value` lines at its top level"),
-        ("a: 1\n---\nb: 2\n", "r.yaml:3: a recipe is one YAML document; here a second one starts"),
+        ("a: 1\n---\nb: 2\n", "r.yaml:3: a recipe is one YAML document, but a second one starts here"),
         ("a:\n\tb: 1\n", "r.yaml:2: a tab in the indentation: YAML requires spaces"),
         ("a:\n  b: 1\n  \tc: 1\n", "r.yaml:3: a tab in the indentation: YAML requires spaces"),
         ("a: 1\nb:\t2\nc: `x`", "r.yaml:2: not valid YAML: a tab where YAML requires spaces"),
@@ -70,12 +70,12 @@ def said(text: str) -> list[str]:
         ("a: &a {b: {c: *a}}\n", "r.yaml:1: a.b.c: an anchor that contains itself"),
     ],
 )
-def test_mistakes_of_form(text: str, message: str) -> None:
-    assert said(text) == [message]
+def test_syntax_errors_are_located_at_their_cause(text: str, message: str) -> None:
+    assert syntax_errors(text) == [message]
 
 
-def test_every_tab_is_named() -> None:
-    assert [line.split(": ")[0] for line in said("a:\n\tb: 1\n\tc: 2\n")] == ["r.yaml:2", "r.yaml:3"]
+def test_every_tab_in_the_indentation_is_reported() -> None:
+    assert [line.split(": ")[0] for line in syntax_errors("a:\n\tb: 1\n\tc: 2\n")] == ["r.yaml:2", "r.yaml:3"]
 
 
 @pytest.mark.parametrize(
@@ -90,24 +90,26 @@ def test_every_tab_is_named() -> None:
         "!!js/function 'x'",
     ],
 )
-def test_tags_run_nothing(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_execute_no_code(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (line,) = said(f"a: 1\nb:\n  c: {value}\n")
+    (line,) = syntax_errors(f"a: 1\nb:\n  c: {value}\n")
     assert line.startswith("r.yaml:3: b.c: ")
     assert "a recipe has plain values only" in line
     assert not list(tmp_path.iterdir())
 
 
-def test_tagged_keys_are_refused() -> None:
-    assert said("!!python/name:os.system a: 1\n")[0].startswith("r.yaml:1: a: cannot read 'a' as !!python/name:os.system")
+def test_tagged_keys_are_errors() -> None:
+    assert syntax_errors("!!python/name:os.system a: 1\n")[0].startswith(
+        "r.yaml:1: a: cannot read 'a' as !!python/name:os.system"
+    )
 
 
-def test_explosions() -> None:
+def test_exponential_aliases_are_bounded() -> None:
     names = "abcdefghi"
     bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
     for before, name in itertools.pairwise(names):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
-    (line,) = said(bomb)
+    (line,) = syntax_errors(bomb)
     assert line.endswith(f"more than {MAX_NODES:,} values once anchors are written out")
 
 
@@ -122,30 +124,30 @@ def test_explosions() -> None:
         "a: &x0 1\n" + "".join(f"b{i}: &x{i + 1} [*x{i}]\n" for i in range(100)),
     ],
 )
-def test_too_deep(text: str) -> None:
-    (line,) = said(text)
+def test_deep_nesting_is_an_error(text: str) -> None:
+    (line,) = syntax_errors(text)
     assert line.endswith(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def test_depth_that_is_allowed() -> None:
+def test_nesting_up_to_the_limit_is_allowed() -> None:
     depth = MAX_DEPTH - 1
     assert parse("a: " + "[" * (depth - 1) + "]" * (depth - 1), "r.yaml").problems == []
 
 
-def test_long_things_are_cut_in_messages(mistakes, small: str) -> None:
-    assert all(len(line) < 400 for line in said("? " + "k" * 10_000 + "\n: 1\n"))
-    assert all(len(line) < 400 for line in said("seed: " + "9" * 10_000 + "\n"))
-    assert all(len(line) < 400 for line in mistakes(small.replace("seed: 1", "seed: " + "x" * 10_000)))
-    assert all(len(line) < 800 for line in mistakes(small.replace("type: seq2seq", "type: " + "x" * 10_000)))  # known names too
+def test_long_values_are_shortened_in_messages(errors_of, small: str) -> None:
+    assert all(len(line) < 400 for line in syntax_errors("? " + "k" * 10_000 + "\n: 1\n"))
+    assert all(len(line) < 400 for line in syntax_errors("seed: " + "9" * 10_000 + "\n"))
+    assert all(len(line) < 400 for line in errors_of(small.replace("seed: 1", "seed: " + "x" * 10_000)))
+    assert all(len(line) < 800 for line in errors_of(small.replace("type: seq2seq", "type: " + "x" * 10_000)))  # known names too
 
 
-def test_there_is_an_end_to_messages(mistakes, small: str) -> None:
-    lines = mistakes(small + "".join(f"strange-{i}: 1\n" for i in range(500)))
+def test_the_number_of_messages_is_bounded(errors_of, small: str) -> None:
+    lines = errors_of(small + "".join(f"strange-{i}: 1\n" for i in range(500)))
     assert len(lines) == MAX_PROBLEMS + 1
     assert lines[-1] == f"and {500 - MAX_PROBLEMS} more"
 
 
-def test_what_is_long_is_said_once() -> None:
+def test_a_repeated_long_message_is_abbreviated() -> None:
     long, short = "there is none of them " * 9, "is none"
     problems = [Problem("r.yaml:3", "a.b", long), Problem("r.yaml:1", "c", long), Problem("r.yaml:2", "d", short)]
     problems += [Problem("r.yaml:4", "e", short), Problem("command line", "f", long + "!"), Problem("r.yaml:5", "c", long)]
@@ -162,7 +164,7 @@ def test_what_is_long_is_said_once() -> None:
     assert str(RecipeError([Problem("", "a", long), Problem("", "b", long)])) == f"a: {long}\nb: the same as a"
 
 
-def test_anchors(read, small: str) -> None:
+def test_anchors_are_copied(read, small: str) -> None:
     text = small.replace("{type: transformer, layers: 1}", "&t {type: transformer, layers: 1}").replace(
         "decoder: transformer", "decoder: *t"
     )
@@ -205,21 +207,21 @@ def test_anchors(read, small: str) -> None:
         ('"\\u0000"', "\0"),
     ],
 )
-def test_scalars(text: str, value: object) -> None:
+def test_scalars_are_those_of_yaml_1_2(text: str, value: object) -> None:
     found = parse(f"a: {text}\n", "r.yaml").value["a"].value
     assert (found, type(found)) == (value, type(value))
 
 
-def test_keys_are_words_whatever_they_look_like() -> None:
+def test_keys_are_strings() -> None:
     assert list(parse("1: a\ntrue: b\nnull: c\n1.5: d\n'e f': g\n", "r.yaml").value) == ["1", "true", "null", "1.5", "e f"]
 
 
-def test_keys_that_look_different_but_are_the_same() -> None:
-    assert said('1: a\n"1": b\n') == ["r.yaml:2: 1: duplicate key '1' (first: r.yaml:1)"]
+def test_equal_keys_in_different_notations_are_duplicates() -> None:
+    assert syntax_errors('1: a\n"1": b\n') == ["r.yaml:2: 1: duplicate key '1' (first: r.yaml:1)"]
 
 
-def test_a_value_in_the_line_after_its_key(mistakes, small: str) -> None:
-    assert mistakes(small.replace("decoder: transformer", "decoder:\n    type transformer"))[0].startswith(
+def test_a_value_on_the_line_after_its_key_is_located_there(errors_of, small: str) -> None:
+    assert errors_of(small.replace("decoder: transformer", "decoder:\n    type transformer"))[0].startswith(
         "r.yaml:8: structure.decoder: no Decoder named 'type transformer'"
     )
 
@@ -233,7 +235,7 @@ def refused(file: Path) -> str:
     return str(caught.value)
 
 
-def test_odd_files(tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.yaml") == "r.yaml: there is no such file"
     assert refused(tmp_path) == "r.yaml: is a folder, not a recipe file"
     (tmp_path / "latin").write_bytes(b"a: 1\nb: \xfc\n")
@@ -246,19 +248,19 @@ def test_odd_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
-def test_a_file_without_end() -> None:
+def test_an_endless_file_is_too_large() -> None:
     assert "too large" in refused(Path("/dev/zero"))
 
 
-def test_byte_order_mark_and_line_ends(tmp_path: Path, small: str, mistakes) -> None:
+def test_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path, small: str, errors_of) -> None:
     (tmp_path / "r.yaml").write_bytes(b"\xef\xbb\xbf" + small.replace("\n", "\r\n").encode())
     assert read_run(tmp_path / "r.yaml").dump()["structure"]["dim"] == 16
     for end in ("\r\n", "\r"):
         spoilt = small.replace("dim: 16", "dmi: 16").replace("\n", end)
-        assert mistakes(spoilt)[0].startswith("r.yaml:5: structure.dmi: ")
+        assert errors_of(spoilt)[0].startswith("r.yaml:5: structure.dmi: ")
 
 
-def test_the_name_that_was_given_is_shown(tmp_path: Path, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_show_the_file_name_as_given(tmp_path: Path, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.yaml").write_text(small.replace("dim", "dmi"), encoding="utf-8")
     with pytest.raises(RecipeError, match=r"^bad.yaml:5: structure.dmi: "):

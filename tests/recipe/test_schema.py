@@ -1,4 +1,4 @@
-"""The JSON Schema says what the reader says."""
+"""The JSON Schema accepts what the parser accepts."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def accepts(validator: Draft202012Validator, text: str) -> bool:
     return validator.is_valid(parse(text, "r.yaml").plain())
 
 
-def test_it_is_a_schema(validator: Draft202012Validator) -> None:
+def test_the_schema_is_valid(validator: Draft202012Validator) -> None:
     Draft202012Validator.check_schema(validator.schema)
     assert json.loads(json.dumps(validator.schema, allow_nan=False)) == validator.schema
     assert validator.schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-def test_every_reference_leads_somewhere(validator: Draft202012Validator) -> None:
+def test_every_reference_of_the_schema_resolves(validator: Draft202012Validator) -> None:
     text = json.dumps(validator.schema)
     for name in {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}:
         assert name in validator.schema["$defs"], name
 
 
-def test_everything_of_the_catalog_is_there(validator: Draft202012Validator) -> None:
+def test_every_catalog_entry_has_a_definition(validator: Draft202012Validator) -> None:
     reachable = validator.schema["$defs"]
     for kind, entries in CATALOG.items():
         if kind.__name__ not in reachable:
@@ -73,7 +73,7 @@ def test_everything_of_the_catalog_is_there(validator: Draft202012Validator) -> 
     assert {"Data", "Structure", "Objective", "Learning", "Encoder", "Norm", "Metric", "Phase"} <= set(reachable)
 
 
-def test_descriptions_and_defaults(validator: Draft202012Validator) -> None:
+def test_options_have_descriptions_and_defaults(validator: Draft202012Validator) -> None:
     entry = validator.schema["$defs"]["Attention.multihead"]
     assert entry["properties"]["heads"]["default"] == 4
     assert entry["properties"]["heads"]["description"]
@@ -82,26 +82,26 @@ def test_descriptions_and_defaults(validator: Draft202012Validator) -> None:
 
 
 @pytest.mark.parametrize("name", list(shipped_recipes()))
-def test_shipped_recipes(validator: Draft202012Validator, name: str) -> None:
+def test_shipped_recipes_are_valid(validator: Draft202012Validator, name: str) -> None:
     assert list(validator.iter_errors(parse(shipped_recipes()[name].read_text(encoding="utf-8"), name).plain())) == []
     run = read_run(name)
     assert list(validator.iter_errors(run.dump())) == []
     assert list(validator.iter_errors(run.dump(hashes=True))) == []
 
 
-def test_the_broad_recipe(validator: Draft202012Validator) -> None:
+def test_the_broad_recipe_is_valid(validator: Draft202012Validator) -> None:
     assert list(validator.iter_errors(parse(BROAD, "broad.yaml").plain())) == []
     assert list(validator.iter_errors(read_run_text(BROAD, "broad.yaml", Path()).dump())) == []
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(runs())
-def test_random_compositions(validator: Draft202012Validator, run: Run) -> None:
+def test_random_compositions_are_valid(validator: Draft202012Validator, run: Run) -> None:
     assert list(validator.iter_errors(json.loads(json.dumps(run.dump())))) == []
 
 
-def test_what_the_reader_refuses(validator: Draft202012Validator) -> None:
-    """Of mutated recipes, the schema refuses those whose form is wrong, and no other."""
+def test_the_schema_rejects_what_the_parser_rejects(validator: Draft202012Validator) -> None:
+    """Of mutated recipes, the schema rejects those that the parser rejects for their form, and no others."""
     made = [m for m in mutants(500, seed=3) if m.kind in STRUCTURAL and "with" not in (m.path or "")]
     refused = 0
     for mutant in [m for kind in STRUCTURAL for m in [m for m in made if m.kind == kind][:6]]:
@@ -109,8 +109,8 @@ def test_what_the_reader_refuses(validator: Draft202012Validator) -> None:
             read_run_text(mutant.text, mutant.recipe, Path())
         except RecipeError as error:
             if any(
-                said in str(error)
-                for said in ("too similar to 'type'", "there is no file", "is a folder", "the recipe has no value at")
+                message in str(error)
+                for message in ("too similar to 'type'", "there is no file", "is a folder", "the recipe has no value at")
             ):
                 continue  # what the schema cannot know: a name that is a misspelt word, files, where references lead
             refused += 1
@@ -148,7 +148,7 @@ HEAD = "data: dates\nobjective: next-token\nlearning: {type: gradient, steps: 3}
         ("3", False),
     ],
 )
-def test_forms(validator: Draft202012Validator, structure: str, valid: bool) -> None:
+def test_forms_of_a_part(validator: Draft202012Validator, structure: str, valid: bool) -> None:
     text = f"{HEAD}structure: {structure}\n"
     assert accepts(validator, text) is valid
     if "${" not in text:

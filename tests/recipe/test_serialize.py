@@ -1,4 +1,4 @@
-"""Python <-> YAML: each turns into the other exactly."""
+"""Recipes round-trip between Python and YAML."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(text: str) -> Run:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(runs())
-def test_random_compositions(run: Run) -> None:
+def test_random_compositions_round_trip(run: Run) -> None:
     tree = run.dump()
     again = read(run.to_yaml())
     assert repr(again.dump()) == repr(tree)  # repr: 1 is not 1.0, and -0.0 is not 0.0
@@ -47,7 +47,7 @@ def test_random_compositions(run: Run) -> None:
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
-    """What is read is what was composed: the same classes, and the same value of every option that was given."""
+    """The parsed run has the same classes and the same value of every option as the composed run."""
     if is_composition(ours):
         ours = ours()
     if isinstance(ours, functools.partial):
@@ -70,7 +70,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", list(shipped_recipes()))
-def test_shipped_recipes(name: str) -> None:
+def test_shipped_recipes_round_trip(name: str) -> None:
     run = read_run(name)
     assert read(run.to_yaml()).dump() == run.dump()
     assert run.checked().dump() == run.dump()
@@ -107,7 +107,7 @@ def test_integers_are_exact(value: int) -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_texts_are_exact(value: str) -> None:
+def test_strings_are_exact(value: str) -> None:
     assert back(value) == value
 
 
@@ -175,14 +175,14 @@ def test_texts_are_exact(value: str) -> None:
         *("\x7f", "é", "日本語", "🦙", "---", "...", "x" * 500, "word " * 100, "a\n\n b\n  c"),
     ],
 )
-def test_texts_that_look_like_something_else(value: str) -> None:
+def test_strings_that_look_like_other_types_are_quoted(value: str) -> None:
     assert back(value) == value
     assert back([value]) == [value]
     assert back({"k": value}) == {"k": value}
 
 
 @pytest.mark.parametrize("value", [1e-5, 1e22, 1e300, 0.1 + 0.2, 5e-324, -0.0, 3e-4])
-def test_floats_have_a_point(value: float) -> None:
+def test_floats_have_a_decimal_point(value: float) -> None:
     assert "." in to_yaml({"x": value})
 
 
@@ -199,7 +199,7 @@ def run_with(**parts: Any) -> Run:
     return Run(**{**given, **parts})
 
 
-def test_the_same_from_python_and_yaml() -> None:
+def test_python_and_yaml_give_the_same_recipe() -> None:
     ours = weft.Run(
         data=partial(Dates, train=100),
         structure=partial(
@@ -238,7 +238,7 @@ def test_a_named_model_is_written_as_its_composition() -> None:
     assert found == run_with(structure=transformer_base(layers=2)).dump()["structure"]
 
 
-def test_numpy_numbers_and_paths() -> None:
+def test_numpy_scalars_and_paths_are_written() -> None:
     found = dump(partial(LSTM, layers=np.int64(3), dropout=np.float64(0.25), bidirectional=True))
     assert repr(found) == "{'type': 'lstm', 'layers': 3, 'bidirectional': True, 'dropout': 0.25}"
     assert dump(partial(PlainText, train=Path(HERE)))["train"] == HERE
@@ -266,18 +266,18 @@ def test_files_are_written_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             r"LSTM has no option 'layrs'; did you mean 'layers'\? \(options: layers, bidirectional, dropout\)",
         ),
         (partial(LSTM, dim=3), "LSTM: 'dim' is set by the enclosing part, not by the recipe"),
-        (partial(LSTM, 3), "LSTM: 3 is given without a name; in a recipe every option is named"),
+        (partial(LSTM, 3), "LSTM: 3 is a positional argument; pass every option by keyword"),
         (partial(transformer_base, layrs=3), "transformer_base has no option 'layrs'; did you mean 'layers'?"),
         (lambda dim: LSTM(dim), "is not in the catalog: register it with @weft.block"),
         (partial(LSTM, layers={3}), r"^layers: \{3\} cannot be written in a recipe: it is a set"),
         (partial(LSTM, layers=b"3"), "cannot be written in a recipe: it is a bytes"),
-        (partial(LSTM, layers="${seed}"), "begins a reference there"),
+        (partial(LSTM, layers="${seed}"), "starts a reference"),
         (partial(LSTM, layers="\ud800"), "it is not valid Unicode"),
-        (partial(LSTM, layers={1: 2}), "the key 1 cannot be written in a recipe: keys are texts"),
+        (partial(LSTM, layers={1: 2}), "the key 1 cannot be written in a recipe: keys must be strings"),
         (partial(Transformer, layer=[TransformerLayer, int]), "is not in the catalog"),
     ],
 )
-def test_what_no_recipe_can_say(part: Any, message: str) -> None:
+def test_values_that_a_recipe_cannot_contain_are_errors(part: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dump(part)
 
@@ -292,24 +292,24 @@ def test_what_no_recipe_can_say(part: Any, message: str) -> None:
         ({"objective": {"a": NextToken(Info({"text": Field("text", vocab=9)}), 8)}}, "objective.a", "NextToken"),
     ],
 )
-def test_an_instance_where_a_factory_belongs(parts: dict[str, Any], path: str, kind: str) -> None:
+def test_an_instance_instead_of_a_factory_is_an_error(parts: dict[str, Any], path: str, kind: str) -> None:
     with pytest.raises(ValueError) as caught:
         run_with(**parts).checked()
-    said = f"{path} must be a class or functools.partial, not an instance of {kind}: weft builds it itself"
-    assert str(caught.value) == said
+    message = f"{path} must be a class or functools.partial, not an instance of {kind}: weft builds it itself"
+    assert str(caught.value) == message
 
 
-def test_wrong_values_from_python_are_located_too() -> None:
+def test_wrong_values_from_python_are_located() -> None:
     with pytest.raises(ValueError, match=r"structure.encoder.layers: must be an integer from 1 to 1,000, not 0"):
         run_with(structure=partial(Seq2Seq, encoder=partial(LSTM, layers=0))).checked()
 
 
-def test_a_default_that_must_be_given() -> None:
+def test_a_missing_required_option_is_an_error() -> None:
     with pytest.raises(ValueError, match="learning: Gradient needs 'steps'"):
         run_with(learning=Gradient).checked()
 
 
-def test_slots_of_the_wrong_kind_from_python() -> None:
+def test_parts_of_the_wrong_slot_from_python_are_errors() -> None:
     with pytest.raises(ValueError, match=r"structure.encoder.type: no Encoder named 'token': that is an Embedder"):
         run_with(structure=partial(Seq2Seq, encoder=TokenEmbedder)).checked()
     assert slot_of(Encoder) is Encoder

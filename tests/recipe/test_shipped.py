@@ -1,4 +1,4 @@
-"""Every shipped recipe trains, on small files in the place of its data, and can be used."""
+"""Every shipped recipe trains on small files instead of its data, and can be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What check says a recipe costs, against torch's own counter on real tensors and against formulas."""
+"""Costs reported by the check of a recipe, compared with torch's counter on real tensors and with formulas."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def counted_by_torch(run: Run) -> int:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_operations_are_those_of_torchs_counter(name: str, tmp_path: Path) -> None:
+def test_operations_equal_those_of_torchs_counter(name: str, tmp_path: Path) -> None:
     run = read(name, tmp_path)
     (report,) = check(run)
     assert report.operations == pytest.approx(counted_by_torch(run), rel=0.01)
@@ -76,9 +76,7 @@ def metric_values(report: StageReport) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_large_network_that_is_not_run_for_real_has_the_same_figures(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_meta_device_gives_the_same_costs_as_the_cpu(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (real,) = check(read(name, tmp_path))
     monkeypatch.setattr(weft.training.dry_run, "_SMALL_OPERATIONS", 0)
     (imagined,) = check(read(name, tmp_path))
@@ -87,7 +85,7 @@ def test_a_large_network_that_is_not_run_for_real_has_the_same_figures(
 
 @pytest.mark.parametrize("gates", [4, 3, 1])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_recurrent_network_is_reckoned_as_if_it_ran(gates: int, first: bool) -> None:
+def test_extrapolated_costs_of_recurrent_networks_equal_those_of_a_full_run(gates: int, first: bool) -> None:
     kind = {4: nn.LSTM, 3: nn.GRU, 1: nn.RNN}[gates]
     rows, steps, wide, hidden = 2, 7, 5, 3
     network = kind(wide, hidden, num_layers=2, batch_first=first)
@@ -104,7 +102,7 @@ def test_a_recurrent_network_is_reckoned_as_if_it_ran(gates: int, first: bool) -
     assert cost.operations == 2 * rows * (3 * steps * weights - 2 * gates * hidden * hidden)
 
 
-def test_without_gradients_there_is_one_pass() -> None:
+def test_without_gradients_only_the_forward_pass_is_counted() -> None:
     network, x = nn.LSTM(5, 3), torch.randn(7, 2, 5)
     with count_cost() as cost, torch.no_grad():
         assert not network(x)[0].requires_grad
@@ -115,7 +113,7 @@ def test_without_gradients_there_is_one_pass() -> None:
     assert cost.operations == 2 * 2 * 3 * 4
 
 
-def test_what_is_not_known_is_run_and_not_counted() -> None:
+def test_unknown_recurrent_calls_are_run() -> None:
     packed = nn.utils.rnn.pack_sequence([torch.ones(3, 5), torch.ones(2, 5)])
     odd = torch.ones(3, 3, requires_grad=True)
     with count_cost() as cost:
@@ -128,7 +126,7 @@ def test_what_is_not_known_is_run_and_not_counted() -> None:
     assert cost.operations > 0
 
 
-def test_nothing_is_changed_for_those_who_come_after() -> None:
+def test_counting_restores_the_global_settings_of_torch() -> None:
     def settings() -> tuple[object, ...]:
         flash = torch.backends.cuda.flash_sdp_enabled()
         return torch.get_num_threads(), torch.backends.mkldnn.enabled, flash, torch.get_default_device()
@@ -141,14 +139,14 @@ def test_nothing_is_changed_for_those_who_come_after() -> None:
     assert settings() == before
 
 
-def test_weights_on_the_meta_device_only_are_left_unfilled() -> None:
+def test_only_weights_on_the_meta_device_skip_initialization() -> None:
     with SkipInit():
         assert nn.init.normal_(torch.zeros(50)).std() > 0
         assert nn.init.normal_(torch.empty(50, device="meta")).is_meta
         assert torch.zeros(50).normal_().std() > 0
 
 
-def test_a_thousand_layers() -> None:
+def test_a_thousand_layers_are_checked_quickly() -> None:
     """Reckoned, not run: step by step this would take minutes."""
     rows, steps, wide, layers = 2, 400, 4, 1000
     network, x = nn.LSTM(wide, wide, device="meta"), torch.empty(steps, rows, wide, device="meta")
@@ -160,7 +158,7 @@ def test_a_thousand_layers() -> None:
     assert cost.operations == product * (layers * 3 * 2 * steps - layers - steps)
 
 
-def test_the_compiler_is_not_loaded() -> None:
+def test_a_check_does_not_import_the_compiler() -> None:
     code = "import sys; from weft.training.dry_run import check; from weft.training.recipes import read_run"
     code += "; check(read_run('dates'))"
     code += "; sys.exit('torch._dynamo' in sys.modules)"
@@ -181,7 +179,7 @@ SPANS = "data: {type: plain-text, train: t.txt, tokenizer: %s}\nobjective:\n  ty
         ),
     ],
 )
-def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:
+def test_errors_of_the_objective_are_located_at_the_objective(tokenizer: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
     run = read_run_text(SPANS % tokenizer, "r.yaml", tmp_path)
     with pytest.raises(RecipeError, match=message) as found:
@@ -190,7 +188,7 @@ def test_what_the_objective_refuses_is_said_of_the_objective(tokenizer: str, mes
     assert problem.path == "objective"
 
 
-def test_a_pairing_is_checked_with_other_texts(tmp_path: Path) -> None:
+def test_objectives_with_text_pairs_are_checked_with_several_texts(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a\n", encoding="utf-8")
     text = "data: {type: plain-text, train: t.txt}\nobjective: {type: masked-lm, pairing: next-sentence}\n" + LEARNING
     run = read_run_text(text + "structure: {type: bert, dim: 16, layers: 1, heads: 2, hidden: 16}\n", "r.yaml", tmp_path)

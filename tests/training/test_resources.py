@@ -1,4 +1,4 @@
-"""What a training cost."""
+"""Resources used by training: energy counters, memory, totals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_zone(root, name: str, energy: int, most: int = 1_000_000):
     return zone
 
 
-def test_counters_are_added_and_may_begin_again(tmp_path, monkeypatch):
+def test_energy_counters_are_summed_and_may_wrap_around(tmp_path, monkeypatch):
     monkeypatch.setattr(usage, "RAPL", tmp_path)
     one, two = make_zone(tmp_path, "intel-rapl:0", 900_000), make_zone(tmp_path, "intel-rapl:1", 100)
     make_zone(tmp_path, "intel-rapl:0:0", 5)  # a part of the first package: counted there already
@@ -35,14 +35,14 @@ def test_counters_are_added_and_may_begin_again(tmp_path, monkeypatch):
     assert found["energy"] == "measured by RAPL"
 
 
-def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it():
+def test_peak_memory_does_not_include_the_parent_process():
     asked = "from weft.training.resources import ResourceMeter; print(ResourceMeter().read()['peak_memory'])"
     held = np.ones(50_000_000)  # 400 MB
     found = int(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout)
     assert 1e6 < found < 3e8 < held.nbytes <= ResourceMeter().read()["peak_memory"]
 
 
-def test_without_counters_energy_is_said_to_be_an_estimate(tmp_path, monkeypatch):
+def test_without_counters_energy_is_marked_as_an_estimate(tmp_path, monkeypatch):
     monkeypatch.setattr(usage, "RAPL", tmp_path)
     meter = ResourceMeter()
     began = time.process_time()
@@ -55,7 +55,7 @@ def test_without_counters_energy_is_said_to_be_an_estimate(tmp_path, monkeypatch
     assert found["peak_memory"] > 10**7
 
 
-def test_sessions_are_added_and_priced(monkeypatch):
+def test_sessions_are_summed_and_priced(monkeypatch):
     session = {"seconds": 1.0, "cpu_seconds": 2.0, "peak_memory": 5, "joules": 1.8e6, "energy": "measured by RAPL"}
     monkeypatch.setenv("WEFT_PRICE", "0.4")
     monkeypatch.setenv("WEFT_GRID", "300")

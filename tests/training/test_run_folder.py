@@ -1,4 +1,4 @@
-"""A run's folder: who may make it, who may write to it, and what a process that died in it left."""
+"""The run folder: creation, locking, and recovery from a killed process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_new_folder_has_recipe_log_and_environment(tmp_path):
     assert [row["event"] for row in folder.read_log()] == ["begun"]
 
 
-def test_what_is_there_is_never_written_into(tmp_path):
+def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path):
     file = tmp_path / "file"
     file.write_text("mine")
     (tmp_path / "other").mkdir()
@@ -54,7 +54,7 @@ def test_what_is_there_is_never_written_into(tmp_path):
 
 @pytest.mark.parametrize("step", ["lock", "write_json", "append_line", "write_text"])
 @pytest.mark.parametrize("torn", [False, True])
-def test_a_folder_whose_making_was_cut_short_can_be_made_again(step, torn, tmp_path, monkeypatch):
+def test_a_folder_whose_creation_was_interrupted_can_be_created_again(step, torn, tmp_path, monkeypatch):
     path = tmp_path / "run"
 
     def die(*args: Any, **keywords: Any) -> None:
@@ -79,14 +79,14 @@ def test_a_folder_whose_making_was_cut_short_can_be_made_again(step, torn, tmp_p
     assert len(again.read_log()) == 1
 
 
-def test_a_folder_with_a_lock_and_other_files_is_no_stub(tmp_path):
+def test_a_folder_with_a_lock_and_other_files_is_not_incomplete(tmp_path):
     (tmp_path / ".lock").touch()
     assert RunFolder(tmp_path).is_incomplete()
     (tmp_path / "checkpoints").mkdir()
     assert not RunFolder(tmp_path).is_incomplete()
 
 
-def test_who_loses_the_race_for_a_folder_leaves_the_winners_run_alone(tmp_path, monkeypatch):
+def test_a_process_that_loses_the_race_for_a_folder_changes_nothing(tmp_path, monkeypatch):
     real = RunFolder.lock
 
     def late(self: RunFolder) -> None:
@@ -107,7 +107,7 @@ def test_who_loses_the_race_for_a_folder_leaves_the_winners_run_alone(tmp_path, 
 # ----------------------------------------------------------------------------------------------------------- taking back
 
 
-def test_taking_back_leaves_nothing_where_nothing_was(tmp_path):
+def test_remove_created_removes_a_folder_that_did_not_exist(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create(RECIPE, [])
     (folder.path / "fields.json").write_text("{}")
@@ -116,7 +116,7 @@ def test_taking_back_leaves_nothing_where_nothing_was(tmp_path):
     assert not folder.path.exists()
 
 
-def test_taking_back_leaves_what_others_made(tmp_path):
+def test_remove_created_keeps_files_of_others(tmp_path):
     (tmp_path / "run").mkdir()
     folder = RunFolder(tmp_path / "run")
     folder.create(RECIPE, [])
@@ -134,7 +134,7 @@ def test_taking_back_leaves_what_others_made(tmp_path):
 # ------------------------------------------------------------------------------------------------------ opening and lock
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_only_one_process_can_lock_a_folder(tmp_path):
     first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     first.create(RECIPE, [])
     with pytest.raises(FolderError, match="another process is training into"):
@@ -153,7 +153,7 @@ def test_a_second_run_and_a_missing_one_are_refused(tmp_path):
         RunFolder(tmp_path / "run").create(RECIPE, [])
 
 
-def test_opening_clears_what_a_killed_process_left_half_written(tmp_path):
+def test_opening_removes_temporary_files_of_a_killed_process(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create(RECIPE, [])
     folder.close()
@@ -168,7 +168,7 @@ def test_opening_clears_what_a_killed_process_left_half_written(tmp_path):
     assert names(folder.path) == [".hidden", ".lock", "environment.json", "log.jsonl", "notes.txt", "recipe.yaml"]
 
 
-def test_what_a_resumed_run_does_again_leaves_the_log_and_what_happened_stays(tmp_path):
+def test_truncating_the_log_removes_repeated_updates_and_keeps_events(tmp_path):
     folder = RunFolder(tmp_path)
     for stage in (0, 1):
         for round_ in (1, 2, 3):
@@ -184,7 +184,7 @@ def test_what_a_resumed_run_does_again_leaves_the_log_and_what_happened_stays(tm
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"plugins": 3}', "\xff"])
-def test_a_damaged_environment_names_no_plugins(content, tmp_path):
+def test_a_damaged_environment_file_lists_no_plugins(content, tmp_path):
     (tmp_path / "environment.json").write_bytes(content.encode("latin-1"))
     assert RunFolder(tmp_path).plugins() == []
 
@@ -220,7 +220,7 @@ def test_recipes_are_compared_option_by_option():
 @pytest.mark.parametrize(
     "line", ["3", "[]", '{"event": "update"}', '{"event": "update", "round": null}', '{"event": "x", "stage": "y"}']
 )
-def test_a_log_that_is_none_is_said_before_anything_is_changed(line, tmp_path):
+def test_an_invalid_log_is_reported_before_any_file_is_changed(line, tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create({"seed": 1}, [])
     folder.close()

@@ -1,4 +1,4 @@
-"""A run in a notebook."""
+"""HTML display of runs in notebooks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_several_objectives_and_stages_are_named(tmp_path: Path) -> None:
     assert stage.partition(":")[0] != "main"
 
 
-def test_values_are_escaped_and_long_ones_are_cut() -> None:
+def test_values_are_escaped_and_long_ones_are_truncated() -> None:
     run = read_run("dates")
     run.name = HOSTILE
     run.structure = partial(Seq2Seq, weights="w" * 300 + HOSTILE)

@@ -1,4 +1,4 @@
-"""Stages with data of their own: one tokenizer for both where both describe the same, and their own judging."""
+"""Stages with their own data: shared tokenizers, loaded weights, own metrics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recipe(tmp_path: Path):
     return write
 
 
-def test_the_same_words_mean_the_same_ids(recipe, tmp_path):
+def test_a_tokenizer_with_the_same_options_keeps_its_ids(recipe, tmp_path):
     folder = tmp_path / "run"
     read_run(recipe(start='{"embedder.*": "embedder.*"}')).train(folder, quiet=True)
     first, second = (folder / "tokenizer-text.json").read_text(), (folder / "classify" / "tokenizer-text.json").read_text()
@@ -57,7 +57,7 @@ def test_the_same_words_mean_the_same_ids(recipe, tmp_path):
     assert "accuracy" in read_json(folder / "metrics.json")
 
 
-def test_also_after_a_stop_between_the_stages(recipe, tmp_path):
+def test_the_tokenizer_is_kept_after_resuming_between_stages(recipe, tmp_path):
     run, whole, stopped = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "whole", tmp_path / "stopped"
     run.train(whole, quiet=True)
     shutil.copytree(whole, stopped)
@@ -69,16 +69,16 @@ def test_also_after_a_stop_between_the_stages(recipe, tmp_path):
     assert (stopped / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_another_tokenizer_is_refused_where_all_weights_are_taken_over(recipe, tmp_path):
+def test_another_tokenizer_is_refused_if_all_weights_are_loaded(recipe, tmp_path):
     run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}"))
     with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' differs from the previous stage.*start"):
         run.train(tmp_path / "run", quiet=True)
-    assert not (tmp_path / "run").exists()  # said before the first stage was trained
+    assert not (tmp_path / "run").exists()  # reported before the first stage was trained
     with pytest.raises(RecipeError, match="differs from the previous stage"):
         check(run)
 
 
-def test_a_start_that_takes_nothing_is_said_before_the_first_stage_is_trained(recipe, tmp_path):
+def test_a_start_without_a_match_is_reported_before_the_first_stage_is_trained(recipe, tmp_path):
     run = read_run(recipe(start='{"encoder.*": "decoder.*"}'))
     message = r"recipe\.yaml:\d+: stages\.0\.start: start: 'encoder\.\*' from 'decoder\.\*' matches no weight of the previous"
     with pytest.raises(RecipeError, match=message + r" .*previous stage: embedder\.\*, enc"):
@@ -87,7 +87,7 @@ def test_a_start_that_takes_nothing_is_said_before_the_first_stage_is_trained(re
         check(read_run(recipe(start='{"encoder.*": "encoder"}')))
 
 
-def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recipe, tmp_path):
+def test_an_invalid_row_of_the_second_stage_is_reported_before_the_first_is_trained(recipe, tmp_path):
     file = recipe()
     with (tmp_path / "reviews.tsv").open("a") as table:
         table.write("a row without its label\n")
@@ -96,7 +96,7 @@ def test_a_bad_row_of_the_second_stage_is_said_before_the_first_is_trained(recip
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
+def test_a_converted_run_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
     run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}'))
     run.train(tmp_path / "run", quiet=True)
     to_published(tmp_path / "run", tmp_path / "published")
@@ -108,7 +108,7 @@ def test_what_is_converted_has_the_tokenizer_of_the_last_stage(recipe, tmp_path)
         PretrainedTokenizer(from_=str(tmp_path / "run")).encode("fine")
 
 
-def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
+def test_the_usage_of_a_finished_stage_is_known_after_resuming(recipe, tmp_path):
     run, folder = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "run"
     run.train(folder, quiet=True)
     whole = read_json(folder / "usage.json")
@@ -120,13 +120,13 @@ def test_what_a_stage_cost_is_known_after_a_stop_in_the_next(recipe, tmp_path):
     assert again["tokens"] == whole["tokens"] and again["stages"].keys() == whole["stages"].keys()
 
 
-def test_another_tokenizer_is_fine_where_start_says_what_is_taken(recipe, tmp_path):
+def test_another_tokenizer_is_allowed_if_start_selects_the_weights(recipe, tmp_path):
     folder = tmp_path / "run"
     read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}')).train(folder, quiet=True)
     assert "surprisingly" in (folder / "classify" / "tokenizer-text.json").read_text()
 
 
-def test_a_stage_is_judged_by_its_own_metrics(recipe):
+def test_a_stage_is_evaluated_by_its_own_metrics(recipe):
     """accuracy has no meaning for the texts of the first stage: only the second may name it."""
     file = recipe()
     file.write_text(file.read_text().replace("    evaluate: {metrics: [accuracy]}\n", "") + "evaluate: {metrics: [accuracy]}\n")

@@ -149,7 +149,7 @@ def options(factory: Any) -> dict[str, Any]:
 
 
 def identity(value: Any) -> Any:
-    """A factory with all its choices, as JSON can say it: equal for those that build the same."""
+    """A factory with all its options as a JSON value: equal for factories that build the same."""
     if base_of(value) is not None:
         return [name_of(value), {name: identity(choice) for name, choice in options(value).items()}]
     if isinstance(value, list | tuple):

@@ -59,7 +59,7 @@ class ForwardBLEU(Metric):
         return f"BLEU-{self.order}|references:{self.max_references or 'all'}|tok:none|smooth:none"
 
     def _pool(self, predictions: Sequence[Any], references: Sequence[dict[str, str]]) -> ReferencePool:
-        # of equal references one is enough, and the pool is the same where rows are given twice (a paired test)
+        # distinct references: a paired test passes every example twice
         distinct = list(dict.fromkeys(reference_column(predictions, references, self.field)))
         return ReferencePool(subsample(distinct, self.max_references), order=self.order)
 

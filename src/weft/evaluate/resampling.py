@@ -129,18 +129,19 @@ def paired_test(
         found = list(differences_of(_swaps(rng, samples, len(references))))
     else:
         found = list(differences_of(_bootstrap_counts(rng, samples, len(references))))
-    p_values: dict[str, float] = {}
-    for name, difference in observed.items():
-        differences = np.array([metric_values.get(name, np.nan) for metric_values in found])
-        if np.isnan(difference):
-            p_values[name] = math.nan
-            continue
-        if method == "bootstrap":
-            differences -= np.nanmean(differences)
-        # sums of the same numbers in another order may differ in the last digits; undefined values count as extreme
-        extreme = np.isnan(differences) | (np.abs(differences) >= abs(difference) - 1e-9 * max(1.0, abs(difference)))
-        p_values[name] = float((1 + extreme.sum()) / (1 + samples))
-    return p_values
+    sampled = {name: np.array([values.get(name, np.nan) for values in found]) for name in observed}
+    return {name: _p_value(observed[name], sampled[name], centered=method == "bootstrap") for name in observed}
+
+
+def _p_value(observed: float, differences_S: np.ndarray, *, centered: bool) -> float:
+    """The fraction of differences that are as extreme as the observed one; with ``centered``, after shifting them to mean 0."""
+    if np.isnan(observed):
+        return math.nan
+    if centered:
+        differences_S = differences_S - np.nanmean(differences_S)
+    # sums of the same numbers in another order may differ in the last digits; undefined values count as extreme
+    extreme_S = np.isnan(differences_S) | (np.abs(differences_S) >= abs(observed) - 1e-9 * max(1.0, abs(observed)))
+    return float((1 + extreme_S.sum()) / (1 + len(differences_S)))
 
 
 Samples = Iterator[np.ndarray]

@@ -29,7 +29,7 @@ def tune(
         files: Data files; train, dev and test are recognized in their names.
         steps: Optimizer steps; None = about three epochs.
         folder: Run folder to write; None = the next free ``runs/tuned-<n>``.
-        quiet: Whether to hide the progress.
+        quiet: Whether to disable the progress display.
         device: Device to train on.
     """
     text = fine_tuning_recipe(detect_data([str(file) for file in files]), Path(), str(name), steps)

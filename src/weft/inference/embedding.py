@@ -5,7 +5,7 @@ Shape suffixes: N texts, D dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class TextEmbedder:
 
     model: Any
     codec: Codec
-    pooler: Any
+    pooler: Callable[[Seq], Tensor]
     max_length: int
     lowercase: bool = False
     normalize: bool = True
@@ -123,7 +123,9 @@ def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
     return TextEmbedder(run.model, run.codec, *_pooling_options(folder, run.model.dim, MeanPooler(run.model.dim), length))
 
 
-def _pooling_options(folder: Path, dim: int, pooler: Any, length: int) -> tuple[Any, int, bool]:
+def _pooling_options(
+    folder: Path, dim: int, pooler: Callable[[Seq], Tensor], length: int
+) -> tuple[Callable[[Seq], Tensor], int, bool]:
     """Pooler, maximum length and lowercasing from the files of a folder; ``pooler`` and ``length`` are the defaults."""
     if (file := folder / _pooling_config(folder)).is_file():
         modes = pooling_modes(file)
@@ -188,7 +190,7 @@ def _weighted_mean(x: Seq) -> Tensor:
     return (weight_BT[..., None] * x.data).sum(1) / weight_BT.sum(1, keepdim=True).clamp(min=1)
 
 
-MODES: dict[str, Any] = {
+MODES: dict[str, Callable[[int], Callable[[Seq], Tensor]]] = {
     "cls": FirstPooler,
     "max": MaxPooler,
     "mean": MeanPooler,

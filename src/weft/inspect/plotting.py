@@ -1,4 +1,4 @@
-"""Shared parts of the plots: colors, figures, axes, and PNG files. Matplotlib is imported only when a plot is drawn."""
+"""Shared parts of the plots: colors, figures, axes, and PNG files. Matplotlib is imported on first use."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def save_png(figure: Figure, path: str | Path) -> Path:
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Suppress the warning for characters that the font has no glyph for: they are drawn as boxes."""
+    """Suppress the warning for characters that the font has no glyph for: it shows boxes instead."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing")
         yield

@@ -1,4 +1,4 @@
-"""YAML <-> constructors: read, check, write, schema."""
+"""Recipes: parse and validate YAML, build factories from it, and write them back; JSON Schema."""
 
 from weft.recipe.override import override
 from weft.recipe.parser import RecipeParser

@@ -62,7 +62,7 @@ def _overridden(node: Node) -> Node:
 def _open(node: Node, steps: list[str]) -> None:
     """A bare name becomes ``{type: name}``, so that options can be set on it."""
     if isinstance(node.value, str) and "${" in node.value:
-        text = f"this is the reference {node.value}: change what it refers to, or give this a value of its own first"
+        text = f"this is the reference {node.value}: change the value it refers to, or assign a full value here first"
         raise RecipeError([Problem(COMMAND_LINE, ".".join(steps), text)])
     if isinstance(node.value, str):
         node.value = {"type": Node(node.value, node.where)}

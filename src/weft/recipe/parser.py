@@ -154,8 +154,8 @@ class RecipeParser:
                 return None
             factory = known.get(name.value) if isinstance(name.value, str) else None
             if factory is None:
-                place = join(path, "type") if isinstance(node.value, dict) else path
-                return self.report(name.where, place, _no_such(kind, name))
+                name_path = join(path, "type") if isinstance(node.value, dict) else path
+                return self.report(name.where, name_path, _no_such(kind, name))
         elif odd := next((k for k in value if nearest(k, ["type"]) and k not in _options_of(default)), None):
             return self.report(value[odd].where, join(path, odd), f"no key {odd!r} here; did you mean 'type'?")
         elif base_of(default) is not None:
@@ -276,11 +276,11 @@ def _furthest(annotation: Any, found: list[tuple[Problem, tuple[Any, ...], bool]
     Applies to each entry of a list or mapping separately.
     """
     if len([m for m in alternatives(annotation) if m is not type(None)]) > 1:
-        most = max((len(loc), looked) for _, loc, looked in found)
-        return [problem for problem, loc, looked in found if (len(loc), looked) == most]
+        furthest = max((len(loc), validated) for _, loc, validated in found)
+        return [problem for problem, loc, validated in found if (len(loc), validated) == furthest]
     problems: list[Problem] = []
     for step in dict.fromkeys(loc[0] if loc else None for _, loc, _ in found):
-        group = [(problem, loc[1:], looked) for problem, loc, looked in found if (loc[0] if loc else None) == step]
+        group = [(problem, loc[1:], validated) for problem, loc, validated in found if (loc[0] if loc else None) == step]
         below = None if step is None else entry(annotation, step)
         problems += [problem for problem, _, _ in group] if below is None else _furthest(below, group)
     return problems

@@ -45,7 +45,7 @@ def _known(sets: Node | None) -> dict[str, Node]:
 def _assign(root: Node, path: str, value: Node) -> None:
     try:
         assign(root, path, value)
-    except RecipeError as error:  # it stands in the recipe, not on the command line
+    except RecipeError as error:  # a preset is located in the recipe, not on the command line
         raise RecipeError([Problem(value.where, problem.path, problem.text) for problem in error.problems]) from None
 
 

@@ -36,9 +36,9 @@ class _Resolver:
         """Copy a node; ``seen`` is the chain of references that led to it."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise self.lost(node, path, f"more than {MAX_NODES:,} values once references are written out")
+            raise self.error(node, path, f"more than {MAX_NODES:,} values once references are written out")
         if depth > MAX_DEPTH:
-            raise self.lost(node, path, f"nested more than {MAX_DEPTH} levels deep once references are written out")
+            raise self.error(node, path, f"nested more than {MAX_DEPTH} levels deep once references are written out")
         if isinstance(node.value, dict):
             return replace(node, value={k: self.walk(v, join(path, k), seen, depth + 1) for k, v in node.value.items()})
         if isinstance(node.value, list):
@@ -57,15 +57,15 @@ class _Resolver:
         """Return the path that a reference names, and the node at it."""
         match = _REFERENCE.fullmatch(node.value)
         if not match:
-            text = f"{shorten(node.value)!r}: a reference stands alone, as in ${{structure.dim}}; nothing computes"
-            raise self.lost(node, path, text)
+            text = f"{shorten(node.value)!r}: a reference must be the full value, as in ${{structure.dim}}"
+            raise self.error(node, path, text)
         target = match[1].strip()
         if not target:
-            raise self.lost(node, path, f"{node.value} names nothing; write for instance ${{structure.dim}}")
+            raise self.error(node, path, f"{node.value} has no path; write for example ${{structure.dim}}")
         if target in seen:
-            raise self.lost(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
+            raise self.error(node, path, f"{node.value} refers to itself ({' -> '.join((*seen, target))})")
         if len(seen) > MAX_DEPTH:
-            raise self.lost(node, path, f"a chain of more than {MAX_DEPTH} references")
+            raise self.error(node, path, f"a chain of more than {MAX_DEPTH} references")
         found, steps = self.root, target.split(".")
         for i, step in enumerate(steps):
             above = ".".join(steps[:i])
@@ -85,10 +85,10 @@ class _Resolver:
                 if not above and close and step in self.options and close[0] not in self.options:
                     return target, Node(BROKEN, node.where)
                 hint = f"; did you mean {join(above, close[0])!r}?" if close else ""
-                raise self.lost(node, path, f"{shorten(node.value)}: the recipe has no value at {target!r}{hint}")
+                raise self.error(node, path, f"{shorten(node.value)}: the recipe has no value at {target!r}{hint}")
         return target, found
 
-    def lost(self, node: Node, path: str, text: str) -> RecipeError:
+    def error(self, node: Node, path: str, text: str) -> RecipeError:
         return RecipeError([Problem(node.where, shorten(path, 200), text)])
 
 
@@ -100,8 +100,8 @@ def deduplicate(problems: Iterable[Problem], copies: Mapping[str, str]) -> list[
     ['r.yaml:1: a.x: too large']
     """
     found = list(problems)
-    there = {p.path for p in found}
-    return [p for p in found if not any(path in there for path in _originals(p.path, copies))]
+    paths = {p.path for p in found}
+    return [p for p in found if not any(path in paths for path in _originals(p.path, copies))]
 
 
 def _originals(path: str, copies: Mapping[str, str]) -> Iterator[str]:

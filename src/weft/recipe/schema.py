@@ -1,4 +1,4 @@
-"""A JSON Schema (2020-12) of recipes, derived from the constructors' signatures, for editors to complete and check with."""
+"""A JSON Schema (2020-12) of recipes for completion and validation in editors, derived from the signatures of constructors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _REFERENCE = {"$ref": "#/$defs/reference"}
 
 
 def schema(root: Callable[..., Any]) -> dict[str, Any]:
-    """The schema of a recipe whose top-level keys are the options of ``root``."""
+    """Return the schema of a recipe whose top-level keys are the options of ``root``."""
     defs: dict[str, Any] = {"reference": {"type": "string", "pattern": r"^\$\{[^${}]*[^${}\s][^${}]*\}$"}}
     top = _options(root, defs)
     changes = {"type": "object", "additionalProperties": {"type": "object"}}
-    top["properties"][PRESETS] = {"description": "Named sets of changes, path: value; preset=name takes one.", **changes}
+    top["properties"][PRESETS] = {"description": "Named sets of overrides, path: value; preset=name applies one.", **changes}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "weft recipe",
@@ -31,7 +31,7 @@ def schema(root: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _options(factory: Any, defs: dict[str, Any], name: str | None = None) -> dict[str, Any]:
-    """The object of a factory's choices; with ``name``, also its ``type``."""
+    """The object schema of the options of a factory; with ``name``, also of its ``type``."""
     known = choices(base_of(factory) or factory)
     given = factory.keywords if isinstance(factory, functools.partial) else {}
     texts = document(base_of(factory) or factory).args
@@ -71,7 +71,7 @@ def _value(annotation: Any, defs: dict[str, Any], default: Any = None) -> dict[s
 
 
 def _open(leaf: dict[str, Any]) -> dict[str, Any]:
-    """A leaf's schema in which a reference may stand for each of its entries."""
+    """The schema of a leaf in which every entry may also be a reference."""
     opened = dict(leaf)
     for key in ("items", "additionalProperties"):
         if isinstance(leaf.get(key), dict):
@@ -82,7 +82,7 @@ def _open(leaf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
-    """A name, ``{type: name, ...}``, or options of the default; branches on ``type`` let editors point at the right place."""
+    """A name, ``{type: name, ...}``, or options of the default; branches on ``type`` let editors locate errors."""
     if kind.__name__ not in defs:
         defs[kind.__name__] = {}
         names = list(CATALOG[kind])
@@ -105,7 +105,7 @@ def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
             if not isinstance(default, functools.partial)
             else _options(default, defs, name_of(default))
         )
-        # options that the default itself already has need not be given again
+        # options that the default already sets are not required
         if isinstance(default, functools.partial):
             untyped = {**untyped, "required": []}
     return {

@@ -1,4 +1,4 @@
-"""Factories -> a plain tree -> YAML: the filled recipe, with every default written."""
+"""Write factories as the filled recipe: a plain tree with every default, then YAML."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ from weft.recipe.tree import join, nearest
 
 
 def dump(value: Any, *, annotation: Any = None, hashes: bool = False, path: str = "") -> Any:
-    """A factory, or a tree of them, as dicts, lists and scalars. ``hashes`` writes files absolute, with their SHA-256.
+    """Return a factory, or a tree of factories, as dicts, lists and scalars. A named model is expanded into its parts.
 
-    A named model is written as what it is composed of: the result says everything. Raises ValueError for what no recipe can say;
-    ``path`` is where the value stands.
+    Args:
+        value: The factory or value.
+        annotation: The annotation of the option.
+        hashes: Whether to write files as absolute paths with their SHA-256.
+        path: The path of the value, for error messages.
+
+    Raises ValueError for a value that a recipe cannot contain.
     """
     if base_of(value) is not None:
-        given = dump_options(value, hashes=hashes, path=path)  # also of a named model: what it is not asked for must not pass
+        given = dump_options(value, hashes=hashes, path=path)  # also for a named model, whose unknown options must be rejected
         return dump(value(), hashes=hashes, path=path) if is_composition(value) else {"type": name_of(value), **given}
     if isinstance(value, list | tuple):
         return [dump(v, annotation=annotation, hashes=hashes, path=join(path, i)) for i, v in enumerate(value)]
     if isinstance(value, dict):
         if odd := [key for key in value if not isinstance(key, str)]:
-            raise ValueError(f"the key {odd[0]!r} cannot be written in a recipe: keys are texts")
+            raise ValueError(f"the key {odd[0]!r} cannot be written in a recipe: keys must be strings")
         return {key: dump(v, annotation=annotation, hashes=hashes, path=join(path, key)) for key, v in value.items()}
     if isinstance(value, str | Path) and _names_file(annotation):
         absolute = str(Path(_text(str(value))).resolve())
@@ -42,7 +47,7 @@ def _scalar(value: Any, path: str) -> Any:
         return value
     if isinstance(value, str | Path):
         return _text(str(value))
-    if isinstance(value, numbers.Integral):  # numpy's numbers are written as what they are
+    if isinstance(value, numbers.Integral):  # NumPy scalars too
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
@@ -56,7 +61,7 @@ def _scalar(value: Any, path: str) -> Any:
 
 def _text(value: str) -> str:
     if "${" in value:
-        raise ValueError(f"{value!r} cannot be written in a recipe: ${{ begins a reference there")
+        raise ValueError(f"{value!r} cannot be written in a recipe: ${{ starts a reference")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -65,12 +70,12 @@ def _text(value: str) -> str:
 
 
 def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[str, Any]:
-    """Every option of a factory with its value."""
+    """Return the options of a factory with their values."""
     base = factory.func if isinstance(factory, functools.partial) else factory
     known, name = choices(base), getattr(base, "__name__", str(base))
     if isinstance(factory, functools.partial):
         if factory.args:
-            raise ValueError(f"{name}: {factory.args[0]!r} is given without a name; in a recipe every option is named")
+            raise ValueError(f"{name}: {factory.args[0]!r} is a positional argument; pass every option by keyword")
         for odd in (key for key in factory.keywords if key not in known):
             if odd in wiring(base):
                 raise ValueError(f"{name}: {odd!r} is set by the enclosing part, not by the recipe")
@@ -91,7 +96,7 @@ def _names_file(annotation: Any) -> bool:
 
 
 def to_yaml(tree: Any) -> str:
-    """YAML text that reads back to exactly this tree."""
+    """Return YAML text that parses to exactly this tree."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # pyright: ignore[reportAttributeAccessIssue]
@@ -105,12 +110,12 @@ def to_yaml(tree: Any) -> str:
 
 
 def _str(representer: Any, value: str) -> Any:
-    """In double quotes where a character is not seen: other styles fold some that end a line."""
+    """Double quotes for strings with non-printable characters, some of which other styles treat as line breaks."""
     return representer.represent_scalar("tag:yaml.org,2002:str", value, style=None if value.isprintable() else '"')
 
 
 def _float(representer: Any, value: float) -> Any:
-    """Shortest exact form, always with a point: other YAML readers take 1e-05 for a word."""
+    """Shortest exact form, always with a decimal point: YAML 1.1 parsers read 1e-05 as a string."""
     text = repr(value)
     if text in ("inf", "-inf", "nan"):
         text = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}[text]

@@ -10,16 +10,15 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
-from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
 
 from weft.recipe.tree import BROKEN, COMMAND_LINE, MAX_DEPTH, MAX_NODES, Node, Problem, RecipeError, join, shorten
+from weft.recipe.yaml_errors import LINE_BREAK, explain_syntax_error, location
 
 MAX_BYTES = 200_000
 MAX_KEY_LENGTH = 100
 _PREFIX = "tag:yaml.org,2002:"
 _BOOLS = {"true": True, "false": False}
 _NULLS = ("", "~", "null")
-_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def read_file(file: Path, shown: str | None = None) -> str:
@@ -74,115 +73,53 @@ def parse_value(text: str, path: str) -> Node:
 
 
 def _compose(text: str, file: str) -> Any:
-    """ruamel's node graph of the only document; None when there is none."""
+    """The node graph of the single YAML document; None for an empty text."""
 
-    def refuse(line: int | None, said: str) -> RecipeError:
-        return RecipeError([Problem(_place(file, line), "", said)])
+    def error_at(line: int | None, message: str) -> RecipeError:
+        return RecipeError([Problem(location(file, line), "", message)])
 
     if version := re.search(r"(?m)^%YAML[ \t]+(?!1\.2\b)(\S+)", text):
-        raise refuse(_line_at(text, version.start()), f"a recipe is YAML 1.2, not {shorten(version[1])}")
+        raise error_at(_line_at(text, version.start()), f"a recipe is YAML 1.2, not {shorten(version[1])}")
     yaml = YAML(typ="safe", pure=True)
-    yaml.max_depth = MAX_DEPTH + 2  # key and value, so that the limit below is met first where it can be
+    yaml.max_depth = MAX_DEPTH + 2  # one level for key and value each, so that the check in _Builder applies first
     yaml.composer.warn_double_anchors = False
     try:
         documents = list(yaml.compose_all(text))
     except MarkedYAMLError as error:
         if type(error).__name__ == "MaxDepthExceededError":
             mark = error.problem_mark
-            raise refuse(mark.line + 1 if mark else None, f"nested more than {MAX_DEPTH} levels deep") from None
-        raise RecipeError(_syntax(error, text, file)) from None
+            raise error_at(mark.line + 1 if mark else None, f"nested more than {MAX_DEPTH} levels deep") from None
+        raise RecipeError(explain_syntax_error(error, text, file)) from None
     except YAMLError as error:
         position = getattr(error, "position", None)
         character = getattr(error, "character", None)
         if isinstance(position, int) and isinstance(character, int):
-            said = f"not valid YAML: the character #x{character:04x} is not allowed in a text file"
-            raise refuse(_line_at(text, position), said) from None
-        raise refuse(None, f"not valid YAML: {' '.join(str(error).split())}") from None
+            message = f"not valid YAML: the character #x{character:04x} is not allowed in a text file"
+            raise error_at(_line_at(text, position), message) from None
+        raise error_at(None, f"not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise refuse(None, f"nested more than {MAX_DEPTH} levels deep") from None
+        raise error_at(None, f"nested more than {MAX_DEPTH} levels deep") from None
     except (ValueError, OverflowError) as error:  # an escape such as "\Uffffffff"
-        raise refuse(None, f"not valid YAML: {error}") from None
+        raise error_at(None, f"not valid YAML: {error}") from None
     if len(documents) > 1:
-        raise refuse(documents[1].start_mark.line + 1, "a recipe is one YAML document; here a second one starts")
+        raise error_at(documents[1].start_mark.line + 1, "a recipe is one YAML document, but a second one starts here")
     return documents[0] if documents else None
 
 
-def _place(file: str, line: int | None) -> str:
-    return file if line is None or file == COMMAND_LINE else f"{file}:{line}"
-
-
 def _line_at(text: str, position: int) -> int:
-    return len(_BREAK.findall(text, 0, position)) + 1
-
-
-def _syntax(error: MarkedYAMLError, text: str, file: str) -> list[Problem]:
-    """Describe a YAML error at the line that causes it rather than the line where the parser noticed it."""
-    lines = _BREAK.split(text)
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 1
-    tabs = [i for i, content in enumerate(lines, 1) if re.match(r" *\t", content) and content.strip()]
-    if line in tabs or line - 1 in tabs:
-        return [Problem(_place(file, n), "", "a tab in the indentation: YAML requires spaces") for n in tabs]
-    said = " ".join(str(error.problem or error.context or "something is wrong here").split())
-    context, begun = str(error.context or ""), error.context_mark.line + 1 if error.context_mark else line
-    if said.endswith("cannot start any token"):
-        character = lines[line - 1][mark.column : mark.column + 1] if mark and line <= len(lines) else ""
-        said = (
-            "a tab where YAML requires spaces"
-            if character == "\t"
-            else f"a value cannot start with {character}; put it in quotes"
-        )
-    elif mark and "flow mapping" in context and lines[line - 1][: mark.column + 1].endswith("${"):
-        said = "a ${...} inside of {...} must be in quotes"
-    elif "quoted scalar" in context and "end of stream" in said:
-        line, said = begun, "the quote that opens here is not closed"
-    elif "simple key" in context and "expected ':'" in said:
-        line, said = begun, "a `key: value` has no colon"
-    elif context.endswith("flow node") and "stream end" in said:
-        line, bracket = _last_open(text)
-        said = f"the {bracket} that opens here is not closed"
-    elif "flow" in context and ("stream end" in said or (begun != line and _indent(lines, line) <= _indent(lines, begun))):
-        line, said = begun, f"the {'{' if 'mapping' in context else '['} that opens here is not closed"
-    elif "mapping values are not allowed" in said:
-        before = max((n for n in range(1, line) if lines[n - 1].split("#")[0].strip()), default=line)
-        if ":" not in lines[before - 1] and _indent(lines, before) == _indent(lines, line):
-            line, said = before, "a `key: value` has no colon"
-        else:
-            said = "an unexpected colon, or a line that is indented too far"
-    elif "expected <block end>" in said:
-        said = f"this line is indented unlike the others of its block, which starts at line {begun}"
-    elif context and begun != line:
-        said = f"{said} ({context}, begun in line {begun})"
-    return [Problem(_place(file, line), "", f"not valid YAML: {said}")]
-
-
-def _last_open(text: str) -> tuple[int, str]:
-    """Line and character of the innermost bracket that a text leaves open."""
-    found: list[tuple[int, str]] = []
-    for token in YAML(typ="safe", pure=True).scan(text):
-        if isinstance(token, FlowSequenceStartToken | FlowMappingStartToken):
-            found.append((token.start_mark.line + 1, "[" if isinstance(token, FlowSequenceStartToken) else "{"))
-        elif isinstance(token, FlowSequenceEndToken | FlowMappingEndToken):
-            found.pop()
-    return found[-1]
-
-
-def _indent(lines: list[str], line: int) -> int:
-    """The column in which a line's content begins; the dash of a list's entry is none."""
-    found = re.match(r" *(- +)*", lines[line - 1] if line <= len(lines) else "")
-    return found.end() if found else 0
+    return len(LINE_BREAK.findall(text, 0, position)) + 1
 
 
 @dataclass
 class _Builder:
-    """Walks ruamel's node graph once; aliases are copied, so their number is bounded."""
+    """Builds nodes from the node graph of ruamel.yaml. Aliases are copied, so the number of nodes is bounded."""
 
     file: str
     problems: list[Problem] = field(default_factory=list)
     nodes: int = 0
 
     def at(self, node: Any) -> str:
-        return _place(self.file, node.start_mark.line + 1)
+        return location(self.file, node.start_mark.line + 1)
 
     def report(self, where: str, path: str, text: str) -> None:
         self.problems.append(Problem(where, path, text))
@@ -211,7 +148,7 @@ class _Builder:
             at, name = self.at(key), self.key(key, path)
             if name is None:
                 continue
-            # a scalar may stand in the line after its key; an alias has the marks of what it stands for
+            # a scalar may be on the line after its key; an alias has the position of its anchor
             below = isinstance(value, ScalarNode) and value.value and value.anchor is None
             inner = self.build(value, self.at(value) if below else at, join(path, name), above)
             if name in found:
@@ -254,12 +191,12 @@ class _Builder:
                     return float(re.sub(r"\.(inf|nan)$", r"\1", text.replace("_", "").lower()))
                 case "str" | "timestamp" | "value" | "merge":
                     return text
-            said = f"cannot read {shorten(text)!r} as {_tag(node)}; a recipe has plain values only"
+            message = f"cannot read {shorten(text)!r} as {_tag(node)}; a recipe has plain values only"
         except UnicodeEncodeError:
-            said = f"{shorten(text)!a} is not valid Unicode: an unpaired surrogate"
+            message = f"{shorten(text)!a} is not valid Unicode: an unpaired surrogate"
         except ValueError:
-            said = f"cannot read {shorten(text)!r} as {_tag(node)}"
-        self.report(where, path, said)
+            message = f"cannot read {shorten(text)!r} as {_tag(node)}"
+        self.report(where, path, message)
         return BROKEN
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 COMMAND_LINE = "command line"
-"""Location of a value that was given as an override, in place of file and line."""
+"""Location of an override, instead of file and line."""
 MAX_NODES = 50_000
 MAX_DEPTH = 60
 MAX_PROBLEMS = 100

@@ -1,1 +1,1 @@
-"""A run on disk: trainer, run folder, checkpoints, resources, dry run."""
+"""Training of a run: trainer, run folder, checkpoints, resources, dry run."""

@@ -142,7 +142,7 @@ def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -
 
 
 def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> StageReport:
-    learning.compile = False  # what is only looked at need not be compiled
+    learning.compile = False  # the check does not need a compiled step
     loop, device = _build_loop(plan, learning, network, "meta"), "meta"
     batches = [_build_batch(plan, network, info, phase.objective, learning.batch_tokens) for phase in loop.phases]
     number = sum(p.numel() for p in network.parameters().values())

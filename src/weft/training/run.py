@@ -134,7 +134,7 @@ class Run:
         Args:
             folder: Run folder to write; None = the next free ``runs/<name>-<n>``.
             resume: Whether to continue from the last checkpoint in the folder.
-            quiet: Whether to hide the progress.
+            quiet: Whether to show no progress.
         """
         from weft.training.display import Display, Terminal
         from weft.training.trainer import train

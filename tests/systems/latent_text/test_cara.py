@@ -285,7 +285,7 @@ def test_arae_decoder_needs_latent_code_and_label():
 
 
 def test_a_phase_that_never_runs_is_rejected():
-    with pytest.raises(ValueError, match=r"phase mutual_information never runs: it starts in round 4, and there are 4"):
+    with pytest.raises(ValueError, match=r"phase mutual_information never runs: its start is round 4, but steps is 4"):
         loop_of(cara(), list(STEPS), steps=4, starts={"mutual_information": 4})
 
 
@@ -323,10 +323,10 @@ def test_elbo_needs_a_variational_structure():
 
 
 INVALID = {
-    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: it starts in round 1500, and there "
-    "are 1500: start must be below 1500, or steps above 1500",
-    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: it starts in round \d+, and there are 100: "
-    r"start must be below 100, or steps above \d+",
+    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: its start is round 1500, but "
+    "steps is 1500; set start below 1500, or steps above 1500",
+    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: its start is round \d+, but "
+    r"steps is 100; set start below 100, or steps above \d+",
     "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
     "objective.mutual_information.weight={type: cyclical, zero_fraction: 0.5, rise_fraction: 0.7}": r"zero_fraction 0.5 \+ "
@@ -347,7 +347,7 @@ def test_invalid_recipes_are_rejected_before_training(change):
 def test_a_metric_without_its_field_explains_how_to_add_it():
     wrong = ["data.train=yelp/positive.txt", "evaluate.metrics=[accuracy]"]
     with pytest.raises(
-        RecipeError, match=r"the metric accuracy compares 'label', but .* has: source, target; to add it, name the col"
+        RecipeError, match=r"the metric accuracy needs 'label', but .* has: source, target; to add it, name the col"
     ):
         check(read_run("cara", wrong))
 

@@ -17,7 +17,7 @@ _NO_LABELS = ("id", "split")
 
 
 @dataclass
-class Column:
+class TableColumn:
     """A column of a table with its non-empty cells."""
 
     name: str
@@ -88,12 +88,12 @@ class ColumnRoles:
         is_regression: Whether the label is a number.
     """
 
-    texts: list[Column]
-    label: Column | None
+    texts: list[TableColumn]
+    label: TableColumn | None
     is_regression: bool
 
 
-def assign_roles(columns: Sequence[Column]) -> ColumnRoles:
+def assign_roles(columns: Sequence[TableColumn]) -> ColumnRoles:
     """Choose text and label columns.
 
     The texts are the two columns with the most words. The label is the column with a usual name, or else the last label column;

@@ -14,7 +14,7 @@ from weft.data.sources.multiple_choice import MultipleChoice
 from weft.data.sources.parsing import ColumnSpec, is_json_lines, read_column_names, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS
 from weft.data.sources.sentence_pairs import FIRST, SECOND
-from weft.experiments.scaffold.columns import NUMBER, Column, ColumnRoles, assign_roles
+from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, skip_rows
 
 _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
@@ -54,7 +54,7 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
         reason = f"a table with questions, contexts and answers (columns: {shown})"
         return DetectedData("question-answering", splits, options, reason)
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
-    roles = assign_roles([Column(name, [cell for cell in cells[name] if cell]) for name in names])
+    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names])
     label = roles.label
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
@@ -75,7 +75,7 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
 
 
 def _labeled(
-    splits: dict[str, list[str]], options: dict[str, str], roles: ColumnRoles, label: Column, shown: str
+    splits: dict[str, list[str]], options: dict[str, str], roles: ColumnRoles, label: TableColumn, shown: str
 ) -> DetectedData:
     """Sentence pairs, or labeled text with one class or several."""
     if len(roles.texts) == 2:
@@ -110,7 +110,7 @@ def _is_header(names: list[str], rows: Sequence[Mapping[str, str]]) -> bool:
     return not any(NUMBER.fullmatch(n.strip()) or any(row[n] == n for row in rows) or len(n.split()) > 6 for n in names)
 
 
-def _column_option(column: Column, usual: tuple[str, ...], option: str) -> dict[str, str]:
+def _column_option(column: TableColumn, usual: tuple[str, ...], option: str) -> dict[str, str]:
     """The option that names a column; none if the column has the first of the usual names."""
     return {} if column.name == usual[0] else {option: _yaml_string(column.name)}
 

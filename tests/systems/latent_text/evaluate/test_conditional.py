@@ -231,5 +231,5 @@ def test_invalid_inputs_are_reported():
         evaluate_generation(["a", "b"], ["+", "-"], HELD, ORACLE, max_references=0)
     with pytest.raises(ValueError, match="1 sources, but 2 texts"):
         evaluate_transfer(["a"], ["a", "b"], ["+", "-"], ORACLE)
-    with pytest.raises(ValueError, match="2 texts, but 1 lists of references"):
+    with pytest.raises(ValueError, match="got 2 texts and 1 lists of references"):
         evaluate_transfer(["a", "b"], ["a", "b"], ["+", "-"], ORACLE, human_references=[["a"]])

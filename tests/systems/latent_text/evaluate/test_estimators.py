@@ -67,14 +67,14 @@ def test_mutual_information_equals_its_definition_for_any_chunk_size(numbers, mo
 
 def test_bounds_of_mutual_information():
     torch.manual_seed(0)
-    # all texts at one place: nothing is told, whatever is drawn
+    # equal posteriors: 0, whatever the samples
     for width in (2, 100):
         found = mutual_information(torch.zeros(50, width), torch.zeros(50, width), torch.randn(50, width))
         assert found.nats == pytest.approx(0, abs=1e-9)
-    # hardly told apart: chance does not make it negative
+    # almost equal posteriors: never negative
     found = [mutual_information(*posteriors(50, 2, 0.01, seed)).nats for seed in range(8)]
     assert all(nats >= 0 for nats in found) and max(found) < 0.3
-    # each far from all others: as much as so many texts can tell, whatever the width
+    # separated posteriors: log N, whatever the dimension
     for width in (1, 4, 100):
         mean, logvar, _ = posteriors(200, width)
         mean = 1000 * torch.arange(200)[:, None] + torch.zeros(1, width)
@@ -88,8 +88,8 @@ def test_mutual_information_never_exceeds_log_n(spread):
     """Not even where all samples of z are closer to their means than expected."""
     for seed in range(20):
         mean, logvar, z = posteriors(30, 64, spread, seed)
-        for drawn in (z, mean, 2 * z - mean):
-            found = mutual_information(mean, logvar, drawn)
+        for sample in (z, mean, 2 * z - mean):
+            found = mutual_information(mean, logvar, sample)
             assert 0 <= found.nats <= found.bound
 
 
@@ -127,7 +127,7 @@ def test_mutual_information_of_two_components_equals_numerical_integration():
 
 
 def test_memory_does_not_grow_with_all_pairs(monkeypatch):
-    """No piece is larger than the limit, however many texts there are."""
+    """No chunk exceeds the limit, whatever the number of texts."""
     monkeypatch.setattr(latent, "_MAX_PAIRS", 20_000)
     sizes = []
     summed = torch.logsumexp

@@ -67,13 +67,15 @@ def recipe(folder, beta="{type: constant, weight: 0}", steps=4, **changes):
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 10])
-@pytest.mark.parametrize(("rows", "most"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
-def test_evenly_covers_all_parts_for_sorted_and_alternating_data(rows, most, period):
-    taken = subsample(range(rows), most)
-    assert len(taken) == most and taken == sorted(set(taken)) and taken[0] == 0
-    assert all(part * rows // most <= row < (part + 1) * rows // most for part, row in enumerate(taken)), "one from each part"
-    shares = [sum(row % period == kind for row in taken) / most for kind in range(period)]
-    assert most < 100 or max(shares) < 1.2 / period
+@pytest.mark.parametrize(("rows", "number"), [(40, 20), (1000, 100), (999, 333), (7, 6)])
+def test_subsample_covers_all_parts_for_sorted_and_alternating_data(rows, number, period):
+    chosen = subsample(range(rows), number)
+    assert len(chosen) == number and chosen == sorted(set(chosen)) and chosen[0] == 0
+    assert all(part * rows // number <= row < (part + 1) * rows // number for part, row in enumerate(chosen)), (
+        "one from each part"
+    )
+    fractions = [sum(row % period == kind for row in chosen) / number for kind in range(period)]
+    assert number < 100 or max(fractions) < 1.2 / period
 
 
 def test_subset_covers_all_classes(trained):
@@ -81,8 +83,8 @@ def test_subset_covers_all_classes(trained):
     valid = trained.dataset("valid")[1]
     some = Subset(valid, 9)
     classes = [some.raw(row)["label"] for row in range(len(some))]
-    share = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
-    assert len(some) == 9 and abs(classes.count("positive") - 9 * share) <= 1
+    fraction = sum(valid.raw(row)["label"] == "positive" for row in range(len(valid))) / len(valid)
+    assert len(some) == 9 and abs(classes.count("positive") - 9 * fraction) <= 1
     assert [some[row]["label"] for row in range(9)] == [int(name == "positive") for name in classes]
     assert some.lengths["source"].tolist() == [len(some[row]["source"]) for row in range(9)]
 
@@ -203,7 +205,7 @@ def test_posterior_collapse_is_reported_everywhere(tmp_path, monkeypatch, capsys
     prior = lambda self, x: Posterior(torch.zeros(x.rows, 3), torch.zeros(x.rows, 3))  # noqa: E731
     run = recipe(tmp_path)
     monkeypatch.setattr("weft.models.TextVAE.posterior", prior)
-    monkeypatch.setattr("weft.learning.loop.only", lambda *_: None)
+    monkeypatch.setattr("weft.learning.loop.train_only", lambda *_: None)
     run.train(tmp_path / "run")
     remark = "posterior collapse: 0 of 3 latent dimensions are active, and KL(q(z|x) || p(z)) is 0.00 nats"
     (point,) = LatentSpaceMetric().remarks({"active_units": 0, "latent_units": 4})
@@ -280,7 +282,7 @@ def test_unsuitable_structures_are_rejected_before_training(tmp_path):
     with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
-    with pytest.raises(RecipeError, match="the metric latent-space compares 'target', but the data"):
+    with pytest.raises(RecipeError, match="the metric latent-space needs 'target', but the data"):
         check(read_run(recipe))
 
 

@@ -42,6 +42,14 @@ class DecoderPerClass(nn.Module, Decodes):
         latent: P, number of latent dimensions.
         model: A decoder-only structure.
         injections: How z conditions the decoder.
+
+    Example:
+        >>> from weft.blocks import LatentEmbedding
+        >>> from weft.core.fields import Field
+        >>> from weft.models import LanguageModel
+        >>> info = Info({"target": Field("target", 11), "label": Field("label", 2, kind="label")}, target="target")
+        >>> len(DecoderPerClass(info, 4, LanguageModel, [LatentEmbedding]).models)
+        2
     """
 
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]]):
