@@ -12,7 +12,7 @@ import torch
 import transformers as hf
 
 from weft.blocks import ScalarMix, SharedTransformer, SumLast, Transformer
-from weft.core.registry import options
+from weft.core.registry import option_values
 from weft.core.seq import Seq
 from weft.pretrained import load, save
 from weft.pretrained.weights import initialize_weights
@@ -52,7 +52,7 @@ def ours(folder: Path, mix: Any) -> Any:
     """The same network in weft, with a layer mix."""
     loaded = load(folder)
     structure = partial(
-        loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=mix), weights=str(folder)
+        loaded.structure, encoder=partial(option_values(loaded.structure)["encoder"], layer_mix=mix), weights=str(folder)
     )
     model = structure(loaded.info).eval()
     (taken,) = initialize_weights(model, structure).values()
@@ -175,6 +175,6 @@ def test_recipe_trains_only_the_scalar_mix_and_the_head(
 
 def test_layer_mix_cannot_be_exported(folder: Path, tmp_path: Path) -> None:
     loaded = load(folder)
-    structure = partial(loaded.structure, encoder=partial(options(loaded.structure)["encoder"], layer_mix=ScalarMix))
+    structure = partial(loaded.structure, encoder=partial(option_values(loaded.structure)["encoder"], layer_mix=ScalarMix))
     with pytest.raises(ValueError, match=r"config\.json of a bert cannot express its encoder"):
         save(ours(folder, ScalarMix), structure, tmp_path / "out")

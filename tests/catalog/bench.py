@@ -30,7 +30,17 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
 from weft.core.options import Count, Dim, Dropout, Heads, Layers, Natural
-from weft.core.registry import CATALOG, Build, alternatives, base_of, choices, is_composition, name_of, options, slot_of
+from weft.core.registry import (
+    CATALOG,
+    Build,
+    alternatives,
+    base_of,
+    is_composition,
+    name_of,
+    option_parameters,
+    option_values,
+    slot_of,
+)
 from weft.core.seq import Memory, Seq
 from weft.models import TextEncoder
 from weft.systems.latent_text.cara import ClassifiesTexts, DiscriminatesLatents
@@ -159,7 +169,7 @@ def kind_of(factory: Any) -> type:
 
 def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     """A factory that takes only wiring: with the ``given`` options, and small sizes where the slot is a whole network."""
-    known = choices(factory.func if isinstance(factory, functools.partial) else factory)
+    known = option_parameters(factory.func if isinstance(factory, functools.partial) else factory)
     if "from_" in known and kind_of(factory) is slots.Structure:
         given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
@@ -178,7 +188,7 @@ def published() -> str:
     from weft.models import bert
     from weft.pretrained import save
 
-    structure = bert(**{name: value for name, value in TINY.items() if name in choices(bert)})
+    structure = bert(**{name: value for name, value in TINY.items() if name in option_parameters(bert)})
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(save(structure(INFOS["text"]), structure, folder))
@@ -195,7 +205,7 @@ def _with_options(factory: Any, annotation: Any, value: Any) -> tuple[Any, int]:
     if not inspect.isclass(base):
         return factory, 0
     found = 0
-    for name, parameter in choices(base).items():
+    for name, parameter in option_parameters(base).items():
         now = given.get(name, parameter.default)
         if parameter.annotation == annotation:
             given[name], found = value, found + 1
@@ -217,8 +227,8 @@ def _with_options(factory: Any, annotation: Any, value: Any) -> tuple[Any, int]:
 def variations(factory: Any) -> Iterator[tuple[str, Any]]:
     """The factory with one option changed, in every way the catalog offers: another part in a slot, a flag turned, a size."""
     base = factory.func if isinstance(factory, functools.partial) else factory
-    now = options(factory)
-    for name, parameter in choices(base).items():
+    now = option_values(factory)
+    for name, parameter in option_parameters(base).items():
         for value in _alternatives(parameter.annotation, now[name]):
             yield f"{name}={_show(value)}", functools.partial(factory, **{name: value})
 
@@ -229,8 +239,8 @@ def ability_variations(factory: Any) -> Iterator[tuple[str, Any]]:
     test_variation checks that no other variation does.
     """
     base = factory.func if isinstance(factory, functools.partial) else factory
-    now = options(factory)
-    for name, parameter in choices(base).items():
+    now = option_values(factory)
+    for name, parameter in option_parameters(base).items():
         values = _alternatives(parameter.annotation, now[name])
         changed = [(value, functools.partial(factory, **{name: value})) for value in values]
         if now[name] is None:  # one part that fits shows what any part in this slot adds
@@ -266,7 +276,7 @@ def _plain(factory: Any) -> bool:
     """Whether it can be put into a slot as it is; one that borrows its tokens needs another beside it."""
     if name_of(factory) == "shared-token":
         return False
-    return inspect.isclass(factory) and all(p.default is not p.empty for p in choices(factory).values())
+    return inspect.isclass(factory) and all(p.default is not p.empty for p in option_parameters(factory).values())
 
 
 def _show(value: Any) -> str:

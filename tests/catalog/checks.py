@@ -59,7 +59,7 @@ from weft.core.contracts import (
 from weft.core.example import MarkedIds, Sequences, Targets
 from weft.core.fields import Info
 from weft.core.masks import Causal, Full, Mask
-from weft.core.registry import alternatives, base_of, choices, document, name_of, options, slot_of, wiring
+from weft.core.registry import alternatives, base_of, document, name_of, option_parameters, option_values, slot_of, wiring
 from weft.core.seq import Memory, Seq
 from weft.models.text_vae import TextVAE
 
@@ -250,7 +250,7 @@ def check_registration(factory: Any) -> None:
 @check()
 def check_vocabulary(factory: Any) -> None:
     """One word for one thing; parts rather than flags."""
-    for name in choices(_base(factory)):
+    for name in option_parameters(_base(factory)):
         assert name not in SYNONYMS, f"option {name!r} is called {SYNONYMS[name]!r} in weft"
         plain = name == "n_best" or not name.startswith(("use_", "is_", "n_", "num_"))  # "n-best list" is the field's term
         assert plain, f"option {name!r}: a slot is a part, a number has a plain name"
@@ -259,7 +259,7 @@ def check_vocabulary(factory: Any) -> None:
 @check()
 def check_defaults(factory: Any) -> None:
     """Every default is a value that the option's own annotation accepts; parts fill the slot they stand in."""
-    for name, parameter in choices(_base(factory)).items():
+    for name, parameter in option_parameters(_base(factory)).items():
         if parameter.default is not parameter.empty:
             _check_value(parameter.default, parameter.annotation, f"the default of {name!r}")
 
@@ -274,8 +274,8 @@ def _check_value(value: Any, annotation: Any, what: str) -> None:
             assert base is not None, f"{what} is {item!r}, which is not in the catalog"
             assert kind_of(base) in kinds, f"{what} is a {kind_of(base).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
             for name, given in getattr(item, "keywords", {}).items():
-                assert name in choices(base), f"{what} sets {name!r}, which {_title(base)} does not have"
-                _check_value(given, choices(base)[name].annotation, f"{name!r} in {what}")
+                assert name in option_parameters(base), f"{what} sets {name!r}, which {_title(base)} does not have"
+                _check_value(given, option_parameters(base)[name].annotation, f"{name!r} in {what}")
         return
     try:
         TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
@@ -300,7 +300,7 @@ def check_docstring(factory: Any) -> None:
     base = _base(factory)
     own = vars(base).get("__doc__") if inspect.isclass(base) else base.__doc__
     assert own, "it has no docstring"
-    said, known = document(base), choices(base)
+    said, known = document(base), option_parameters(base)
     assert said.summary.endswith("."), f"the first paragraph is not a sentence: {said.summary!r}"
     assert not re.search(r"[a-z)][.] [A-Z]", said.summary), f"the first paragraph has more than one sentence: {said.summary!r}"
     assert len(said.summary) <= 200, f"the first sentence has {len(said.summary)} characters; 200 are enough"
@@ -1518,7 +1518,7 @@ def _check_targets(made: Instance, vocab: int, label: str, classes: bool) -> Non
 
 
 def _registered_with_defaults(factory: Any) -> bool:
-    return base_of(factory) is not None and inspect.Parameter.empty not in options(factory).values()
+    return base_of(factory) is not None and inspect.Parameter.empty not in option_values(factory).values()
 
 
 @check(when=_registered_with_defaults)

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weft.core.registry import base_of, choices, name_of
+from weft.core.registry import base_of, name_of, option_parameters
 
 from .bench import entries, fill_catalog
 
@@ -27,7 +27,7 @@ def surface() -> Surface:
     """Slot -> name -> option -> default."""
     found: Surface = {}
     for slot, name, factory in entries():
-        known = {option: written(parameter.default) for option, parameter in choices(factory).items()}
+        known = {option: written(parameter.default) for option, parameter in option_parameters(factory).items()}
         found.setdefault(slot.__name__, {})[name] = known
     return {slot: dict(sorted(named.items())) for slot, named in sorted(found.items())}
 

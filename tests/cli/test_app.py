@@ -183,7 +183,7 @@ MISTAKES = {
     "second run": (["train", "{home}/tiny.yaml", "--run", "{home}/run"], "already contains a run; resume it with --resume"),
     "resume nothing": (["train", "{home}/tiny.yaml", "--run", "nowhere", "--resume"], "there is no folder nowhere to resume"),
     "resume no run": (["train", "{home}/tiny.yaml", "--run", "{home}/other", "--resume"], "is not a run folder"),
-    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run folder: it has no recipe.yaml"),
+    "resume another folder": (["train", "{home}/other", "--resume"], "other is not a run folder (it has no recipe.yaml)"),
     "resume nameless": (["train", "{home}/tiny.yaml", "--resume"], "there is no run runs/tiny-<n> to resume"),
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (

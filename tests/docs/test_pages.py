@@ -391,6 +391,13 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert not [page for page in pages if not re.search(rf"[ :]{re.escape(page)}$", navigation, re.MULTILINE)]
 
 
+def test_architecture_figure_of_the_readme_is_current(tmp_path: Path) -> None:
+    """To update it: weft check dates --figure docs/images/dates-architecture.svg"""
+    with captured(), contextlib.suppress(SystemExit):
+        cli.main(["check", "dates", "--figure", str(tmp_path / "dates.svg")])
+    assert (tmp_path / "dates.svg").read_text() == (ROOT / "docs" / "images" / "dates-architecture.svg").read_text()
+
+
 def test_readme_names_the_two_commands() -> None:
     commands = "".join(s.text for s in snippets(ROOT / "README.md") if s.language == "console")
     assert "$ make demo\n" in commands

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from weft.core.contracts import Optimizer
-from weft.core.registry import CATALOG, choices
+from weft.core.registry import CATALOG, option_parameters
 from weft.learning.checkpoint import read_tensors, write_tensors
 from weft.learning.optimizers import SGD, Adam, AdamW, RMSprop, flatten_state, restore_state
 
@@ -86,7 +86,7 @@ def test_every_optimizer_of_the_catalog_is_tested():
 
 
 def test_default_learning_rates():
-    assert [choices(kind)["lr"].default for kind in (Adam, AdamW, SGD, RMSprop)] == [1e-3, 1e-3, 0.1, 1e-3]
+    assert [option_parameters(kind)["lr"].default for kind in (Adam, AdamW, SGD, RMSprop)] == [1e-3, 1e-3, 0.1, 1e-3]
 
 
 @every

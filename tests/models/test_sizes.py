@@ -1,4 +1,4 @@
-"""The table of sizes in docs/howto/pretrained-models.md: what it says is what is built, and what was published."""
+"""The table of sizes in docs/howto/pretrained-models.md matches the models that are built and the published sizes."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_a_published_size(model: str, size: str, vocab: int, parameters: int, pu
 def test_every_named_model_and_size_is_in_the_table() -> None:
     from typing import get_args
 
-    from weft.core.registry import alternatives, choices
+    from weft.core.registry import alternatives, option_parameters
 
     there = {(m, s) for m, s, *_ in rows()}
     named = {name: f for name, f in CATALOG[Structure].items() if name in BUILDERS}
     assert set(named) == set(BUILDERS)
     for name, factory in named.items():
-        known = choices(factory)
+        known = option_parameters(factory)
         sizes = [s for a in alternatives(known["size"].annotation) for s in get_args(a)] if "size" in known else [""]
         assert {(name, s) for s in sizes} <= there
 

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import strategies as st
 
 from weft.core.options import IsFile
-from weft.core.registry import CATALOG, alternatives, choices, slot_of
+from weft.core.registry import CATALOG, alternatives, option_parameters, slot_of
 from weft.pretrained import pretrained
 from weft.training.run import Run
 
@@ -78,12 +78,12 @@ def values(annotation: Any, depth: int) -> st.SearchStrategy[Any]:
 def factories(draw: Callable[[Any], Any], kind: type, depth: int) -> Any:
     """A class of the catalog, or a partial with some of its options."""
     entries = [f for f in CATALOG[kind].values() if f is not pretrained]  # it needs the folder of a pretrained model
-    plain = [f for f in entries if all(p.default is not p.empty for p in choices(f).values())]
+    plain = [f for f in entries if all(p.default is not p.empty for p in option_parameters(f).values())]
     if depth <= 0 and plain:
         return draw(st.sampled_from(plain))
     factory = draw(st.sampled_from(entries))
     given = {}
-    for name, parameter in choices(factory).items():
+    for name, parameter in option_parameters(factory).items():
         if parameter.default is parameter.empty or draw(st.booleans()):
             given[name] = draw(values(parameter.annotation, depth - 1))
     if not given:
@@ -94,7 +94,7 @@ def factories(draw: Callable[[Any], Any], kind: type, depth: int) -> Any:
 @st.composite
 def runs(draw: Callable[[Any], Any]) -> Run:
     given = {}
-    for name, parameter in choices(Run).items():
+    for name, parameter in option_parameters(Run).items():
         if parameter.default is parameter.empty or draw(st.booleans()):
             given[name] = draw(values(parameter.annotation, 3))
     return Run(**given)

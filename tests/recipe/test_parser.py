@@ -15,7 +15,7 @@ from weft.blocks import LSTM, MultiHeadAttention, Transformer
 from weft.core.contracts import Encoder, Norm
 from weft.core.fields import Field, Info
 from weft.core.options import Count, Dim, File, Fraction, Layers
-from weft.core.registry import CATALOG, block, choices, unregister
+from weft.core.registry import CATALOG, block, option_parameters, unregister
 from weft.models import Seq2Seq
 from weft.recipe import Node, Part, RecipeError, RecipeParser
 from weft.recipe.describe import allowed
@@ -152,7 +152,7 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
 def test_wrong_values_are_located(errors_of, small: str, old: str, new: str, message: str) -> None:
     shorthands = {
         "{de}": "did you mean 'de'?",
-        "{transformer}": f"(options: {', '.join(choices(Transformer))})",
+        "{transformer}": f"(options: {', '.join(option_parameters(Transformer))})",
         "{encoder}": "must be an Encoder, a name or {type: name, ...}",
         "{encoders}": f"(known: {', '.join(CATALOG[Encoder])})",
         "{datas}": f"(known: {', '.join(next(v for k, v in CATALOG.items() if k.__name__ == 'Data'))})",
@@ -488,7 +488,7 @@ def test_an_option_cannot_have_a_reserved_name() -> None:
         def __init__(self, dim: int, *, type: int = 1):
             super().__init__(dim)
 
-    with pytest.raises(TypeError, match="Bad: an option cannot be called 'type': the word has a meaning in recipes"):
+    with pytest.raises(TypeError, match="Bad: an option cannot be named 'type', which is a reserved key of recipes"):
         block("bad")(Bad)
     assert "bad" not in CATALOG[Norm]
 

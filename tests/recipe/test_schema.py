@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 from tests.recipe.compositions import runs
 
-from weft.core.registry import CATALOG, choices, recipe_key
+from weft.core.registry import CATALOG, option_parameters, recipe_key
 from weft.recipe import RecipeError, parse
 from weft.recipe.schema import schema
 from weft.training.recipes import read_run, read_run_text, shipped_recipes
@@ -68,8 +68,10 @@ def test_every_catalog_entry_has_a_definition(validator: Draft202012Validator) -
             continue
         for name, factory in entries.items():
             entry = reachable[f"{kind.__name__}.{name}"]
-            assert set(entry["properties"]) == {"type", "with", *map(recipe_key, choices(factory))}
-            assert set(entry["required"]) == {recipe_key(n) for n, p in choices(factory).items() if p.default is p.empty}
+            assert set(entry["properties"]) == {"type", "with", *map(recipe_key, option_parameters(factory))}
+            assert set(entry["required"]) == {
+                recipe_key(n) for n, p in option_parameters(factory).items() if p.default is p.empty
+            }
     assert {"Data", "Structure", "Objective", "Learning", "Encoder", "Norm", "Metric", "Phase"} <= set(reachable)
 
 

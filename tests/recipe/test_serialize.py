@@ -18,7 +18,7 @@ import weft
 from weft.blocks import LSTM, MultiHeadAttention, TokenEmbedder, Transformer, TransformerLayer
 from weft.core.contracts import Encoder
 from weft.core.fields import Field, Info
-from weft.core.registry import CATALOG, choices, is_composition, slot_of
+from weft.core.registry import CATALOG, is_composition, option_parameters, slot_of
 from weft.data import Dates, PlainText
 from weft.evaluate import Evaluation, ExactMatch
 from weft.learning import Adam, ConstantSchedule, Gradient
@@ -79,7 +79,7 @@ def test_shipped_recipes_round_trip(name: str) -> None:
 def test_every_entry_of_the_catalog_can_be_written() -> None:
     for kind, entries in CATALOG.items():
         for factory in entries.values():
-            required = [p for p in choices(factory).values() if p.default is p.empty]
+            required = [p for p in option_parameters(factory).values() if p.default is p.empty]
             if not required:
                 assert to_yaml({"part": dump(factory)}), kind
 

@@ -23,10 +23,10 @@ from weft.core.registry import (
     CATALOG,
     alternatives,
     base_of,
-    choices,
     document,
     is_composition,
     name_of,
+    option_parameters,
     recipe_key,
     slot_of,
     wiring,
@@ -156,7 +156,7 @@ def _options(factory: Callable[..., Any]) -> tuple[Option, ...]:
             slots=tuple(kebab(kind.__name__) for kind in _slots(parameter.annotation)),
             annotation=parameter.annotation,
         )
-        for name, parameter in choices(factory).items()
+        for name, parameter in option_parameters(factory).items()
     )
 
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.registry import CATALOG, choices, document, is_composition, wiring
+from weft.core.registry import CATALOG, document, is_composition, option_parameters, wiring
 from weft.recipe import Part, nearest
 from weft.recipe.describe import allowed
 from weft.recipe.part import part, walk
@@ -90,7 +90,7 @@ def _print_entry(slot: str, name: str, factory: Callable[..., Any]) -> None:
     print(f"{slot} {name}: {doc.summary}\n")
     if doc.body:
         print(f"{doc.body}\n")
-    known = choices(factory)
+    known = option_parameters(factory)
     print("options:" if known else "no options")
     for option, parameter in known.items():
         value = parameter.default
@@ -105,7 +105,7 @@ def _print_entry(slot: str, name: str, factory: Callable[..., Any]) -> None:
 def _replaceable(factory: Callable[..., Any]) -> str:
     """The components that ``with`` can replace in a named model, down to the second level."""
     text = "Replaces components of the model, by path or glob."
-    if any(parameter.default is parameter.empty for parameter in choices(factory).values()):
+    if any(parameter.default is parameter.empty for parameter in option_parameters(factory).values()):
         return text
     paths = [path for path, value in walk(part(factory(), "", "")) if isinstance(value, Part) and path.count(".") < 2]
     return f"{text} Available: {', '.join(paths)}, and everything below"

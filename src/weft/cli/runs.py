@@ -36,12 +36,12 @@ def read_recipe(recipe: str, overrides: list[str] | None) -> Run:
 
 def load_for_files(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, list[str]]:
     """Load a run and split the arguments into overrides, which change how data is read, and data files. Returns run and files."""
-    from weft.core.registry import choices
+    from weft.core.registry import option_parameters
     from weft.inference.load import load
     from weft.training.run import Run
 
     arguments = arguments or []
-    overrides = [a for a in arguments if "=" in a and not Path(a).exists() and re.split(r"[.=]", a)[0] in choices(Run)]
+    overrides = [a for a in arguments if "=" in a and not Path(a).exists() and re.split(r"[.=]", a)[0] in option_parameters(Run)]
     files = [a for a in arguments if a not in overrides]
     trained = load(run, changes=overrides)
     if overrides and not files:

@@ -90,7 +90,7 @@ def check_free(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def complete_folder(out: Path) -> Iterator[Path]:
     """A temporary folder that is renamed to ``out`` when the block succeeds: ``out`` is complete or absent."""
     new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
     try:

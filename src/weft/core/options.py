@@ -56,7 +56,9 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
         if not info.context["files"]:
             return str(path)
         if not path.is_file() and not (folders and path.is_dir()):
-            raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else not_there(value, *info.context["folders"]))
+            raise ValueError(
+                f"{path} is a folder, not a file" if path.is_dir() else missing_file_message(value, *info.context["folders"])
+            )
         found = content_hash(path) if wanted else None
     except (OSError, RuntimeError) as error:  # no access, a name that is too long, a link to itself
         raise ValueError(f"the file {str(value)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
@@ -71,7 +73,7 @@ def find_file(name: str | Path, *folders: str | Path) -> Path:
     return next((path for path in candidates if path.exists()), candidates[0])
 
 
-def not_there(name: str | Path, *folders: str | Path) -> str:
+def missing_file_message(name: str | Path, *folders: str | Path) -> str:
     """The message for a file that is in none of these folders."""
     hint = not Path(name).is_absolute() and WEFT_DATA not in os.environ
     unset = f" ({WEFT_DATA}, a second folder to search, is not set)" if hint else ""

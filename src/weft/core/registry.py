@@ -1,11 +1,11 @@
 """The catalog: which parts exist, under which slot and name.
 
 A *slot* is a contract (``Encoder``, ``Norm``, ``Objective``, ...). Its own ``__init__`` states the **wiring**: the positional
-parameters that only the parent or the data knows (``dim``, ``info``). A *block* fills a slot: a class whose keyword-only
-parameters are **choices** that a person makes, in Python or in a recipe. The constructor's signature is the schema;
-nothing about a block is written twice.
+parameters that the parent passes (``dim``, ``info``). A *block* fills a slot: a class whose keyword-only parameters are its
+**options**, set in Python or in a recipe. The signature of the constructor is the schema; nothing about a block is declared
+twice.
 
-A *composition* is a function of choices that returns a factory: a named model.
+A *composition* is a function of options that returns a factory: a named model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
 
 Build = Callable[..., T]
-"""What a slot takes: a class, or ``functools.partial(Class, option=...)``. The parent calls it with the wiring."""
+"""A factory that fills a slot: a class, or ``functools.partial(Class, option=...)``. The parent calls it with the wiring."""
 
 CATALOG: dict[type, dict[str, Callable[..., Any]]] = {}
 _NAMES: dict[Callable[..., Any], tuple[type, str]] = {}
@@ -33,20 +33,20 @@ _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @functools.cache
 def wiring(factory: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of the positional parameters: what the parent supplies."""
+    """Return the names of the positional parameters, which the parent passes."""
     return tuple(p.name for p in _parameters(factory) if p.kind is p.POSITIONAL_OR_KEYWORD)
 
 
 @functools.cache
-def choices(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters by name: what a person decides. Annotations are resolved, with their constraints."""
+def option_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the keyword-only parameters by name, with resolved annotations and their constraints."""
     hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory, include_extras=True)
     only = [p for p in _parameters(factory) if p.kind is p.KEYWORD_ONLY]
     return {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in only}
 
 
 def recipe_key(name: str) -> str:
-    """An option as recipes write it: where its name is a word of Python, the constructor has it with a _ after it (``from_``)."""
+    """Return the key of an option in a recipe: without the underscore after a Python keyword (``from_`` -> ``from``)."""
     return name.rstrip("_")
 
 
@@ -76,13 +76,13 @@ def block(name: str) -> Callable[[type[T]], type[T]]:
 
 
 def composition(name: str) -> Callable[[C], C]:
-    """Register a function of choices that returns a factory (a named model) in the slot of its return type ``Build[Slot]``."""
+    """Register a function of options that returns a factory (a named model) in the slot of its return type ``Build[Slot]``."""
 
     def add(function: C) -> C:
         returned = get_type_hints(function).get("return")
         kind = slot_of(returned)
         if kind is None or wiring(function):
-            raise TypeError(f"{function.__name__}: a composition takes keyword-only choices and returns Build[<slot>]")
+            raise TypeError(f"{function.__name__}: a composition takes keyword-only options and returns Build[<slot>]")
         _register(kind, name, function)
         return function
 
@@ -101,13 +101,13 @@ def _register(kind: type, name: str, factory: Callable[..., Any]) -> None:
     if bare:
         raise TypeError(f"{factory.__name__}: option {bare[0]!r} has no type")
     if taken := [p.name for p in _parameters(factory) if p.name in ("type", "with")]:
-        raise TypeError(f"{factory.__name__}: an option cannot be called {taken[0]!r}: the word has a meaning in recipes")
+        raise TypeError(f"{factory.__name__}: an option cannot be named {taken[0]!r}, which is a reserved key of recipes")
     CATALOG[kind][name] = factory
     _NAMES[factory] = (kind, name)
 
 
 def unregister(factory: Callable[..., Any]) -> None:
-    """Take a block out again (tests that plant blocks of their own)."""
+    """Remove a block from the catalog, for tests that register their own."""
     kind, name = _NAMES.pop(factory)
     del CATALOG[kind][name]
 
@@ -134,7 +134,7 @@ def name_of(factory: Any) -> str:
     """The recipe name of a registered factory."""
     base = base_of(factory)
     if base is None:
-        raise ValueError(f"{factory!r} is not in the catalog: register it with @weft.block, or it cannot be written as a recipe")
+        raise ValueError(f"{factory!r} is not in the catalog: register it with @weft.block to use it in a recipe")
     return _NAMES[base][1]
 
 
@@ -142,16 +142,16 @@ def is_composition(factory: Any) -> bool:
     return base_of(factory) is not None and not inspect.isclass(base_of(factory))
 
 
-def options(factory: Any) -> dict[str, Any]:
-    """Every choice of a factory with its value: what was given, else the default (``Parameter.empty`` where there is none)."""
+def option_values(factory: Any) -> dict[str, Any]:
+    """Return every option of a factory with its value, or its default (``Parameter.empty`` without one)."""
     base, given = (factory.func, factory.keywords) if isinstance(factory, functools.partial) else (factory, {})
-    return {name: given.get(name, parameter.default) for name, parameter in choices(base).items()}
+    return {name: given.get(name, parameter.default) for name, parameter in option_parameters(base).items()}
 
 
 def identity(value: Any) -> Any:
     """A factory with all its options as a JSON value: equal for factories that build the same."""
     if base_of(value) is not None:
-        return [name_of(value), {name: identity(choice) for name, choice in options(value).items()}]
+        return [name_of(value), {name: identity(option) for name, option in option_values(value).items()}]
     if isinstance(value, list | tuple):
         return [identity(inner) for inner in value]
     if isinstance(value, dict):
@@ -169,7 +169,7 @@ def _hashable(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Doc:
-    """A block's docstring taken apart: what the catalog page shows."""
+    """The sections of a docstring that the catalog shows."""
 
     summary: str
     body: str

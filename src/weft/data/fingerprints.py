@@ -9,7 +9,7 @@ from typing import Any
 from weft.core.contracts import Codec
 from weft.core.io import content_hash
 from weft.core.options import IsFile
-from weft.core.registry import alternatives, base_of, choices, identity, name_of, options
+from weft.core.registry import alternatives, base_of, identity, name_of, option_parameters, option_values
 from weft.data.codec import save_codec
 
 
@@ -27,9 +27,11 @@ def of_option(value: Any) -> Any:
     if base is None:
         return identity(value)
     files = {
-        n for n, p in choices(base).items() if any(IsFile in getattr(a, "__metadata__", ()) for a in alternatives(p.annotation))
+        n
+        for n, p in option_parameters(base).items()
+        if any(IsFile in getattr(a, "__metadata__", ()) for a in alternatives(p.annotation))
     }
-    chosen = options(value).items()
+    chosen = option_values(value).items()
     return [name_of(value), {n: content_hash(v) if n in files and v and Path(v).is_file() else of_option(v) for n, v in chosen}]
 
 

@@ -16,8 +16,8 @@ from torch import nn
 from weft.core.contracts import Codec, Encodes, ModelsLanguage
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
-from weft.core.io import check_free, read_json, whole_folder, write_json, write_text
-from weft.core.registry import is_composition, name_of, options
+from weft.core.io import check_free, complete_folder, read_json, write_json, write_text
+from weft.core.registry import is_composition, name_of, option_values
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
@@ -59,7 +59,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     origin = _origin(source, kind)
     if not origin.config:
         structure = _shift_positions(run.model, structure, run.codec.info)
-    with whole_folder(out) as new:
+    with complete_folder(out) as new:
         kept = {name: origin.config[name] for name in ("id2label", "label2id") if name in origin.config}
         config = kept if origin.config else _ids(run.codec, structure)
         write_folder(run.model, structure, new, model_type=kind or origin.config.get("model_type"), config=config)
@@ -92,7 +92,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
     published, run = PublishedModel(name), open_published(name, device="cpu")
     path = str(published.path.resolve())
     run.run.structure = functools.partial(run.run.structure, weights=path)
-    with whole_folder(out) as new:
+    with complete_folder(out) as new:
         folder = RunFolder(new)
         try:
             folder.create(run.run.dump(), [])
@@ -172,10 +172,14 @@ def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
 
 def _write_modules(source: Path, structure: Any, new: Path) -> None:
     """Write the files of sentence-transformers for a text encoder: transformer, pooling, normalization."""
-    pooler = options(structure).get("pooler") if name_of(structure) == "text-encoder" else None
+    pooler = option_values(structure).get("pooler") if name_of(structure) == "text-encoder" else None
     modes = {"first": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
     mode = "mean" if pooler is None else modes.get(name_of(pooler), "")
-    if name_of(structure) != "text-encoder" or not mode or (pooler is not None and options(pooler).get("transform") is not None):
+    if (
+        name_of(structure) != "text-encoder"
+        or not mode
+        or (pooler is not None and option_values(pooler).get("transform") is not None)
+    ):
         return
     _write_pooling(mode, option_at(structure, "dim"), open_embedder(source, "cpu").max_length, new)
     parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}

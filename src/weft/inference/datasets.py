@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from weft.core.contracts import Dataset
-from weft.core.registry import base_of, choices, name_of
+from weft.core.registry import base_of, name_of, option_parameters
 from weft.data.text_files import class_and_file
 from weft.training.build import plans
 from weft.training.recipes import read_run
@@ -55,6 +55,6 @@ def _as_option(files: Sequence[str | Path], data: Any) -> Any:
             paths.append(str(Path(file).absolute()))
     if by_class and paths:
         raise ValueError(f"{paths[0]} has no class but other files have one; pass CLASS=FILE for all files or for none")
-    if by_class and not any(get_origin(kind) is dict for kind in get_args(choices(base_of(data))["test"].annotation)):
+    if by_class and not any(get_origin(kind) is dict for kind in get_args(option_parameters(base_of(data))["test"].annotation)):
         raise ValueError(f"{files[0]}: {name_of(data)} does not take files by class; pass FILE alone")
     return by_class or (paths[0] if len(paths) == 1 else paths)

@@ -19,7 +19,7 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.hub import find_model
 from weft.core.io import read_json
-from weft.core.registry import Build, name_of, options
+from weft.core.registry import Build, name_of, option_values
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.config import ModelConfig
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
@@ -231,7 +231,9 @@ class PublishedModel:
         """The tensors with the token embeddings once, under their main name. Files have them under any tied name, older files
         under several, which must be equal."""
         main = their_name("embedder.parts.0.weight", self.family.rules(structure))
-        tied = is_tied(options(structure).get("head")) or (main not in tensors and self.config.get("tie_word_embeddings", True))
+        tied = is_tied(option_values(structure).get("head")) or (
+            main not in tensors and self.config.get("tie_word_embeddings", True)
+        )
         patterns = [*self.family.copies, *(self.family.tied if tied else ())]
         copies = [name for name in tensors if _matches(name, patterns)]
         if not copies:

@@ -10,7 +10,7 @@ from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.contracts import Structure, Tokenizer
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
-from weft.core.io import check_free, read_json, whole_folder, write_json
+from weft.core.io import check_free, complete_folder, read_json, write_json
 from weft.core.registry import Build
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name
@@ -59,7 +59,7 @@ class PretrainedModel:
         """
         source = self.published.path
         check_free(Path(folder))
-        with whole_folder(Path(folder)) as new:
+        with complete_folder(Path(folder)) as new:
             write_folder(self.model, self.structure, new, model_type=self.published.family.model_type)
             self._write_config(new)
             copy_companion_files(source, new)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder
 from weft.core.contracts import Structure
-from weft.core.io import check_free, whole_folder, write_json
-from weft.core.registry import Build, identity, name_of, options
+from weft.core.io import check_free, complete_folder, write_json
+from weft.core.registry import Build, identity, name_of, option_values
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
 
@@ -43,7 +43,7 @@ def save(
         config: More keys of config.json: special ids, class names.
     """
     check_free(Path(folder))
-    with whole_folder(Path(folder)) as new:
+    with complete_folder(Path(folder)) as new:
         write_folder(model, structure, new, model_type=model_type, config=config)
     return Path(folder)
 
@@ -82,7 +82,7 @@ def _architecture(structure: Build[Structure], family: Family, task: str, classe
             f"the multiple-choice head of this {family.model_type} has no bias; build the model with task: multiple-choice"
         )
     names = [name for name, of in family.tasks.items() if of == task]
-    if task == "masked-lm" and options(structure).get("segment_head") is not None:
+    if task == "masked-lm" and option_values(structure).get("segment_head") is not None:
         return next((name for name in family.tasks if name.endswith("ForPreTraining")), names[0])
     return names[0]
 
@@ -133,9 +133,9 @@ def _as_published(structure: Build[Structure], with_positions: Any) -> Build[Str
 
 def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:
     """Tensor names by which ``Family.from_config`` recognizes the heads of a structure."""
-    own = options(structure)
+    own = option_values(structure)
     pooler = own.get("pooler")
-    names = ["pooler.dense.weight"] if pooler is not None and options(pooler).get("transform") is not None else []
+    names = ["pooler.dense.weight"] if pooler is not None and option_values(pooler).get("transform") is not None else []
     names += ["cls.seq_relationship.weight", "sop_classifier.classifier.weight"] if own.get("segment_head") is not None else []
     return names + (["lm_head.weight"] if own.get("head") is not None and not is_tied(own["head"]) else [])
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from weft.core.contracts import Pooler, Structure
 from weft.core.options import Model
-from weft.core.registry import Build, composition, is_composition, name_of, options
+from weft.core.registry import Build, composition, is_composition, name_of, option_values
 from weft.models.zoo.family import Task
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport, load_tensors
@@ -35,7 +35,7 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
     published = PublishedModel(from_)
     structure = published.structure(task)
     if pooler is not None:
-        if "pooler" not in options(structure):
+        if "pooler" not in option_values(structure):
             raise ValueError(f"a {name_of(structure)} has no pooler; remove the option pooler")
         structure = partial(structure, pooler=pooler)
     return partial(structure, weights=str(published.path.resolve()))
@@ -53,7 +53,7 @@ def structures_with_weights(model: Structure, structure: Build[Structure]) -> It
     """The structures that name weights, each with its factory; inner structures come first."""
     for name, parts in model.substructures().items():
         for part in [parts] if isinstance(parts, Structure) else parts:
-            yield from structures_with_weights(part, options(_resolved(structure))[name])
+            yield from structures_with_weights(part, option_values(_resolved(structure))[name])
     if model.weights is not None:
         yield model, structure
 

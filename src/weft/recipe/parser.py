@@ -19,7 +19,17 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from weft.core.options import IsFile
-from weft.core.registry import CATALOG, alternatives, base_of, choices, is_composition, options, recipe_key, slot_of, wiring
+from weft.core.registry import (
+    CATALOG,
+    alternatives,
+    base_of,
+    is_composition,
+    option_parameters,
+    option_values,
+    recipe_key,
+    slot_of,
+    wiring,
+)
 from weft.recipe.describe import allowed, entry, literals, with_article
 from weft.recipe.part import Part, part, walk
 from weft.recipe.reference import deduplicate
@@ -182,8 +192,8 @@ class RecipeParser:
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
         """Parse the options in a mapping and merge them over those that the factory already has."""
         base = base_of(factory) or factory
-        known = {recipe_key(name): parameter for name, parameter in choices(base).items()}
-        already = {recipe_key(k): v for k, v in options(factory).items() if v is not _MISSING}
+        known = {recipe_key(name): parameter for name, parameter in option_parameters(base).items()}
+        already = {recipe_key(k): v for k, v in option_values(factory).items() if v is not _MISSING}
         given = dict(factory.keywords) if isinstance(factory, functools.partial) else {}
         meant = ""
         for name, inner in node.value.items():
@@ -231,7 +241,7 @@ class RecipeParser:
     def put(self, tree: Part, steps: list[str], node: Node, path: str) -> Part:
         """Return the tree with the value at ``steps`` replaced by the parsed node."""
         name, rest = steps[0], steps[1:]
-        annotation, old = choices(tree.func)[name].annotation, tree.keywords.get(name)
+        annotation, old = option_parameters(tree.func)[name].annotation, tree.keywords.get(name)
         if rest and isinstance(old, list | dict):
             at: Any = int(rest[0]) if isinstance(old, list) else rest[0]
             members = alternatives(annotation)
@@ -331,12 +341,12 @@ def _deeper(name: str, factory: Any) -> str:
 def _beside(name: str, base: Any) -> str:
     """``; 'beam' has one`` if another entry of the same slot has such an option."""
     entries = next((e for e in CATALOG.values() if base in e.values()), {})
-    found = next((other for other, factory in entries.items() if name in choices(factory)), None)
+    found = next((other for other, factory in entries.items() if name in option_parameters(factory)), None)
     return f"; {found!r} has one" if found else ""
 
 
 def _options_of(factory: Any) -> dict[str, Any]:
-    return options(factory) if base_of(factory) is not None else {}
+    return option_values(factory) if base_of(factory) is not None else {}
 
 
 def _title(factory: Any) -> str:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.core.registry import base_of, options
+from weft.core.registry import base_of, option_values
 from weft.recipe.tree import Problem, RecipeError, join
 
 
@@ -32,7 +32,7 @@ def part(factory: Callable[..., Any], where: str, path: str) -> Part:
     base = base_of(factory) or (factory.func if isinstance(factory, functools.partial) else factory)
     filled = {
         name: _located(value, where, join(path, name))
-        for name, value in options(factory).items()
+        for name, value in option_values(factory).items()
         if value is not inspect.Parameter.empty
     }
     result = Part(base, **{**given, **filled})

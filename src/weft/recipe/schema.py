@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from weft.core.registry import CATALOG, alternatives, base_of, choices, document, name_of, recipe_key, slot_of
+from weft.core.registry import CATALOG, alternatives, base_of, document, name_of, option_parameters, recipe_key, slot_of
 from weft.recipe.preset import PRESETS
 from weft.recipe.serialize import dump
 
@@ -32,7 +32,7 @@ def schema(root: Callable[..., Any]) -> dict[str, Any]:
 
 def _options(factory: Any, defs: dict[str, Any], name: str | None = None) -> dict[str, Any]:
     """The object schema of the options of a factory; with ``name``, also of its ``type``."""
-    known = choices(base_of(factory) or factory)
+    known = option_parameters(base_of(factory) or factory)
     given = factory.keywords if isinstance(factory, functools.partial) else {}
     texts = document(base_of(factory) or factory).args
     properties: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def _slot(kind: type, defs: dict[str, Any], default: Any) -> dict[str, Any]:
             defs[key] = {}
             defs[key] = {"description": document(factory).summary, **_options(factory, defs, name)}
             branches.append({"if": {"properties": {"type": {"const": name}}}, "then": {"$ref": f"#/$defs/{key}"}})
-        bare = [n for n, f in CATALOG[kind].items() if all(p.default is not p.empty for p in choices(f).values())]
+        bare = [n for n, f in CATALOG[kind].items() if all(p.default is not p.empty for p in option_parameters(f).values())]
         defs[kind.__name__] = {"properties": {"type": {"enum": names}}, "required": ["type"], "allOf": branches}
         defs[f"{kind.__name__}-name"] = {"enum": bare}
     if default is None and len(CATALOG[kind]) == 1:

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from weft.core.io import content_hash
 from weft.core.options import IsFile
-from weft.core.registry import CATALOG, base_of, choices, is_composition, name_of, options, recipe_key, wiring
+from weft.core.registry import CATALOG, base_of, is_composition, name_of, option_parameters, option_values, recipe_key, wiring
 from weft.recipe.tree import join, nearest
 
 
@@ -72,7 +72,7 @@ def _text(value: str) -> str:
 def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[str, Any]:
     """Return the options of a factory with their values."""
     base = factory.func if isinstance(factory, functools.partial) else factory
-    known, name = choices(base), getattr(base, "__name__", str(base))
+    known, name = option_parameters(base), getattr(base, "__name__", str(base))
     if isinstance(factory, functools.partial):
         if factory.args:
             raise ValueError(f"{name}: {factory.args[0]!r} is a positional argument; pass every option by keyword")
@@ -82,7 +82,7 @@ def dump_options(factory: Any, *, hashes: bool = False, path: str = "") -> dict[
             raise ValueError(f"{name} has no option {odd!r}{nearest(odd, known)} (options: {', '.join(known)})")
     return {
         recipe_key(option): dump(value, annotation=known[option].annotation, hashes=hashes, path=join(path, recipe_key(option)))
-        for option, value in options(factory).items()
+        for option, value in option_values(factory).items()
         if value is not known[option].empty
     }
 

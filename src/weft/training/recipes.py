@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.core.registry import choices
+from weft.core.registry import option_parameters
 from weft.recipe import Problem, RecipeError, apply_overrides, nearest, parse, read_file, resolve
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
@@ -45,7 +45,7 @@ def read_run_text(text: str, shown: str, folder: Path, overrides: Sequence[str] 
     """
     root = parse(text, shown)
     apply_overrides(root, overrides)
-    return Run.from_tree(resolve(root, choices(Run)), folder, files=files)
+    return Run.from_tree(resolve(root, option_parameters(Run)), folder, files=files)
 
 
 def name_of_recipe(path: Path) -> str:

@@ -130,7 +130,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise FolderError(f"there is no folder {self.path} to resume; leave out --resume to start a new run")
         if not self.is_run():
-            raise FolderError(f"{self.path} is not a run folder: it has no recipe.yaml")
+            raise FolderError(f"{self.path} is not a run folder (it has no recipe.yaml)")
         self.lock()
         repair_lines(self.log)
         for line, row in enumerate(self.read_log(), 1):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.core import html
-from weft.core.registry import base_of, choices, identity, name_of, recipe_key
+from weft.core.registry import base_of, identity, name_of, option_parameters, recipe_key
 from weft.training.build import plans
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def summary(factory: Any) -> tuple[str, str]:
     base = base_of(factory)
     kind = name_of(factory) if base is not None else getattr(factory, "__name__", type(factory).__name__)
     given = factory.keywords if isinstance(factory, partial) else {}
-    defaults = {name: parameter.default for name, parameter in choices(base).items()} if base is not None else {}
+    defaults = {name: parameter.default for name, parameter in option_parameters(base).items()} if base is not None else {}
     changed = {name: value for name, value in given.items() if identity(value) != identity(defaults.get(name, base))}
     return kind, ", ".join(f"{recipe_key(name)}: {_shown(value)}" for name, value in changed.items())
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from weft.core.contracts import Corpus, Data
 from weft.core.fields import Special
-from weft.core.registry import choices
+from weft.core.registry import option_parameters
 from weft.data import BPE, AutoencodingText, ByteBPE, Character, PretrainedTokenizer, Word, cache, load_codec, save_codec
 from weft.data.ledger import COUNTS
 from weft.recipe import RecipeError, from_plain
@@ -508,7 +508,7 @@ def test_what_is_left_out_is_not_learned_from(tmp_path: Path) -> None:
 
 
 def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
-    files = TypeAdapter(choices(AutoencodingText)["train"].annotation)
+    files = TypeAdapter(option_parameters(AutoencodingText)["train"].annotation)
     for written in ('"a"', '["a", "b"]', '{"x": "a", "y": ["b", "c"]}'):
         assert files.validate_json(written, strict=True) == json.loads(written)
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from weft.core.contracts import Corpus
 from weft.core.example import Targets
 from weft.core.fields import Special
-from weft.core.registry import choices
+from weft.core.registry import option_parameters
 from weft.data import BPE, AutoencodingText, Character, LabeledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
 from weft.data.tag_schemes import entities
 
@@ -80,7 +80,7 @@ def test_files_that_cannot_be_read(kind: str, tmp_path: Path, request: pytest.Fi
 
 
 def test_options_have_types_that_a_recipe_can_check() -> None:
-    files = TypeAdapter(choices(ParallelText)["train"].annotation)
+    files = TypeAdapter(option_parameters(ParallelText)["train"].annotation)
     assert files.validate_json('["a.de", "a.en"]', strict=True) == ("a.de", "a.en")
     assert files.validate_json('"a.tsv"', strict=True) == "a.tsv"
     with pytest.raises(ValueError, match="Field required"):

@@ -19,7 +19,7 @@ import pytest
 
 from weft.core.contracts import Corpus
 from weft.core.fields import Special
-from weft.core.registry import choices
+from weft.core.registry import option_parameters
 from weft.data import (
     BPE,
     AutoencodingText,
@@ -96,7 +96,7 @@ def test_every_option_is_part_of_the_key(source: type[TextSource]) -> None:
     place: Any = ("a", "b") if source is ParallelText else "a"
     key = cache.key_of(source(train=place)._identity())  # pyright: ignore[reportCallIssue]
     assert cache.key_of(source(train=place)._identity()) == key  # pyright: ignore[reportCallIssue]
-    for name, parameter in choices(source).items():
+    for name, parameter in option_parameters(source).items():
         if name not in ("train", "valid", "test"):
             other = source(train=place, **{name: other_value(name, parameter.default)})  # pyright: ignore[reportCallIssue]
             assert cache.key_of(other._identity()) != key, name

@@ -35,7 +35,7 @@ def generate(
 
     A language model continues each line. With --label, sample texts of a class.
     """
-    from weft.core.registry import options
+    from weft.core.registry import option_values
     from weft.inference.load import load
 
     if samples is not None and label is None:
@@ -44,7 +44,7 @@ def generate(
         raise ValueError(f"--label samples texts and does not read {file}; to rewrite its lines use weft transfer --to {label}")
     trained = load(run)
     _check_generator(trained, run, label)
-    factory = search.build(options(trained.run.evaluate)["search"], n_best)
+    factory = search.build(option_values(trained.run.evaluate)["search"], n_best)
     if label is None:
         found = (({"input": line}, hypotheses) for line, hypotheses in _continuations(trained, file, factory))
     else:
@@ -97,14 +97,14 @@ def transfer(
     as_json: Json = False,
 ) -> None:
     """Style transfer: rewrite each input line to have another class, in order."""
-    from weft.core.registry import options
+    from weft.core.registry import option_values
     from weft.inference.load import load
     from weft.systems.latent_text.space import LatentSpace
 
     trained = load(run)
     space = LatentSpace(trained)
     space.labels.check_transfer(to)
-    factory = search.build(options(trained.run.evaluate)["search"])
+    factory = search.build(option_values(trained.run.evaluate)["search"])
     for line, text in stream(read_lines(file), lambda lines: space.rewrite(lines, None, to, factory, batch_size())):
         print_text(text, {"input": line, "label": to}, as_json)
     warn_lost_input(space)

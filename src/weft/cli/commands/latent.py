@@ -28,7 +28,7 @@ def _run_folder(context: typer.Context, run: RunFolderArgument) -> None:
 
 def _open(context: typer.Context, options: SearchOptions) -> tuple[LatentSpace, Callable[..., Any]]:
     """The latent space of the run, and the search that decodes from it."""
-    from weft.core.registry import options as options_of
+    from weft.core.registry import option_values as options_of
     from weft.systems.latent_text.space import open_latent
 
     space = open_latent(context.obj)

@@ -13,7 +13,7 @@ import numpy as np
 from weft.core.example import Example
 from weft.core.fields import Frame, Info, Special
 from weft.core.outputs import SpanPrediction
-from weft.core.registry import choices, identity, name_of, slot
+from weft.core.registry import identity, name_of, option_parameters, slot
 
 
 class ExamplePool(Protocol):
@@ -113,7 +113,7 @@ class Tokenizer(ABC):
 
     def spec(self) -> Any:
         """Name and options as JSON: equal for tokenizers that learn the same vocabulary from the same text."""
-        return [name_of(type(self)), {name: identity(getattr(self, name)) for name in choices(type(self))}]
+        return [name_of(type(self)), {name: identity(getattr(self, name)) for name in option_parameters(type(self))}]
 
     def save(self, file: Path) -> None:
         """Write the trained vocabulary to a file."""

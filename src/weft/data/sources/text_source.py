@@ -13,7 +13,7 @@ from typing import Any, Literal
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, pack_continuations
 from weft.core.io import list_files, read_json, write_json
-from weft.core.registry import Build, choices, name_of
+from weft.core.registry import Build, name_of, option_parameters
 from weft.data import cache, fingerprints, prepared
 from weft.data.encoding import Values
 from weft.data.ledger import Ledger
@@ -189,7 +189,9 @@ class TextSource(Data):
     def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
         """What the rows depend on besides the content of the files and the trained tokenizers."""
         left_out = {*SPLITS, *without}
-        chosen = {name: fingerprints.of_option(getattr(self, name)) for name in choices(type(self)) if name not in left_out}
+        chosen = {
+            name: fingerprints.of_option(getattr(self, name)) for name in option_parameters(type(self)) if name not in left_out
+        }
         return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields]
 
     def _existing_files(self, name: str) -> list[list[str]]:

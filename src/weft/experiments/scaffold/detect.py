@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from weft.core.io import list_files
-from weft.core.options import find_file, not_there
+from weft.core.options import find_file, missing_file_message
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.question_answering import QuestionAnswering
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, first_lines
@@ -37,7 +37,7 @@ def detect_data(files: list[str]) -> DetectedData:
     for name in files:
         file = name if Path(name).exists() else str(find_file(name))
         if not Path(file).exists():
-            raise ValueError(not_there(name))
+            raise ValueError(missing_file_message(name))
         if not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         found += _expand_folder(file)

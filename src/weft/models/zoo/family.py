@@ -12,7 +12,7 @@ from torch import Tensor
 from weft.blocks import ClassifierHead, Dense, FirstPooler, Tanh
 from weft.core.contracts import Embedder, Head, Pooler, Structure
 from weft.core.fields import Field
-from weft.core.registry import Build, base_of, name_of, options
+from weft.core.registry import Build, base_of, name_of, option_values
 from weft.models.classifier import Classifier
 from weft.models.multiple_choice import MultipleChoiceModel
 from weft.models.span_extractor import SpanExtractor
@@ -101,14 +101,14 @@ def config_of(values: Mapping[str, Any], model_type: str | None = None) -> Model
 def option_at(factory: Any, path: str) -> Any:
     """The option at a path of nested factories, defaults included: ``option_at(factory, "encoder.layer.mixer.heads")``."""
     for step in path.split("."):
-        factory = factory[int(step)] if isinstance(factory, list | tuple) else options(factory)[step]
+        factory = factory[int(step)] if isinstance(factory, list | tuple) else option_values(factory)[step]
     return factory
 
 
 def with_options(factory: Any, **changes: Any) -> Any:
     """A factory with some options replaced."""
     base: Any = base_of(factory)
-    return functools.partial(base, **{**options(factory), **changes})
+    return functools.partial(base, **{**option_values(factory), **changes})
 
 
 def task_model(
@@ -170,7 +170,7 @@ def task_head_rules(structure: Any, hidden: bool = False) -> dict[str, str]:
 
 def mlm_bias_module(structure: Any) -> str:
     """Our module that has the bias of the masked-LM head: the head itself, or its output layer where it is untied."""
-    head = options(structure).get("head") if name_of(structure) == "text-encoder" else None
+    head = option_values(structure).get("head") if name_of(structure) == "text-encoder" else None
     return "head.out" if head is not None and name_of(head) == "untied" else "head"
 
 

@@ -46,7 +46,7 @@ def max_new_tokens(search: Search, target: Field) -> int:
 
 @block("prior-samples")
 class PriorSamples(Metric):
-    """Diversity of texts decoded from samples of the prior, over all classes in turn. Low diversity indicates mode collapse.
+    """Diversity of texts decoded from samples of the prior, over all classes in turn; low diversity indicates mode collapse.
 
     prior_self_bleu: BLEU of each text against all others, 0..100;  prior_distinct: fraction of distinct texts
 
