@@ -1,4 +1,4 @@
-"""A name that is no folder here and cannot be fetched: one sentence says what was looked for, where, and what to do."""
+"""A model that is neither a folder nor downloadable: the message names the model, the cache and what to do."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def refusing(error: Exception) -> Any:
 
 
 @pytest.mark.parametrize("error", [ConnectionError("[Errno -2] Name or service not known"), RuntimeError("ConnectError: ...")])
-def test_without_a_network_it_says_where_it_looked_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_without_a_network_the_message_names_the_cache_and_what_to_do(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refusing(error))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", "/cache/hub")
     with pytest.raises(ValueError) as caught:
         find_model("somebody/bert-tiny")
-    said = str(caught.value)
-    assert "'somebody/bert-tiny'" in said and "/cache/hub" in said
-    assert said.endswith("pass the folder of the model, set HF_HOME to the folder of the cache, or connect to the network")
-    assert "ConnectError" not in said and "Errno" not in said and "\n" not in said
+    message = str(caught.value)
+    assert "'somebody/bert-tiny'" in message and "/cache/hub" in message
+    assert message.endswith("pass the folder of the model, set HF_HOME to the folder of the cache, or connect to the network")
+    assert "ConnectError" not in message and "Errno" not in message and "\n" not in message
 
 
-def test_where_the_hub_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_model_on_the_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     error = huggingface_hub.errors.RepositoryNotFoundError.__new__(huggingface_hub.errors.RepositoryNotFoundError)
     error.response = SimpleNamespace(status_code=404)  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refusing(error))

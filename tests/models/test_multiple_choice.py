@@ -44,7 +44,7 @@ FRAME = Frame((2,), (3,), (3,), segments=True)
 
 
 def written(name: str, folder: Path) -> Any:
-    """A model of transformers whose every number is drawn from N(0, 0.3), in a folder."""
+    """The folder of a transformers model with weights sampled from N(0, 0.3)."""
     model = THEIRS[name]()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -100,7 +100,7 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     theirs = written(name, tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     save(loaded.model, loaded.structure, tmp_path / "ours", config={"pad_token_id": theirs.config.pad_token_id})
-    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    first, second = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "ours"))
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
     again = type(theirs).from_pretrained(tmp_path / "ours").eval()
     ids = torch.randint(5, VOCAB, (2, 3, 7), generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""The table of sizes in docs/howto/pretrained-models.md: what it says is what is built, and what was published."""
+"""The table of sizes in docs/howto/pretrained-models.md matches the models that are built and the published sizes."""
 
 from __future__ import annotations
 

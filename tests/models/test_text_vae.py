@@ -31,14 +31,14 @@ from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 INFO = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
-WRITER = partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=3))
-READER = partial(TextEncoder, dim=12, head=None)
+DECODER = partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=3))
+ENCODER = partial(TextEncoder, dim=12, head=None)
 IDS = torch.tensor([[1, 7, 9, 16], [1, 12, 10, 8]])
 
 
 def vae(**choices) -> TextVAE:
     torch.manual_seed(0)
-    model = TextVAE(INFO, **{"latent": 4, "encoder": READER, "decoder": WRITER, **choices})
+    model = TextVAE(INFO, **{"latent": 4, "encoder": ENCODER, "decoder": DECODER, **choices})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -60,7 +60,7 @@ INJECTIONS = {
     "both": [LatentMemory, LatentEmbedding],
     "slot": [LatentMemory],
     "embedding": [LatentEmbedding],
-    "by place": [partial(LatentPerPosition, positions=7)],
+    "per position": [partial(LatentPerPosition, positions=7)],
     "all": [partial(LatentPerPosition, positions=2), LatentMemory, LatentEmbedding, partial(LatentPerPosition, positions=3)],
 }
 
@@ -124,16 +124,16 @@ def test_without_injections_z_is_not_seen():
     assert torch.equal(one, two)
 
 
-WRITERS = {
-    "rotary": WRITER,
+DECODERS = {
+    "rotary": DECODER,
     "learned positions": partial(
-        WRITER, embedder=partial(SumEmbedder, parts=[TokenEmbedder, partial(LearnedPositionEmbedder, length=9)])
+        DECODER, embedder=partial(SumEmbedder, parts=[TokenEmbedder, partial(LearnedPositionEmbedder, length=9)])
     ),
     "gpt2": gpt2(dim=8, layers=2, heads=2, length=9, dropout=0.0),
 }
 
 
-@pytest.mark.parametrize("decoder", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_with_the_latent_paths_at_zero_the_writer_is_the_plain_one(decoder):
     model = vae(decoder=decoder)
     for injection in model.decoder.injections:
@@ -291,12 +291,12 @@ def test_parts_begin_with_their_weights(tmp_path):
     torch.manual_seed(3)
     source = structure(INFO.single_text("target"))
     save(source, structure, tmp_path / "gpt2")
-    choices = {"encoder": READER, "decoder": partial(structure, weights=str(tmp_path / "gpt2"))}
+    choices = {"encoder": ENCODER, "decoder": partial(structure, weights=str(tmp_path / "gpt2"))}
     torch.manual_seed(4)
     model = TextVAE(INFO, latent=4, **choices)
     encoder = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
     taken = initialize_weights(model, partial(TextVAE, latent=4, **choices))
-    assert [str(place) for place in taken] == [str(tmp_path / "gpt2")]
+    assert [str(path) for path in taken] == [str(tmp_path / "gpt2")]
     for name, tensor in source.state_dict().items():
         assert torch.equal(model.decoder.model.state_dict()[name], tensor), name
     assert all(torch.equal(model.encoder.state_dict()[name], tensor) for name, tensor in encoder.items())

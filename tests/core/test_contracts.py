@@ -1,0 +1,34 @@
+"""Contracts name the protocol of what they take."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import weft.core.contracts
+from weft.core.fields import Field, Info
+
+FILES = sorted(Path(weft.core.contracts.__file__).parent.glob("*.py"))
+TYPED = {"model", "dataset", "pool", "objective", "codec"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_models_and_datasets_are_typed_by_a_protocol(file: Path) -> None:
+    """``Any`` would hide from a type checker what a structure, an objective or a metric may call."""
+    untyped = [
+        f"{file.name}:{node.lineno}: {node.arg}"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.arg) and node.arg in TYPED and ast.unparse(node.annotation or ast.Name("Any")) == "Any"
+    ]
+    assert untyped == []
+
+
+def test_a_field_of_another_kind_is_an_error() -> None:
+    info = Info({"label": Field("label", 3, kind="label")}, data="films")
+    assert info.expect("label", "label", "use another objective") is info["label"]
+    with pytest.raises(ValueError, match=r"^field 'label' of the data \(films\) has the kind 'label', expected 'number'; use x$"):
+        info.expect("label", "number", "use x")
+    with pytest.raises(ValueError, match="needs a field 'tags'"):
+        info.expect("tags", "tags", "use x")
