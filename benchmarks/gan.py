@@ -79,14 +79,14 @@ class Ring(Data):
 
 @block("gan")
 class GAN(Structure):
-    """A generator that turns noise into points, and a critic that tells them from real ones.
+    """A generator that turns noise into points, and a discriminator that classifies points as real or fake.
 
     x = G(z), z ~ N(0, I);  D(x) is the log-odds that x is real.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661
 
     Args:
-        dim: Width of both networks.
+        dim: Hidden size of both networks.
         noise: Size of z.
 
     Example:
@@ -98,7 +98,7 @@ class GAN(Structure):
         super().__init__(info)
         self.dim, self.noise, width = dim, noise, info["point"].vocab
         self.generator = nn.Sequential(nn.Linear(noise, dim), nn.BatchNorm1d(dim), nn.ReLU(), nn.Linear(dim, width))
-        self.critic = nn.Sequential(nn.Linear(width, dim), nn.BatchNorm1d(dim), nn.LeakyReLU(0.2), nn.Linear(dim, 1))
+        self.discriminator = nn.Sequential(nn.Linear(width, dim), nn.BatchNorm1d(dim), nn.LeakyReLU(0.2), nn.Linear(dim, 1))
 
     def sample(self, rows: int) -> Tensor:
         first = next(self.generator.parameters())
@@ -110,36 +110,38 @@ class _OnPoints(Objective):
         return Instance(point=example["point"])
 
 
-@block("judge")
-class Judge(_OnPoints):
-    """Train the critic: real points are real, made ones are not.
+@block("gan-discriminator")
+class DiscriminatorObjective(_OnPoints):
+    """Train the discriminator: classify real points as real, generated ones as fake.
 
     loss = sum -log D(x) - log(1 - D(G(z)))
 
     Example:
-        >>> Judge(Ring().declare(), 8).needs
+        >>> DiscriminatorObjective(Ring().declare(), 8).needs
         ()
     """
 
     couples = True  # batch statistics
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        made = model.sample(len(batch)).detach()
-        return Loss.of(softplus(-model.critic(batch["point"])).sum() + softplus(model.critic(made)).sum(), len(batch))
+        fake = model.sample(len(batch)).detach()
+        return Loss.of(
+            softplus(-model.discriminator(batch["point"])).sum() + softplus(model.discriminator(fake)).sum(), len(batch)
+        )
 
 
-@block("fool")
-class Fool(_OnPoints):
-    """Train the generator: the critic shall take made points for real ones.
+@block("gan-generator")
+class GeneratorObjective(_OnPoints):
+    """Train the generator: the discriminator classifies generated points as real.
 
     loss = sum -log D(G(z))
 
     Example:
-        >>> Fool(Ring().declare(), 8).needs
+        >>> GeneratorObjective(Ring().declare(), 8).needs
         ()
     """
 
     couples = True
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
-        return Loss.of(softplus(-model.critic(model.sample(len(batch)))).sum(), len(batch))
+        return Loss.of(softplus(-model.discriminator(model.sample(len(batch)))).sum(), len(batch))

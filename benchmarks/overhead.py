@@ -59,7 +59,7 @@ def main() -> None:
 
     def weft_loop() -> None:
         loop.progress.round = 0
-        loop.progress.drawn["main"] = 0
+        loop.progress.batches["main"] = 0
         loop.run(resume=False)
 
     def plain_loop() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import benchmarks.gan  # noqa: F401  (registers the GAN)
 import pytest
 import torch
-from benchmarks.gan import GAN, Fool, Judge, Ring
+from benchmarks.gan import GAN, DiscriminatorObjective, GeneratorObjective, Ring
 from torch import nn
 
 from weft.core.batch import Batch, Clock
@@ -170,13 +170,16 @@ def gan_loop(phases: list[Phase], steps: int = 3, callbacks: Any = None, **choic
 
         return Feed(data, objective, key=(1, name), budget=16)
 
-    network = Network(model, {"judge": Judge(info, 8), "fool": Fool(info, 8)})
+    network = Network(model, {"discriminator": DiscriminatorObjective(info, 8), "generator": GeneratorObjective(info, 8)})
     learning = Gradient(steps=steps, phases=[lambda p=p: p for p in phases], **choices)
     callbacks = callbacks or InMemoryCallbacks()
     return TrainingLoop(network, learning, feed, callbacks, seed=1, stage=0, device=torch.device("cpu"), precision="fp32")
 
 
-@pytest.mark.parametrize(("objective", "trains", "keeps"), [("judge", "critic", "generator"), ("fool", "generator", "critic")])
+@pytest.mark.parametrize(
+    ("objective", "trains", "keeps"),
+    [("discriminator", "discriminator", "generator"), ("generator", "generator", "discriminator")],
+)
 def test_parameters_and_buffers_that_a_phase_does_not_train_stay_bit_identical(objective, trains, keeps):
     loop = gan_loop([Phase(objective=objective, train=[f"{trains}.*"], repeat=2)])
     before = {n: t.clone() for n, t in loop.network.tensors().items()}
@@ -191,28 +194,33 @@ def test_parameters_and_buffers_that_a_phase_does_not_train_stay_bit_identical(o
 def test_every_start_and_repeat_select_the_rounds_of_a_phase():
     loop = gan_loop(
         [
-            Phase(objective="judge", train=["critic.*"], repeat=3),
-            Phase(objective="fool", train=["generator.*"], every=2, start=1),
+            Phase(objective="discriminator", train=["discriminator.*"], repeat=3),
+            Phase(objective="generator", train=["generator.*"], every=2, start=1),
         ],
         steps=6,
     )
     loop.run(resume=False)
-    assert loop.progress.updates == {"judge": 18, "fool": 3}
+    assert loop.progress.updates == {"discriminator": 18, "generator": 3}
     assert [p.total for p in loop.phases] == [18, 3]
 
 
 def test_a_log_entry_has_the_last_update_of_every_phase_since_the_previous_entry():
     callbacks = InMemoryCallbacks()
-    phases = [Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], every=2)]
+    phases = [
+        Phase(objective="discriminator", train=["discriminator.*"]),
+        Phase(objective="generator", train=["generator.*"], every=2),
+    ]
     loop = gan_loop(phases, steps=8, log_every=4, callbacks=callbacks)
     loop.run(resume=False)
     assert [row["round"] for row in callbacks.rows] == [4, 8]
-    assert all({"judge/loss", "fool/loss"} <= row.keys() for row in callbacks.rows), "fool does not run in rounds 4, 8"
+    assert all({"discriminator/loss", "generator/loss"} <= row.keys() for row in callbacks.rows), (
+        "generator does not run in rounds 4, 8"
+    )
     once = InMemoryCallbacks()
     gan_loop(
-        [phases[0], Phase(objective="fool", train=["generator.*"], start=6, every=9)], steps=8, log_every=4, callbacks=once
+        [phases[0], Phase(objective="generator", train=["generator.*"], start=6, every=9)], steps=8, log_every=4, callbacks=once
     ).run(resume=False)
-    assert ["fool/loss" in row for row in once.rows] == [False, True], "an entry covers the rounds since the previous entry"
+    assert ["generator/loss" in row for row in once.rows] == [False, True], "an entry covers the rounds since the previous entry"
 
 
 @pytest.mark.parametrize(("cycles", "fits"), [(1, True), (2, True), (3, False)])
@@ -248,31 +256,37 @@ def test_an_annealed_weight_that_stays_zero_is_refused():
 
 def test_start_can_be_given_in_epochs():
     loop = gan_loop(
-        [Phase(objective="judge", train=["critic.*"]), Phase(objective="fool", train=["generator.*"], start={"epochs": 1})], 6
+        [
+            Phase(objective="discriminator", train=["discriminator.*"]),
+            Phase(objective="generator", train=["generator.*"], start={"epochs": 1}),
+        ],
+        6,
     )
     loop.run(resume=False)
     per_epoch = len(loop.phases[0].feed)
-    assert loop.progress.updates["fool"] == 6 - per_epoch
+    assert loop.progress.updates["generator"] == 6 - per_epoch
 
 
 def test_constraints_hold_after_each_step():
-    loop = gan_loop([Phase(objective="judge", train=["critic.*"], constrain=[partial(ClipWeights, limit=0.01)])])
+    loop = gan_loop([Phase(objective="discriminator", train=["discriminator.*"], constrain=[partial(ClipWeights, limit=0.01)])])
     loop.run(resume=False)
-    assert all(p.abs().max() <= 0.01 for n, p in loop.network.parameters().items() if n.startswith("critic"))
+    assert all(p.abs().max() <= 0.01 for n, p in loop.network.parameters().items() if n.startswith("discriminator"))
 
 
 def test_a_glob_that_matches_no_parameter_is_refused():
-    with pytest.raises(ValueError, match=r"'criticc\.\*' matches no parameter \(available: generator\.\*, critic\.\*\)"):
-        gan_loop([Phase(objective="judge", train=["criticc.*"])])
+    with pytest.raises(
+        ValueError, match=r"'discriminatorr\.\*' matches no parameter \(available: generator\.\*, discriminator\.\*\)"
+    ):
+        gan_loop([Phase(objective="discriminator", train=["discriminatorr.*"])])
 
 
 def test_a_loss_that_does_not_depend_on_the_trained_parameters_is_refused():
     with pytest.raises(ValueError, match="does not depend on the trained parameters"):
-        gan_loop([Phase(objective="judge", train=["generator.*"])]).run(resume=False)
+        gan_loop([Phase(objective="discriminator", train=["generator.*"])]).run(resume=False)
 
 
 def test_an_unknown_objective_of_a_phase_is_refused():
-    with pytest.raises(ValueError, match=r"'rec', but the recipe has: judge, fool"):
+    with pytest.raises(ValueError, match=r"'rec', but the recipe has: discriminator, generator"):
         gan_loop([Phase(objective="rec")])
 
 
@@ -298,11 +312,13 @@ def test_collect_does_not_change_buffers_of_modules_that_are_not_trained(monkeyp
         model.sample(8)  # in training mode: changes the batch statistics of the generator
         return batch
 
-    monkeypatch.setattr(Fool, "collect", collect)
+    monkeypatch.setattr(GeneratorObjective, "collect", collect)
     monkeypatch.setattr(
-        Fool, "forward", lambda self, model, batch, clock: Loss.of(model.critic(batch["point"]).sum(), len(batch))
+        GeneratorObjective,
+        "forward",
+        lambda self, model, batch, clock: Loss.of(model.discriminator(batch["point"]).sum(), len(batch)),
     )
-    loop = gan_loop([Phase(objective="fool", train=["critic.*"])])
+    loop = gan_loop([Phase(objective="generator", train=["discriminator.*"])])
     before = {n: t.clone() for n, t in loop.network.buffers().items()}
     loop.run(resume=False)
     assert all(torch.equal(t, before[n]) for n, t in loop.network.buffers().items() if n.startswith("generator"))
@@ -316,7 +332,7 @@ def test_a_start_that_is_not_a_number_of_rounds_or_epochs_is_refused(when):
 
 def test_a_phase_that_never_runs_or_trains_nothing_is_refused():
     with pytest.raises(ValueError, match="its start is round 9, but steps is 3; set start below 3, or steps above 9"):
-        gan_loop([Phase(objective="judge", train=["critic.*"], start=9)])
+        gan_loop([Phase(objective="discriminator", train=["discriminator.*"], start=9)])
     with pytest.raises(ValueError, match="train is empty"):
         Phase(train=[])
     with pytest.raises(ValueError, match="several objectives"):
@@ -333,15 +349,15 @@ def test_a_stage_name_cannot_leave_the_folder(name):
 
 
 def test_a_non_finite_update_restores_the_batch_statistics(monkeypatch):
-    loop = gan_loop([Phase(objective="judge", train=["critic.*"])])
+    loop = gan_loop([Phase(objective="discriminator", train=["discriminator.*"])])
     before = {n: t.clone() for n, t in loop.network.tensors().items()}
-    forward = Judge.forward
+    forward = DiscriminatorObjective.forward
 
     def explode(self: Any, model: Any, batch: Batch, clock: Clock) -> Loss:
         loss = forward(self, model, batch, clock)
         return Loss({"loss": Term(loss["loss"].total * float("nan"), loss["loss"].count)})
 
-    monkeypatch.setattr(Judge, "forward", explode)
+    monkeypatch.setattr(DiscriminatorObjective, "forward", explode)
     with pytest.raises(NonFiniteError):
         loop.run(resume=False)
     # finding the first non-finite module runs the network again, which must not change the buffers either

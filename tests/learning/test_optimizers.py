@@ -116,6 +116,9 @@ def test_an_optimizer_can_step_on_the_meta_device(name):
         inner = KINDS[name]([{"params": list(ghost.parameters())}]).inner
         ghost(torch.ones(1, 2)).sum().backward()
         inner.step()
+    state = [value for values in inner.state.values() for value in values.values() if torch.is_tensor(value) and value.dim()]
+    assert {value.device.type for value in state} <= {"meta"}
+    assert {tuple(value.shape) for value in state} <= {(2, 2), (2,), (1, 2), (2, 1)}
 
 
 @every

@@ -132,7 +132,7 @@ def train_dates(folder: Path, run: str = "run", resume: bool = False, slow: floa
     update = TrainingLoop.update
 
     def recording_update(self: TrainingLoop, phase: Any, micro_batches: Any, *where: Any) -> Any:
-        first = self.progress.drawn[phase.name] - phase.accumulate
+        first = self.progress.batches[phase.name] - phase.accumulate
         for draw, micro in enumerate(micro_batches, first):
             if micro.real:
                 seen.setdefault(draw // len(phase.feed), []).extend(micro.batch.rows)

@@ -10,8 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.contracts import Schedule
-from weft.core.registry import CATALOG
 from weft.learning.schedules import ConstantSchedule, CosineSchedule, LinearSchedule, NoamSchedule, SlantedTriangularSchedule
 
 SCHEDULES = (ConstantSchedule, LinearSchedule, CosineSchedule, NoamSchedule, SlantedTriangularSchedule)
@@ -19,16 +17,6 @@ SCHEDULES = (ConstantSchedule, LinearSchedule, CosineSchedule, NoamSchedule, Sla
 
 def factors(schedule, updates):
     return [schedule.factor(t, updates) for t in range(updates)]
-
-
-def test_catalog_names():
-    assert {name: CATALOG[Schedule][name] for name in ("constant", "linear", "cosine", "noam", "slanted-triangular")} == {
-        "constant": ConstantSchedule,
-        "linear": LinearSchedule,
-        "cosine": CosineSchedule,
-        "noam": NoamSchedule,
-        "slanted-triangular": SlantedTriangularSchedule,
-    }
 
 
 @settings(deadline=None)

@@ -50,12 +50,22 @@ evaluate: {{every: 0}}
     return read_run_text(recipe, "r.yaml", tmp_path, changes)
 
 
-def checked(tmp_path: Path, folder: Path, tokenizer: str, trains: bool = True) -> None:
+def checked(tmp_path: Path, folder: Path, tokenizer: str, trains: bool = True) -> Any:
     """What ``check`` lets through can be trained."""
     run = run_of(tmp_path, tokenizer, f"{{type: pretrained, from: {folder}, task: classification, pooler: mean}}")
     check(run)
-    if trains:
-        run.train(tmp_path / "run", quiet=True)
+    return run.train(tmp_path / "run", quiet=True) if trains else None
+
+
+def vocab(trained: Any) -> int:
+    return trained.codec.info["text"].vocab
+
+
+def assert_published_table(trained: Any) -> None:
+    """The embedding table has one row per id of the tokenizer, taken from the published table."""
+    assert vocab(trained) <= len(WORDS) + SPARE
+    assert any("embed" in name and p.shape[0] == vocab(trained) for name, p in trained.model.named_parameters())
+    assert trained.predict(["good film"])[0] in ("yes", "no")
 
 
 def of(place: Path) -> str:
@@ -69,12 +79,14 @@ def vocabulary(tmp_path: Path, words: list[str]) -> Path:
 
 
 def test_its_own_tokenizer_passes_also_with_ids_that_have_spare_vectors(tmp_path: Path, folder: Path) -> None:
-    checked(tmp_path, folder, of(folder))
+    assert_published_table(checked(tmp_path, folder, of(folder)))
 
 
 @pytest.mark.parametrize("number", [1, SPARE])
 def test_ids_may_be_added_as_far_as_there_are_vectors(tmp_path: Path, folder: Path, number: int) -> None:
-    checked(tmp_path, folder, f"{{type: with-sentinels, tokenizer: {of(folder)}, count: {number}}}")
+    trained = checked(tmp_path, folder, f"{{type: with-sentinels, tokenizer: {of(folder)}, count: {number}}}")
+    assert_published_table(trained)
+    assert vocab(trained) == len(WORDS) + number
 
 
 @pytest.mark.parametrize(

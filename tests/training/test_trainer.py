@@ -246,9 +246,12 @@ def test_an_objective_that_is_not_in_the_catalog_cannot_be_trained(tmp_path):
 
 
 def test_examples_skipped_by_prepare_are_counted(tmp_path):
+    small_run().train(tmp_path / "all", quiet=True)
+    assert not any(json.loads((tmp_path / "all" / "ledger.json").read_text())["nothing_to_learn"].values())
+
     @block("picky")
     class Picky(NextToken):
-        """Learns from every second row only."""
+        """Skips sources of an even length."""
 
         def prepare(self, example: Any, rng: np.random.Generator, pool: Any) -> Any:
             return super().prepare(example, rng, pool) if len(example["source"]) % 2 else None

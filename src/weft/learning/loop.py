@@ -82,7 +82,7 @@ class TrainingLoop:
                 )
             feed, sync = feeds(phase.data, objective, name), choose_sync(learning, network, self.processes.world)
             self.phases.append(ActivePhase(name, phase, network, objective, feed, learning, sync))
-            self.progress.updates[name] = self.progress.drawn[name] = 0
+            self.progress.updates[name] = self.progress.batches[name] = 0
         if self.ema:
             self.ema.update(network.tensors())
 
@@ -168,11 +168,11 @@ class TrainingLoop:
     def next_micro_batches(self, phase: ActivePhase) -> list[MicroBatch]:
         """Return the micro-batches of the next update: the same number in every process, without those that are empty in all."""
         without = frozenset(self.progress.left_out.get(phase.phase.data, ()))
-        first, world = self.progress.drawn[phase.name], self.processes.world
+        first, world = self.progress.batches[phase.name], self.processes.world
         draws = range(first, first + phase.accumulate)
         own = [phase.feed.batch(draw, without, self.processes.rank, world) for draw in draws]
         tokens = self.processes.gather([batch and batch.tokens() for batch in own])
-        self.progress.drawn[phase.name] += phase.accumulate
+        self.progress.batches[phase.name] += phase.accumulate
         micro_batches: list[MicroBatch] = []
         for draw, batch, of_all in zip(draws, own, zip(*tokens, strict=True), strict=True):
             self.progress.tokens += sum(n for n in of_all if n is not None)
@@ -197,7 +197,7 @@ class TrainingLoop:
     def update(self, phase: ActivePhase, micro_batches: list[MicroBatch], repeat: int, again: int) -> dict[str, Any]:
         """Take one optimizer step on sum_k weight_k total_k / N_k, with N_k counted over all micro-batches and processes."""
         done, spent = self.progress.updates[phase.name], self.progress.spent
-        clock = Clock(done, phase.total, (self.progress.drawn[phase.name] - 1) // len(phase.feed))
+        clock = Clock(done, phase.total, (self.progress.batches[phase.name] - 1) // len(phase.feed))
         buffers = {name: buffer.clone() for name, buffer in self.network.buffers().items()}
         phase.optimizer.zero_grad(set_to_none=True)
         totals = self.accumulate_gradients(phase, micro_batches, repeat, again, clock)

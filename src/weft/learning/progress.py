@@ -38,7 +38,7 @@ class Progress:
         stage: Index of the stage.
         round: Number of finished rounds.
         updates: Number of optimizer steps by phase.
-        drawn: Number of batches taken from the feed by phase.
+        batches: Number of batches taken from the feed by phase.
         left_out: Examples excluded after rollbacks, by split.
         skips: Number of skipped updates and rollbacks.
         skipped: Examples of skipped updates, by split.
@@ -54,7 +54,7 @@ class Progress:
     stage: int = 0
     round: int = 0
     updates: dict[str, int] = field(default_factory=dict)
-    drawn: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, list[int]] = field(default_factory=dict)
     skips: int = 0
     skipped: dict[str, list[int]] = field(default_factory=dict)
