@@ -15,10 +15,10 @@ When = Natural | dict[Literal["epochs"], Natural]
 @block("phase")
 @slot
 class Phase:
-    """Alternating optimization: updates of some parameters by one objective. A round is one pass over the phases.
+    """Alternating optimization: updates of some parameters by one objective.
 
-    Ordinary training has one phase. Adversarial training has several, each with its objective, parameters and optimizer.
-    Parameters and buffers that a phase does not train stay bit-identical.
+    A round is one pass over the phases. Ordinary training has one phase. Adversarial training has several, each with its
+    objective, parameters and optimizer. Parameters and buffers that a phase does not train stay bit-identical.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661 (two phases, the first repeated k times)
 
