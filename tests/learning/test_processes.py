@@ -34,6 +34,7 @@ from weft.learning import (
     DDP,
     EMA,
     FSDP,
+    SGD,
     Adam,
     AllReduce,
     Gradient,
@@ -513,6 +514,20 @@ def test_sharded_weights_have_the_same_updates_and_full_checkpoints(tmp_path):
     ]
     assert len(valid[0]) == 4
     assert valid[0] == pytest.approx(valid[1], rel=1e-5)
+
+
+MOMENTUM = {"steps": 3, "optimizer": partial(SGD, lr=0.1, momentum=0.9)}
+
+
+def train_sharded_with_momentum(folder: Path) -> None:
+    artifacts.draw_curve = lambda *args: None
+    dates(MOMENTUM | {"sync": FSDP}).train(folder / "sharded", quiet=True)
+
+
+def test_sharded_weights_have_the_same_updates_with_sgd(tmp_path):
+    dates(MOMENTUM).train(tmp_path / "plain", quiet=True)
+    run_processes(2, train_sharded_with_momentum, tmp_path)
+    assert_same_curve(tmp_path / "plain", tmp_path / "sharded", 1e-5)
 
 
 # ----------------------------------------------------------------------------------------------------- communication

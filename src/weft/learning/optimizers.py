@@ -138,7 +138,7 @@ class SGD(Optimizer):
             raise ValueError(
                 "nesterov requires a momentum above 0, but momentum is 0; set momentum (0.9 is common) or nesterov: false"
             )
-        fused = _can_fuse(groups)
+        fused = _can_fuse(groups) and not _is_sharded(groups)
         self.inner = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, fused=fused)
         if fused:
             self.inner.register_step_pre_hook(_align)
@@ -188,6 +188,11 @@ def _can_fuse(groups: list[dict[str, Any]]) -> bool:
     if not parameters:
         raise ValueError("the optimizer has no parameters; check which parameters match the `train` option of the phase")
     return all(parameter.device.type in _FUSED and parameter.is_floating_point() for parameter in parameters)
+
+
+def _is_sharded(groups: list[dict[str, Any]]) -> bool:
+    """Whether a parameter is a DTensor, as with FSDP. PyTorch has no fused SGD for them."""
+    return any(hasattr(parameter, "to_local") for group in groups for parameter in group["params"])
 
 
 def _align(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
