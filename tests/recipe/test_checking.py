@@ -111,7 +111,7 @@ def test_stages_are_checked(read, small: str) -> None:
         ("exact_match_worst_group", "[{type: exact-match, group_by: language}]", None),
         ("exact_match/en", "[{type: exact-match, group_by: language}]", None),
         ("exact_match_worst_group", "[exact-match]", "loss, perplexity, exact_match"),
-        ("exact-match", "[exact-match]", "loss, perplexity, exact_match"),
+        ("exact-match", "[exact-match]", r"loss, perplexity, exact_match; did you mean 'exact_match'\?"),
         ("bleu", "", "loss, perplexity"),
     ],
 )

@@ -83,19 +83,21 @@ def final(run: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", ["folder.write_recipe", "save_codec", "mkdir", "_fill", "_place", "_prune", "write_weights"])
+@pytest.mark.parametrize(
+    "step", ["folder.write_recipe", "save_codec", "mkdir", "_write_files", "_publish", "_prune", "write_weights"]
+)
 def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, monkeypatch):
     """Every step of making a folder, of the third save, and of the end."""
-    places = {
+    functions = {
         "folder.write_recipe": (weft.training.run_folder.RunFolder, "write_recipe", 1),
         "save_codec": (weft.training.trainer, "save_codec", 1),
         "mkdir": (Checkpoints, "clean", 3),
-        "_fill": (weft.learning.checkpoint, "_fill", 3),
-        "_place": (Checkpoints, "_place", 3),
+        "_write_files": (weft.learning.checkpoint, "_write_files", 3),
+        "_publish": (Checkpoints, "_publish", 3),
         "_prune": (Checkpoints, "_prune", 3),
         "write_weights": (weft.training.trainer, "write_weights", 1),
     }
-    owner, name, turn = places[step]
+    owner, name, turn = functions[step]
     real, calls = getattr(owner, name), []
 
     def dies(*args: Any, **keywords: Any) -> Any:

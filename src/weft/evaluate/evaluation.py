@@ -207,7 +207,9 @@ class Evaluation:
     def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
         usable = ", ".join(name for name in values if name in directed and "/" not in name)
         if self.monitor not in values:
-            raise ValueError(f"evaluate.monitor is {self.monitor!r}, but the evaluation returns: {usable}")
+            name = self.monitor.replace("-", "_")
+            hint = f"; did you mean {name!r}?" if name in values else ""
+            raise ValueError(f"evaluate.monitor is {self.monitor!r}, but the evaluation returns: {usable}{hint}")
         if self.monitor not in directed:
             raise ValueError(
                 f"evaluate.monitor is {self.monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
