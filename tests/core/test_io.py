@@ -233,3 +233,13 @@ def test_a_full_disk_for_real(small_disk):
     assert files.read_json(document) == "old" and log.read_text() == '{"a": 1}\n'
     files.append_line(log, {"a": 2})
     assert sorted(p.name for p in small_disk.iterdir()) == ["a.json", "log.jsonl"]
+
+
+def test_a_file_that_cannot_be_written_is_named_as_requested(tmp_path):
+    with pytest.raises(OSError, match=r"absent/figure\.svg") as caught:
+        files.write_text(tmp_path / "absent" / "figure.svg", "text")
+    assert "tmp-" not in str(caught.value)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"folder") as caught:
+        files.write_text(tmp_path / "folder", "text")
+    assert "tmp-" not in str(caught.value) and not list(tmp_path.glob(".*"))

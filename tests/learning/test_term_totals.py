@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Objective, Structure
 from weft.core.fields import Info
-from weft.core.loss import Loss, Term
+from weft.core.loss import Loss, Term, to_floats
 from weft.learning import SGD, Gradient, Network, TrainingLoop
 from weft.learning.term_totals import TermTotals
 
@@ -150,3 +150,8 @@ def test_sums_are_taken_in_double_precision():
     for value in (2.0**24, 1.0, 1.0):  # in float32 the ones would be rounded away
         totals.add(torch.tensor(value), Loss.of(torch.tensor(value), 1))
     assert totals.read(torch.tensor(0.0))[0] == 2.0**24 + 2
+
+
+def test_values_are_read_in_double_precision():
+    exact = 2.0**24 + 1  # the first integer that float32 cannot represent
+    assert to_floats([torch.tensor(exact, dtype=torch.float64), torch.tensor(0.1)])[0] == exact

@@ -10,10 +10,10 @@ LINE = "    x = 1\n"
 
 
 def found(folder: Path, exceptions: dict[str, str] | None = None, **files: str) -> list[str]:
-    source = folder / "src" / "package"
-    source.mkdir(parents=True)
     for name, text in files.items():
-        (source / f"{name}.py").write_text(text)
+        file = folder / "src" / "package" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
     return list(limits.problems(folder, exceptions or {}))
 
 
@@ -32,6 +32,10 @@ def test_a_function_of_exactly_60_lines_is_allowed_and_one_more_is_not(tmp_path:
 def test_two_classes_of_one_name_are_a_problem_also_in_one_file(tmp_path: Path) -> None:
     messages = found(tmp_path, a="class Step: pass\n", b="class Step: pass\nclass Other: pass\n")
     assert messages == ["src/package/b.py:1: class Step is also defined in src/package/a.py:1: rename one of them"]
+
+
+def test_files_of_inner_packages_are_checked(tmp_path: Path) -> None:
+    assert len(found(tmp_path, **{"one": "x = 1\n", "inner/deep/two": "x = 1\n" * 501})) == 1
 
 
 def test_an_exception_covers_only_what_it_names(tmp_path: Path) -> None:

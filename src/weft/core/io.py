@@ -223,8 +223,11 @@ def _replace(path: str | Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(final)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # not the temporary file, whose name means nothing to the user
         raise
     sync_folder(final.parent)
 

@@ -69,7 +69,7 @@ class TrainedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the final evaluation, by name."""
+        """Metrics of the final evaluation, by name; empty for a loaded run, whose metrics are in ``metrics.json``."""
         return self.result.metric_values
 
     @property
