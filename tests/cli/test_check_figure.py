@@ -1,4 +1,4 @@
-"""``weft check RECIPE --figure FILE``: every shipped recipe has a figure."""
+"""``weft check TINY --figure FILE``: every shipped recipe has a figure."""
 
 from __future__ import annotations
 
@@ -7,32 +7,19 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from tests.commands import weft
+from tests.commands import TINY, weft
 
 from weft.inference.load import load
 from weft.inspect import architecture
 from weft.training.recipes import read_run, shipped_recipes
 
-RECIPE = """
-seed: 3
-device: cpu
-data: {type: dates, train: 60, valid: 8, test: 8}
-structure:
-  type: seq2seq
-  dim: 8
-  encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}
-  decoder: {type: transformer, layers: 1}
-objective: next-token
-learning: {type: gradient, steps: 2}
-evaluate: {metrics: [exact-match]}
-"""
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     file = tmp_path / "tiny.yaml"
-    file.write_text(RECIPE, encoding="utf-8")
+    file.write_text(TINY, encoding="utf-8")
     return file
 
 
@@ -78,7 +65,7 @@ def test_another_suffix_is_refused_before_anything_is_built(name: str, tmp_path:
 
 def test_an_invalid_recipe_gets_no_figure(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(RECIPE.replace("heads: 2", "heads: 3"), encoding="utf-8")
+    wrong.write_text(TINY.replace("heads: 2", "heads: 3"), encoding="utf-8")
     answer = weft("check", wrong, "--figure", tmp_path / "figure.svg")
     assert answer.code == 2 and "heads" in answer.err
     assert not (tmp_path / "figure.svg").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from tests.commands import TINY
 from tests.displays import HOSTILE, cells, parsed, words
 
 from weft.inference.load import load
@@ -16,20 +17,6 @@ data: {type: plain-text, train: t.txt}
 structure: {type: language-model, dim: 8, decoder: {type: lstm, layers: 2}}
 objective: {one: next-token, two: {type: next-token, label_smoothing: 0.1}}
 learning: {type: gradient, steps: 3, phases: [{type: phase, objective: one}, {type: phase, objective: two}]}
-"""
-
-TRAINED = """
-seed: 3
-device: cpu
-data: {type: dates, train: 60, valid: 8, test: 8}
-structure:
-  type: seq2seq
-  dim: 8
-  encoder: {type: transformer, layers: 1, layer: {mixer: {type: multihead, heads: 2}}}
-  decoder: {type: transformer, layers: 1}
-objective: next-token
-learning: {type: gradient, steps: 2}
-evaluate: {metrics: [exact-match]}
 """
 
 
@@ -66,7 +53,7 @@ def test_values_are_escaped_and_long_ones_are_truncated() -> None:
 
 def test_a_trained_run_also_shows_its_parameters_folder_and_metrics_with_intervals(tmp_path: Path) -> None:
     recipe = tmp_path / "tiny.yaml"
-    recipe.write_text(TRAINED, encoding="utf-8")
+    recipe.write_text(TINY, encoding="utf-8")
     trained = read_run(recipe).train(tmp_path / "run", quiet=True)
     parameters = sum(p.numel() for p in trained.model.parameters())
     shown = words(parsed(trained))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from weft.core.contracts import Optimizer
 from weft.core.options import NonNegative, Positive
 from weft.core.registry import block
+from weft.learning.sharding import is_sharded
 
 Decay = Annotated[float, Ge(0), Lt(1)]
 """Decay rate of a running mean."""
@@ -138,7 +139,7 @@ class SGD(Optimizer):
             raise ValueError(
                 "nesterov requires a momentum above 0, but momentum is 0; set momentum (0.9 is common) or nesterov: false"
             )
-        fused = _can_fuse(groups) and not _is_sharded(groups)
+        fused = _can_fuse(groups) and not _has_shards(groups)
         self.inner = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, fused=fused)
         if fused:
             self.inner.register_step_pre_hook(_align)
@@ -190,9 +191,9 @@ def _can_fuse(groups: list[dict[str, Any]]) -> bool:
     return all(parameter.device.type in _FUSED and parameter.is_floating_point() for parameter in parameters)
 
 
-def _is_sharded(groups: list[dict[str, Any]]) -> bool:
+def _has_shards(groups: list[dict[str, Any]]) -> bool:
     """Whether a parameter is a DTensor, as with FSDP. PyTorch has no fused SGD for them."""
-    return any(hasattr(parameter, "to_local") for group in groups for parameter in group["params"])
+    return any(is_sharded(parameter) for group in groups for parameter in group["params"])
 
 
 def _align(inner: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
