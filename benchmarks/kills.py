@@ -129,18 +129,18 @@ def weft_in(processes: int) -> Start:
 
 @dataclass(frozen=True)
 class Moment:
-    """When to strike: after this round, or in a save from this round on; and so many seconds later."""
+    """When to strike: after this step, or in a save from this step on; and so many seconds later."""
 
-    round: int
+    step: int
     aimed: bool
     delay: float
 
 
 @dataclass(frozen=True)
 class Death:
-    """When it struck: after which round, and whether a save was under way."""
+    """When it struck: after which step, and whether a save was under way."""
 
-    round: int
+    step: int
     inside: bool
 
 
@@ -176,7 +176,7 @@ class Kills:
         recipe: A name of ``RECIPES``.
         folder: Where the runs go.
         start: How a process is started.
-        steps: Rounds of a run.
+        steps: Steps of a run.
         seed: What the moments are drawn with.
     """
 
@@ -201,7 +201,7 @@ class Kills:
 
     def digests(self, name: str) -> tuple[str, str]:
         """Of weights and optimiser in the last checkpoint, and of the final weights."""
-        last = sorted((self.folder / name / "checkpoints").glob("update-*"))[-1]
+        last = sorted((self.folder / name / "checkpoints").glob("step-*"))[-1]
         return digest(last), digest(self.folder / name / "model.safetensors")
 
     # --------------------------------------------------------------------------------------------------------- killing
@@ -218,20 +218,20 @@ class Kills:
     def all_on_one(self, kills: int) -> Outcome:
         """One run, killed so many times, resumed after each."""
         name, deaths = f"{self.recipe}-in-a-row", []
-        for moment in sorted(self.moments(kills), key=lambda m: m.round):
+        for moment in sorted(self.moments(kills), key=lambda m: m.step):
             if death := self.kill(name, moment):
                 deaths.append(death)
         self.end(self.train(name), name)
         return Outcome(deaths, self.digests(name) == self.expected)
 
     def moments(self, kills: int) -> list[Moment]:
-        """Rounds without repetition as far as there are enough; the aimed ones are spread over all kills."""
+        """Steps without repetition as far as there are enough; the aimed ones are spread over all kills."""
         possible = range(self.steps - 6)  # the last ones might end before they are struck
-        rounds = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
+        steps = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
         aimed = [i < round(AIMED * kills) for i in range(kills)]
         self.random.shuffle(aimed)
         longest = {True: 0.6 * self.saving, False: 2 * self.saving}
-        return [Moment(r, a, self.random.uniform(0, longest[a])) for r, a in zip(rounds[:kills], aimed, strict=True)]
+        return [Moment(r, a, self.random.uniform(0, longest[a])) for r, a in zip(steps[:kills], aimed, strict=True)]
 
     def kill(self, name: str, moment: Moment) -> Death | None:
         """Train, wait for the moment and kill. None if the process ended before that."""
@@ -248,7 +248,7 @@ class Kills:
         if code != -signal.SIGKILL:
             raise RuntimeError(f"{self.recipe} ended with code {code}:\n{self.messages(name).read_text()}")
         saves = [row["event"] for row in log.rows() if row["event"] in ("saving", "saved")]
-        return Death(max((row.get("round", 0) for row in log.rows()), default=0), saves[-1:] == ["saving"])
+        return Death(max((row.get("step", 0) for row in log.rows()), default=0), saves[-1:] == ["saving"])
 
     def watch_saves(self, name: str) -> None:
         """Train in peace, and measure how long a save takes, to know how long after its beginning one can strike."""
@@ -256,7 +256,7 @@ class Kills:
         seen: dict[tuple[str, int], float] = {}
         while process.poll() is None:
             for row in log.rows():
-                seen.setdefault((row["event"], row.get("round", 0)), time.monotonic())
+                seen.setdefault((row["event"], row.get("step", 0)), time.monotonic())
             time.sleep(_GLANCE)
         taken = [then - seen["saving", r] for (event, r), then in seen.items() if event == "saved"]
         self.saving = statistics.median(taken) if taken else 0.0
@@ -287,14 +287,14 @@ class Log:
 def _beginnings(rows: list[dict[str, Any]]) -> list[int]:
     """Where a process took up its work: from a checkpoint, or by saving the untrained weights."""
     first = ("saving", 0)
-    return [i for i, row in enumerate(rows) if row["event"] == "resumed" or (row["event"], row.get("round")) == first]
+    return [i for i, row in enumerate(rows) if row["event"] == "resumed" or (row["event"], row.get("step")) == first]
 
 
 def has_come(moment: Moment, rows: list[dict[str, Any]]) -> bool:
     if not moment.aimed:
-        return any(row["event"] == "update" and row["round"] >= moment.round for row in rows)
+        return any(row["event"] == "train" and row["step"] >= moment.step for row in rows)
     saves = [row for row in rows if row["event"] in ("saving", "saved")]
-    return bool(saves) and saves[-1]["event"] == "saving" and saves[-1]["round"] >= moment.round
+    return bool(saves) and saves[-1]["event"] == "saving" and saves[-1]["step"] >= moment.step
 
 
 # -------------------------------------------------------------------------------------------------------------- the figure
@@ -306,9 +306,9 @@ def figure(recipe: str, kills: int, seed: int = 1, processes: int = 1) -> Report
         killing = Kills(recipe, Path(folder), weft_in(processes), seed=seed)
         report = Report(recipe, killing.expected[0])
         among = f" in {processes} processes" if processes > 1 else ""
-        print(f"{recipe}: undisturbed{among}, {killing.steps} rounds, a save takes {1000 * killing.saving:.0f} ms")
+        print(f"{recipe}: undisturbed{among}, {killing.steps} steps, a save takes {1000 * killing.saving:.0f} ms")
         print(f"  sha256 {report.digest}\n")
-        print("  kill  after round  inside a save  same sha256 at the end")
+        print("  kill   after step  inside a save  same sha256 at the end")
         for number, outcome in enumerate(killing.one_each(kills), 1):
             report.separate.append(outcome)
             print(_row(number, outcome.deaths[0]) + f"  {'yes' if outcome.equal else 'NO'}", flush=True)
@@ -324,7 +324,7 @@ def figure(recipe: str, kills: int, seed: int = 1, processes: int = 1) -> Report
 
 
 def _row(number: int, death: Death) -> str:
-    return f"  {number:4}  {death.round:11}  {'yes' if death.inside else 'no':13}"
+    return f"  {number:4}  {death.step:11}  {'yes' if death.inside else 'no':13}"
 
 
 def main() -> None:

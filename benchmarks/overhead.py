@@ -58,7 +58,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(parameters, 1e-3, fused=True)
 
     def weft_loop() -> None:
-        loop.progress.round = 0
+        loop.progress.step = 0
         loop.progress.batches["main"] = 0
         loop.run(resume=False)
 

@@ -83,7 +83,7 @@ def seconds_to_first_update(file: Path, folder: Path, environment: dict[str, str
     start = time.perf_counter()
     command = [sys.executable, "-m", "weft", "train", str(recipe), "--run", str(folder / "run")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        while not (log.is_file() and '"event": "update"' in log.read_text(encoding="utf-8")):
+        while not (log.is_file() and '"event": "train"' in log.read_text(encoding="utf-8")):
             if process.poll():
                 raise SystemExit(f"weft train ended with {process.returncode}")
             time.sleep(0.05)

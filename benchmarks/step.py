@@ -177,7 +177,7 @@ def network(info: Info) -> Network:
 def by_weft(loop: TrainingLoop) -> Iterator[None]:
     while True:
         loop.run_phase(loop.phases[0])
-        loop.progress.round += 1
+        loop.progress.step += 1
         yield
 
 

@@ -65,7 +65,7 @@ def standard_input(given: bytes) -> Iterator[None]:
 
 def state(run: Path) -> str:
     """The SHA-256 of weights and optimiser in the last checkpoint."""
-    return digest(sorted((run / "checkpoints").glob("update-*"))[-1])
+    return digest(sorted((run / "checkpoints").glob("step-*"))[-1])
 
 
 # ------------------------------------------------------------------------------------------------------------- processes

@@ -100,7 +100,7 @@ def test_train_writes_a_run_and_says_where(tmp_path):
     for number in (1, 2):
         answer = weft("train", "tiny.yaml", "learning.steps=1")
         assert answer.code == 0 and f"the run is in runs/tiny-{number}" in answer.err
-        assert "round 1/1 | loss" in answer.err
+        assert "step 1/1 | loss" in answer.err
     assert digest(tmp_path / "runs/tiny-1/model.safetensors") == digest(tmp_path / "runs/tiny-2/model.safetensors")
 
 
@@ -348,9 +348,9 @@ def long_run(home: Path) -> str:
     return state(home / "long")
 
 
-def wait_for_round(process: Forked, run: Path, round_: int) -> None:
+def wait_for_step(process: Forked, run: Path, step: int) -> None:
     begun = time.monotonic()
-    while not any(r["event"] == "update" and r["round"] >= round_ for r in read_lines(run / "log.jsonl")):
+    while not any(r["event"] == "train" and r["step"] >= step for r in read_lines(run / "log.jsonl")):
         assert process.poll() is None and time.monotonic() - begun < 120
         time.sleep(0.002)
 
@@ -360,7 +360,7 @@ def test_the_bar_leaves_room_for_the_echo_of_ctrl_c(width):
     file = io.StringIO()
     terminal = Terminal(Console(file=file, force_terminal=True, width=width))
     terminal.start_stage("main", 200_000, False)
-    terminal.update({"round": 7, "loss": 3.25, "tokens_per_second": 12_345.0}, 0.123)
+    terminal.update({"step": 7, "loss": 3.25, "tokens_per_second": 12_345.0}, 0.123)
     terminal.end_stage()
     lines = [Text.from_ansi(line).plain for line in re.split(r"[\r\n]+|\x1b\[2K", file.getvalue())]
     assert any("3.25" in line for line in lines)
@@ -371,7 +371,7 @@ def test_the_bar_leaves_room_for_the_echo_of_ctrl_c(width):
 def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long_run, tmp_path):
     run = tmp_path / "my run"
     process = Forked(["train", str(home / "tiny.yaml"), *LONG, "--run", str(run)], tmp_path / "said.txt")
-    wait_for_round(process, run, 5)
+    wait_for_step(process, run, 5)
     process.send_signal(signal.SIGSTOP)  # it shall not come to its end meanwhile
     refused = weft_train(home / "tiny.yaml", run, *LONG, "--resume")
     assert refused.code == 2 and "another process is training into" in refused.err
@@ -380,12 +380,12 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     process.send_signal(signal.SIGCONT)
     assert process.wait() == 130
     said = (tmp_path / "said.txt").read_text()
-    assert "Traceback" not in said and "stopping after this iteration" in said
-    last = [row for row in read_lines(run / "log.jsonl") if row["event"] in ("update", "saved")][-2:]
-    assert [row["event"] for row in last] == ["update", "saved"] and last[0]["round"] == last[1]["round"] < 60
+    assert "Traceback" not in said and "stopping after this step" in said
+    last = [row for row in read_lines(run / "log.jsonl") if row["event"] in ("train", "saved")][-2:]
+    assert [row["event"] for row in last] == ["train", "saved"] and last[0]["step"] == last[1]["step"] < 60
     command = shlex.split(said.rpartition("Resume with: ")[2])
     answer = weft(*command[1:])
-    assert answer.code == 0 and f"resuming from {run}/checkpoints/update-{last[1]['round']:08d}" in answer.err
+    assert answer.code == 0 and f"resuming from {run}/checkpoints/step-{last[1]['step']:08d}" in answer.err
     assert state(run) == long_run
 
 
@@ -666,7 +666,7 @@ def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(hom
     assert answer.code == 1
     assert "update 3" in answer.err and "the loss is nan" in answer.err and "; examples " in answer.err
     assert "the last finite checkpoint is kept" in answer.err
-    assert Checkpoints(tmp_path / "run" / "checkpoints").latest().path == tmp_path / "run/checkpoints/update-00000003"
+    assert Checkpoints(tmp_path / "run" / "checkpoints").latest().path == tmp_path / "run/checkpoints/step-00000003"
     kept = state(tmp_path / "run")
     again = forked("train", "run", "--resume", "--import", "loud", **here)
     assert again.code == 1 and again.err.splitlines()[-2] == answer.err.splitlines()[-2]

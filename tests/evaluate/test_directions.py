@@ -174,7 +174,7 @@ def test_the_checkpoint_with_the_lowest_loss_term_is_kept(tmp_path: Path, weight
     terms = [row["valid"]["replaced"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "valid"]
     assert terms == sorted(terms, reverse=falls) and len(set(terms)) == 4
     update = 1 + int(np.argmin(terms))
-    best = load_checkpoint(tmp_path / "run" / "checkpoints" / f"update-{update:08d}").tensors["model.safetensors"]
+    best = load_checkpoint(tmp_path / "run" / "checkpoints" / f"step-{update:08d}").tensors["model.safetensors"]
     final = read_weights(tmp_path / "run" / "model.safetensors")
     assert all(torch.equal(final[name], best[name]) for name in final)
 
@@ -188,8 +188,8 @@ def test_early_stopping_on_a_term_waits_while_the_term_falls(tmp_path: Path, mon
     monkeypatch.setattr(Evaluation, "evaluate", evaluate)
     evaluation = partial(Evaluation, every=1, monitor="replaced")
     run(NextToken, evaluation, steps=20, patience=2, final="best").train(tmp_path / "run", quiet=True)
-    rounds = [row["round"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "update"]
-    assert max(rounds) == 6, "the best value came in round 4; two rounds without a better one follow"
+    steps = [row["step"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "train"]
+    assert max(steps) == 6, "the best value came in step 4; two steps without a better one follow"
 
 
 def test_a_value_without_a_direction_cannot_be_monitored() -> None:

@@ -54,11 +54,11 @@ def write_pair(folder: Path) -> list[Path]:
 
 def log(speed: float = 100.0) -> list[dict[str, Any]]:
     """A log of four updates and two evaluations."""
-    rows: list[dict[str, Any]] = [{"event": "begun"}, {"event": "saving", "stage": 0, "round": 0}]
+    rows: list[dict[str, Any]] = [{"event": "begun"}, {"event": "saving", "stage": 0, "step": 0}]
     for i in range(1, 5):
-        rows.append({"event": "update", "stage": 0, "round": i, "loss": 4 / i, "tokens": 6000 * i, "tokens_per_second": speed})
+        rows.append({"event": "train", "stage": 0, "step": i, "loss": 4 / i, "tokens": 6000 * i, "tokens_per_second": speed})
         if i % 2 == 0:
-            rows.append({"event": "valid", "stage": 0, "round": i, "valid": {"loss": 2 / i, "bleu": 10.0 * i, "bleu/x": 1.0}})
+            rows.append({"event": "valid", "stage": 0, "step": i, "valid": {"loss": 2 / i, "bleu": 10.0 * i, "bleu/x": 1.0}})
     return rows
 
 

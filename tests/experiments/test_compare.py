@@ -107,7 +107,7 @@ def test_the_plot_has_every_run(two: list[Path], tmp_path: Path, monkeypatch: py
     [figure] = figures
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["a", "b"]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["training loss", "valid loss", "valid bleu"]
-    assert [axes.get_xlabel() for axes in figure.axes[-2:]] == ["round", "minutes"]
+    assert [axes.get_xlabel() for axes in figure.axes[-2:]] == ["step", "minutes"]
     assert all(len(axes.lines) == 2 for axes in figure.axes)
     assert list(figure.axes[4].lines[1].get_xdata()) == [2, 4] and list(figure.axes[4].lines[1].get_ydata()) == [20, 40]
 

@@ -14,9 +14,9 @@ from weft.inspect.plotting import MAX_POINTS
 
 def rows(updates=200):
     rng = np.random.default_rng(0)
-    train = [{"update": u, "loss": 3 * 0.97**u + 0.01 + 0.01 * rng.random()} for u in range(1, updates + 1)]
+    train = [{"step": u, "loss": 3 * 0.97**u + 0.01 + 0.01 * rng.random()} for u in range(1, updates + 1)]
     metric_values = {"loss": 0.5, "exact_match": 0.9, "exact_match/a": 0.8, "perplexity": 1.6, "bleu": 30.0}
-    return [*train, {"update": updates // 2, "valid": metric_values}, {"update": updates, "valid": metric_values}, {"note": "x"}]
+    return [*train, {"step": updates // 2, "valid": metric_values}, {"step": updates, "valid": metric_values}, {"note": "x"}]
 
 
 def labels(figure):
@@ -38,7 +38,7 @@ def test_plot_shows_losses_and_metrics_of_the_log(tmp_path, saved_figures):
 
 def test_equal_metrics_are_all_visible(tmp_path, saved_figures):
     metric_values = {"exact_match": 0.5, "exact_match_worst_group": 0.5, "accuracy": 0.5}
-    file = plot_learning_curve([{"update": u, "valid": metric_values} for u in (0, 50, 100)], tmp_path / "c.png")
+    file = plot_learning_curve([{"step": u, "valid": metric_values} for u in (0, 50, 100)], tmp_path / "c.png")
     [axes] = [axes for axes in saved_figures[0].axes if axes.lines]
     colors = [np.round(255 * np.array(matplotlib.colors.to_rgb(line.get_color()))) for line in axes.lines]
     # a column of pixels between two points
@@ -61,15 +61,15 @@ def test_pyplot_and_its_backend_are_not_touched(tmp_path):
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
-        ([{"update": 1, "loss": 2.0}], ["training loss"]),
-        ([{"update": 1, "loss": 0.0}, {"update": 2, "loss": 0.0}], ["training loss"]),
-        ([{"update": 1, "loss": -3.0}, {"update": 2, "loss": 5.0}], ["training loss"]),
+        ([{"step": 1, "loss": 2.0}], ["training loss"]),
+        ([{"step": 1, "loss": 0.0}, {"step": 2, "loss": 0.0}], ["training loss"]),
+        ([{"step": 1, "loss": -3.0}, {"step": 2, "loss": 5.0}], ["training loss"]),
         (
-            [{"update": 1, "loss": float("nan")}, {"update": 2, "loss": 1.0}, {"update": 3, "loss": float("inf")}],
+            [{"step": 1, "loss": float("nan")}, {"step": 2, "loss": 1.0}, {"step": 3, "loss": float("inf")}],
             ["training loss"],
         ),
-        ([{"update": 9, "valid": {"accuracy": 0.5}}], ["validation accuracy"]),
-        ([{"update": u, "loss": 1.0} for u in range(10_000)], ["training loss"]),
+        ([{"step": 9, "valid": {"accuracy": 0.5}}], ["validation accuracy"]),
+        ([{"step": u, "loss": 1.0} for u in range(10_000)], ["training loss"]),
     ],
 )
 def test_incomplete_logs_are_plotted(tmp_path, saved_figures, log, expected):
@@ -82,7 +82,7 @@ def test_an_empty_log_and_missing_matplotlib_are_rejected(tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="nothing to plot"):
         plot_learning_curve([], tmp_path / "c.png")
     with pytest.raises(ValueError, match="nothing to plot"):
-        plot_learning_curve([{"update": 1, "loss": float("nan")}], tmp_path / "c.png")
+        plot_learning_curve([{"step": 1, "loss": float("nan")}], tmp_path / "c.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"matplotlib: pip install 'weft\[plots\]'"):
         plot_learning_curve(rows(), tmp_path / "c.png")

@@ -43,10 +43,10 @@ def value_of(path):
     return int(values.pop())
 
 
-def saved(folder, *updates, keep=3, **options):
+def saved(folder, *steps, keep=3, **options):
     checkpoints = Checkpoints(folder, keep)
-    for update in updates:
-        checkpoints.save(update, *content(update), **options)
+    for step in steps:
+        checkpoints.save(step, *content(step), **options)
     return checkpoints
 
 
@@ -60,17 +60,17 @@ def names(folder):
 def test_a_saved_checkpoint_loads_with_equal_tensors_and_documents(tmp_path):
     tensors, documents = content(7)
     path = Checkpoints(tmp_path / "run" / "checkpoints").save(1234, tensors, documents)
-    assert path == tmp_path / "run" / "checkpoints" / "update-00001234"
+    assert path == tmp_path / "run" / "checkpoints" / "step-00001234"
     assert problems(path) == []
     found = load(path)
-    assert isinstance(found, Checkpoint) and found.update == 1234 and found.documents == documents
+    assert isinstance(found, Checkpoint) and found.step == 1234 and found.documents == documents
     for file, named in tensors.items():
         assert found.tensors[file].keys() == named.keys()
         for name, tensor in named.items():
             assert torch.equal(found.tensors[file][name], tensor) and found.tensors[file][name].dtype == tensor.dtype
     assert names(path) == ["manifest.json", "model.safetensors", "more.json", "optimizer.safetensors", "state.json"]
     manifest = json.loads((path / "manifest.json").read_text())
-    assert manifest["format"] == 1 and manifest["update"] == 1234 and "manifest.json" not in manifest["files"]
+    assert manifest["format"] == 1 and manifest["step"] == 1234 and "manifest.json" not in manifest["files"]
 
 
 def test_reading_changes_nothing(tmp_path):
@@ -79,23 +79,23 @@ def test_reading_changes_nothing(tmp_path):
     saved(tmp_path, 1)
     (tmp_path / ".tmp-00000002-abc").mkdir()
     Checkpoints(tmp_path).latest()
-    assert names(tmp_path) == [".tmp-00000002-abc", "update-00000001"]
+    assert names(tmp_path) == [".tmp-00000002-abc", "step-00000001"]
 
 
 def test_saving_cleans_up_after_a_crash(tmp_path):
     saved(tmp_path, 1)
-    for name in (".tmp-00000002-abc", ".old-update-00000000-abc"):
+    for name in (".tmp-00000002-abc", ".old-step-00000000-abc"):
         (tmp_path / name).mkdir()
     (tmp_path / ".best.json.tmp-abc").touch()
     saved(tmp_path, 2)
-    assert names(tmp_path) == ["update-00000001", "update-00000002"]
+    assert names(tmp_path) == ["step-00000001", "step-00000002"]
 
 
 def test_the_latest_checkpoint_has_the_highest_number(tmp_path):
     checkpoints = saved(tmp_path, 9, 100_000_000, 10, keep=5)
-    assert checkpoints.latest().path == tmp_path / "update-100000000"
-    (tmp_path / "update-100000000").rename(tmp_path / "elsewhere")
-    assert checkpoints.latest().path == tmp_path / "update-00000010"
+    assert checkpoints.latest().path == tmp_path / "step-100000000"
+    (tmp_path / "step-100000000").rename(tmp_path / "elsewhere")
+    assert checkpoints.latest().path == tmp_path / "step-00000010"
 
 
 def test_file_modes_follow_the_umask(tmp_path):
@@ -105,7 +105,7 @@ def test_file_modes_follow_the_umask(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("update", "tensors", "documents", "message"),
+    ("step", "tensors", "documents", "message"),
     [
         (-1, {}, {}, "at least 0, not -1"),
         (1, {"a.bin": {}}, {}, r"invalid name 'a\.bin' of a checkpoint file; use a plain name that ends in \.safetensors"),
@@ -117,9 +117,9 @@ def test_file_modes_follow_the_umask(tmp_path):
         (1, {}, {"a.json": {"w": torch.ones(1)}}, "cannot be written as JSON"),
     ],
 )
-def test_invalid_content_is_refused_and_leaves_no_files(tmp_path, update, tensors, documents, message):
+def test_invalid_content_is_refused_and_leaves_no_files(tmp_path, step, tensors, documents, message):
     with pytest.raises(ValueError, match=message):
-        Checkpoints(tmp_path).save(update, tensors, documents)
+        Checkpoints(tmp_path).save(step, tensors, documents)
     assert names(tmp_path) == []
 
 
@@ -239,7 +239,7 @@ DAMAGE = {
     "another manifest": (lambda p: (p / "manifest.json").write_text("[]"), r"manifest\.json is invalid"),
     "files as a list": (lambda p: edit(p / "manifest.json", files=[1]), r"manifest\.json is invalid"),
     "new format": (lambda p: edit(p / "manifest.json", format=2), "format version is 2, but this version of weft reads 1"),
-    "another update": (lambda p: edit(p / "manifest.json", update=9), r"manifest\.json belongs to update 9"),
+    "another step": (lambda p: edit(p / "manifest.json", step=9), r"manifest\.json belongs to step 9"),
     "a path outside": (
         lambda p: edit(p / "manifest.json", files={"../x.json": {"size": 0, "sha256": ""}}),
         r"lists '\.\./x\.json', which is not a checkpoint file",
@@ -258,14 +258,14 @@ DAMAGE = {
 def test_damage_is_detected_and_the_previous_checkpoint_is_used(tmp_path, kind):
     checkpoints = saved(tmp_path, 1, 2, 3)
     damage, message = DAMAGE[kind]
-    damage(tmp_path / "update-00000003")
+    damage(tmp_path / "step-00000003")
     latest = checkpoints.latest()
-    assert latest.path == tmp_path / "update-00000002" and value_of(latest.path) == 2
-    assert list(latest.damaged) == [tmp_path / "update-00000003"]
-    reasons = latest.damaged[tmp_path / "update-00000003"]
+    assert latest.path == tmp_path / "step-00000002" and value_of(latest.path) == 2
+    assert list(latest.damaged) == [tmp_path / "step-00000003"]
+    reasons = latest.damaged[tmp_path / "step-00000003"]
     assert len(reasons) == 1 and re.search(message, reasons[0])
-    with pytest.raises(CheckpointError, match=rf"(?s)update-00000003 is damaged: .*{message}.*use an earlier one"):
-        load(tmp_path / "update-00000003")
+    with pytest.raises(CheckpointError, match=rf"(?s)step-00000003 is damaged: .*{message}.*use an earlier one"):
+        load(tmp_path / "step-00000003")
 
 
 def test_invalid_json_is_detected_even_if_its_hash_matches(tmp_path):
@@ -287,7 +287,7 @@ def test_all_problems_are_reported_at_once(tmp_path):
 
 def test_latest_is_none_if_all_checkpoints_are_damaged(tmp_path):
     checkpoints = saved(tmp_path, 1, 2)
-    for path in (tmp_path / "update-00000001", tmp_path / "update-00000002"):
+    for path in (tmp_path / "step-00000001", tmp_path / "step-00000002"):
         flip(path / "model.safetensors")
     latest = checkpoints.latest()
     assert latest.path is None and len(latest.damaged) == 2
@@ -298,56 +298,56 @@ def test_latest_is_none_if_all_checkpoints_are_damaged(tmp_path):
 
 def test_the_last_and_the_best_are_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=2)
-    for update in range(10):
-        checkpoints.save(update, *content(update), best=update in (1, 4))
-    assert names(tmp_path) == ["best.json", "update-00000004", "update-00000008", "update-00000009"]
-    assert checkpoints.best() == tmp_path / "update-00000004"
+    for step in range(10):
+        checkpoints.save(step, *content(step), best=step in (1, 4))
+    assert names(tmp_path) == ["best.json", "step-00000004", "step-00000008", "step-00000009"]
+    assert checkpoints.best() == tmp_path / "step-00000004"
     checkpoints.mark_best(9)
     checkpoints.save(10, *content(10))
-    assert names(tmp_path) == ["best.json", "update-00000009", "update-00000010"]
+    assert names(tmp_path) == ["best.json", "step-00000009", "step-00000010"]
 
 
 def test_keep_one(tmp_path):
     checkpoints = saved(tmp_path, 1, 2, 3, keep=1)
-    assert names(tmp_path) == ["update-00000003"] and checkpoints.best() is None
+    assert names(tmp_path) == ["step-00000003"] and checkpoints.best() is None
 
 
 def test_a_checkpoint_with_a_lower_number_than_existing_ones_is_kept(tmp_path):
-    """A run restored to update 10 that continues keeps what it saves, and later checkpoints."""
+    """A run restored to step 10 that continues keeps what it saves, and later checkpoints."""
     checkpoints = saved(tmp_path, 10, 20, 30, 40, keep=4)
     path = Checkpoints(tmp_path, keep=1).save(15, *content(15))
-    assert value_of(path) == 15 and names(tmp_path) == [f"update-000000{n}" for n in (15, 20, 30, 40)]
-    for update in (20, 30, 40, 99):
-        checkpoints.remove(update)
-    assert names(tmp_path) == ["update-00000015"]
+    assert value_of(path) == 15 and names(tmp_path) == [f"step-000000{n}" for n in (15, 20, 30, 40)]
+    for step in (20, 30, 40, 99):
+        checkpoints.remove(step)
+    assert names(tmp_path) == ["step-00000015"]
 
 
 def test_damaged_checkpoints_do_not_count_and_are_removed_when_oldest(tmp_path):
     checkpoints = saved(tmp_path, 1, 2, 3, keep=3)
-    (tmp_path / "update-00000002" / "state.json").unlink()
-    (tmp_path / "update-00000003" / "state.json").unlink()
+    (tmp_path / "step-00000002" / "state.json").unlink()
+    (tmp_path / "step-00000003" / "state.json").unlink()
     checkpoints.save(4, *content(4))
     checkpoints.save(5, *content(5))
     # 1, 4 and 5 are whole; the broken ones between them stay for their owner to see
-    assert names(tmp_path) == [f"update-0000000{n}" for n in (1, 2, 3, 4, 5)]
+    assert names(tmp_path) == [f"step-0000000{n}" for n in (1, 2, 3, 4, 5)]
     checkpoints.save(6, *content(6))
-    assert names(tmp_path) == [f"update-0000000{n}" for n in (4, 5, 6)]
+    assert names(tmp_path) == [f"step-0000000{n}" for n in (4, 5, 6)]
 
 
 def test_a_damaged_best_file_removes_no_checkpoint(tmp_path):
     checkpoints = saved(tmp_path, 1, keep=1, best=True)
     (tmp_path / "best.json").write_text("{")
     checkpoints.save(2, *content(2))
-    assert names(tmp_path) == ["best.json", "update-00000001", "update-00000002"]
+    assert names(tmp_path) == ["best.json", "step-00000001", "step-00000002"]
     with pytest.raises(CheckpointError, match=r"best\.json is damaged .* remove it"):
         checkpoints.best()
     checkpoints.save(3, *content(3), best=True)
-    assert names(tmp_path) == ["best.json", "update-00000003"]
+    assert names(tmp_path) == ["best.json", "step-00000003"]
 
 
 def test_best_is_none_if_its_checkpoint_is_gone(tmp_path):
     checkpoints = saved(tmp_path, 1, best=True)
-    shutil.rmtree(tmp_path / "update-00000001")
+    shutil.rmtree(tmp_path / "step-00000001")
     assert checkpoints.best() is None
 
 
@@ -394,8 +394,8 @@ def dying_at(moment):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("update", [2, 3], ids=["overwriting", "a new one"])
-def test_a_crash_at_any_system_call_leaves_an_intact_checkpoint(tmp_path, monkeypatch, update):
+@pytest.mark.parametrize("step", [2, 3], ids=["overwriting", "a new one"])
+def test_a_crash_at_any_system_call_leaves_an_intact_checkpoint(tmp_path, monkeypatch, step):
     """Old or new, whole, and everything cleaned up by the next save: whichever change to the disk was the last."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment like others, but the disk need not be waited for
     saved(tmp_path / "start", 1, 2, keep=2)
@@ -406,22 +406,22 @@ def test_a_crash_at_any_system_call_leaves_an_intact_checkpoint(tmp_path, monkey
 
         def work(moment=moment, folder=folder):
             dying_at(moment)
-            Checkpoints(folder, keep=2).save(update, *content(50), best=True)
+            Checkpoints(folder, keep=2).save(step, *content(50), best=True)
 
         code = in_child(work)
         assert code in (0, 77)
         # a process that only reads finds an intact checkpoint
         latest = Checkpoints(folder).latest()
         assert latest.damaged == {} and latest.path is not None
-        assert not [path for path in folder.glob("update-*") if problems(path)]  # nor is half of an old one left to be seen
+        assert not [path for path in folder.glob("step-*") if problems(path)]  # nor is half of an old one left to be seen
         seen = value_of(latest.path)
         outcomes.add(seen)
         # the owner comes back
         checkpoints = Checkpoints(folder, keep=2)
         checkpoints.clean()
-        assert all(name.startswith(("update-", "best")) and not name.endswith(".new") for name in names(folder))
+        assert all(name.startswith(("step-", "best")) and not name.endswith(".new") for name in names(folder))
         assert value_of(checkpoints.latest().path) == seen
-        checkpoints.save(update, *content(60))
+        checkpoints.save(step, *content(60))
         assert value_of(checkpoints.latest().path) == 60 and len(checkpoints._paths()) == 2
         if code == 0:
             break
@@ -433,12 +433,12 @@ def test_a_crash_during_the_cleanup_leaves_an_intact_checkpoint(tmp_path, monkey
     """Between the two renames of an overwriting there are two whole ones; dying again and again loses neither."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     saved(tmp_path / "start", 1, 2)
-    shutil.copytree(tmp_path / "start" / "update-00000002", tmp_path / "start" / ".old-update-00000002-aa")
-    for name in (".tmp-00000003-bb", "update-00000001.new"):
+    shutil.copytree(tmp_path / "start" / "step-00000002", tmp_path / "start" / ".old-step-00000002-aa")
+    for name in (".tmp-00000003-bb", "step-00000001.new"):
         (tmp_path / "start" / name).mkdir()
     other = saved(tmp_path / "other", 2)
     other.save(2, *content(50))
-    (tmp_path / "other" / "update-00000002").rename(tmp_path / "start" / "update-00000002.new")
+    (tmp_path / "other" / "step-00000002").rename(tmp_path / "start" / "step-00000002.new")
     moment = 0
     for moment in range(10**9):
         folder = tmp_path / f"{moment}"
@@ -447,8 +447,8 @@ def test_a_crash_during_the_cleanup_leaves_an_intact_checkpoint(tmp_path, monkey
         assert code in (0, 77)
         assert value_of(Checkpoints(folder).latest().path) == 50
         Checkpoints(folder).clean()
-        assert names(folder) == ["update-00000001", "update-00000002"]
-        assert value_of(folder / "update-00000001") == 1 and value_of(folder / "update-00000002") == 50
+        assert names(folder) == ["step-00000001", "step-00000002"]
+        assert value_of(folder / "step-00000001") == 1 and value_of(folder / "step-00000002") == 50
         if code == 0:
             break
     assert moment > 10
@@ -536,15 +536,15 @@ def test_a_full_disk_at_any_system_call_leaves_earlier_checkpoints_intact(tmp_pa
         if next(count) <= moment:
             break
         if text is None:  # making a folder that is there already does not matter
-            shutil.rmtree(tmp_path / "update-00000003")
+            shutil.rmtree(tmp_path / "step-00000003")
             continue
         assert "no space left" in text and " are free" in text and str(tmp_path) in text and "is intact" in text
-        if (tmp_path / "update-00000003").exists():  # the checkpoint was complete, only the flush of the folder failed
-            shutil.rmtree(tmp_path / "update-00000003")
+        if (tmp_path / "step-00000003").exists():  # the checkpoint was complete, only the flush of the folder failed
+            shutil.rmtree(tmp_path / "step-00000003")
         else:
-            assert "the checkpoint of update 3 failed" in text and "about 0.0 MB are needed" in text
+            assert "the checkpoint of step 3 failed" in text and "about 0.0 MB are needed" in text
         assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-        assert names(tmp_path) == ["update-00000001", "update-00000002"]
+        assert names(tmp_path) == ["step-00000001", "step-00000002"]
     assert moment > 0 and value_of(checkpoints.latest().path) == 3
 
 
@@ -557,7 +557,7 @@ def test_an_interrupted_save_leaves_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_json", interrupt)
     with pytest.raises(KeyboardInterrupt):
         checkpoints.save(2, *content(2))
-    assert names(tmp_path) == ["update-00000001"]
+    assert names(tmp_path) == ["step-00000001"]
 
 
 @pytest.fixture
@@ -580,10 +580,10 @@ def test_a_full_file_system_leaves_earlier_checkpoints_intact(small_disk):
     checkpoints = saved(small_disk / "run", 1, 2)
     big = {"model.safetensors": {"w": torch.ones(500_000)}}
     with pytest.raises(
-        CheckpointError, match=r"update 3 failed .*no space left .*about 2\.0 MB are needed, [01]\.\d MB are free"
+        CheckpointError, match=r"step 3 failed .*no space left .*about 2\.0 MB are needed, [01]\.\d MB are free"
     ):
         checkpoints.save(3, big, {})
-    assert names(small_disk / "run") == ["update-00000001", "update-00000002"]
+    assert names(small_disk / "run") == ["step-00000001", "step-00000002"]
     with pytest.raises(CheckpointError, match="no space left"):  # the document is what does not fit
         checkpoints.save(3, {}, {"state.json": "x" * 2_000_000})
     with pytest.raises(CheckpointError, match="no space left"):  # nor does it when overwriting
@@ -594,7 +594,7 @@ def test_a_full_file_system_leaves_earlier_checkpoints_intact(small_disk):
 
 def test_a_path_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"saving the checkpoint of update 1 failed in .*: Not a directory"):
+    with pytest.raises(CheckpointError, match=r"saving the checkpoint of step 1 failed in .*: Not a directory"):
         Checkpoints(tmp_path / "file" / "run").save(1, *content(1))
 
 
@@ -606,10 +606,10 @@ def test_missing_permissions_are_reported(tmp_path, monkeypatch, code):
         raise OSError(code, os.strerror(code), str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(CheckpointError, match=rf"update 2 failed .* is not writable \({os.strerror(code)}\).*use another folder"):
+    with pytest.raises(CheckpointError, match=rf"step 2 failed .* is not writable \({os.strerror(code)}\).*use another folder"):
         checkpoints.save(2, *content(2))
     monkeypatch.undo()
-    assert names(tmp_path) == ["update-00000001"]
+    assert names(tmp_path) == ["step-00000001"]
 
 
 def test_errors_of_safetensors_are_reported_as_system_errors(tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ class InMemoryCallbacks:
     def save(self, tensors: Any, documents: Any, progress: Any) -> None:
         copies = {f: {n: t.clone() for n, t in named.items()} for f, named in tensors.items()}
         self.saved, self.saves = (copies, json.loads(json.dumps(documents))), self.saves + 1
-        self.round = progress.round
+        self.step = progress.step
 
     def restore(self) -> Any:
         return self.saved
@@ -212,15 +212,15 @@ def test_a_log_entry_has_the_last_update_of_every_phase_since_the_previous_entry
     ]
     loop = gan_loop(phases, steps=8, log_every=4, callbacks=callbacks)
     loop.run(resume=False)
-    assert [row["round"] for row in callbacks.rows] == [4, 8]
+    assert [row["step"] for row in callbacks.rows] == [4, 8]
     assert all({"discriminator/loss", "generator/loss"} <= row.keys() for row in callbacks.rows), (
-        "generator does not run in rounds 4, 8"
+        "generator does not run in steps 4, 8"
     )
     once = InMemoryCallbacks()
     gan_loop(
         [phases[0], Phase(objective="generator", train=["generator.*"], start=6, every=9)], steps=8, log_every=4, callbacks=once
     ).run(resume=False)
-    assert ["generator/loss" in row for row in once.rows] == [False, True], "an entry covers the rounds since the previous entry"
+    assert ["generator/loss" in row for row in once.rows] == [False, True], "an entry covers the steps since the previous entry"
 
 
 @pytest.mark.parametrize(("cycles", "fits"), [(1, True), (2, True), (3, False)])
@@ -324,14 +324,14 @@ def test_collect_does_not_change_buffers_of_modules_that_are_not_trained(monkeyp
     assert all(torch.equal(t, before[n]) for n, t in loop.network.buffers().items() if n.startswith("generator"))
 
 
-@pytest.mark.parametrize("when", [{}, {"epochs": 1, "rounds": 2}])
+@pytest.mark.parametrize("when", [{}, {"epochs": 1, "steps": 2}])
 def test_a_start_that_is_not_a_number_of_rounds_or_epochs_is_refused(when):
-    with pytest.raises(ValueError, match=r"start must be a number of rounds or \{epochs: n\}"):
+    with pytest.raises(ValueError, match=r"start must be a number of steps or \{epochs: n\}"):
         Phase(start=when)
 
 
 def test_a_phase_that_never_runs_or_trains_nothing_is_refused():
-    with pytest.raises(ValueError, match="its start is round 9, but steps is 3; set start below 3, or steps above 9"):
+    with pytest.raises(ValueError, match="its start is step 9, but steps is 3; set start below 3, or steps above 9"):
         gan_loop([Phase(objective="discriminator", train=["discriminator.*"], start=9)])
     with pytest.raises(ValueError, match="train is empty"):
         Phase(train=[])
@@ -388,7 +388,7 @@ def test_a_checkpoint_without_training_times_can_be_resumed():
     for name in ("elapsed", "spent"):
         del callbacks.saved[1]["state.json"]["progress"][name]
     make_loop(make_batches([4]), callbacks=callbacks, steps=3).run(resume=True)
-    assert callbacks.round == 3
+    assert callbacks.step == 3
 
 
 def test_training_without_any_optimizer_step_is_an_error():
@@ -398,7 +398,7 @@ def test_training_without_any_optimizer_step_is_an_error():
             return Loss({**loss, "all": Term(loss["all"].total * float("nan"), loss["all"].count)})
 
     for policy in ("skip", "rollback"):
-        with pytest.raises(ValueError, match="no optimizer step was taken in 3 rounds"):
+        with pytest.raises(ValueError, match="no optimizer step was taken in 3 steps"):
             make_loop(make_batches([5, 2, 3]), Always, steps=3, on_nonfinite=policy).run(resume=False)
 
 
@@ -427,7 +427,7 @@ def test_a_score_that_is_nan_is_never_the_best():
 
     loop = make_loop(make_batches([4]), callbacks=Odd(), steps=3)
     loop.run(resume=False)
-    assert (loop.progress.best, loop.progress.best_round) == (0.1, 2)
+    assert (loop.progress.best, loop.progress.best_step) == (0.1, 2)
 
 
 class Explodes(TwoTerms):
@@ -451,7 +451,7 @@ def test_a_non_finite_loss_stops_training_and_keeps_the_last_checkpoint():
         loop.run(resume=False)
     assert (error.value.update, error.value.rows) == (1, [5, 6])
     assert "inner (Identity)" in error.value.module
-    assert callbacks.round == 1
+    assert callbacks.step == 1
 
 
 def test_a_non_finite_gradient_is_reported_with_its_parameter():

@@ -153,16 +153,16 @@ def train_dates(folder: Path, run: str = "run", resume: bool = False, slow: floa
 
 
 def updates(run: Path) -> list[dict[str, Any]]:
-    return [row for row in read_lines(run / "log.jsonl") if row["event"] == "update"]
+    return [row for row in read_lines(run / "log.jsonl") if row["event"] == "train"]
 
 
-def assert_same_curve(one: Path, other: Path, tolerance: float = 1e-6, rounds: int = 100) -> None:
+def assert_same_curve(one: Path, other: Path, tolerance: float = 1e-6, steps: int = 100) -> None:
     """Assert that two runs have the same loss curve."""
-    ours, theirs = updates(one)[:rounds], updates(other)[:rounds]
-    assert [row["round"] for row in ours] == [row["round"] for row in theirs]
+    ours, theirs = updates(one)[:steps], updates(other)[:steps]
+    assert [row["step"] for row in ours] == [row["step"] for row in theirs]
     for a, b in zip(ours, theirs, strict=True):
         for name in ("loss", "tokens", "epoch", "lr"):
-            assert a[name] == pytest.approx(b[name], rel=tolerance), (a["round"], name)
+            assert a[name] == pytest.approx(b[name], rel=tolerance), (a["step"], name)
         assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=100 * tolerance)
 
 
@@ -215,18 +215,18 @@ def test_only_the_first_process_writes_and_its_files_cover_all(alone, both):
 # ------------------------------------------------------------------------------------------------------- killed, stopped
 
 
-def at_round(run: Path, round_: int) -> None:
-    """Wait until the log has reached a round."""
+def at_step(run: Path, step: int) -> None:
+    """Wait until the log has reached a step."""
     until = time.monotonic() + 60
-    while not (run / "log.jsonl").exists() or not any(row["round"] >= round_ for row in updates(run)):
-        assert time.monotonic() < until, "the run did not reach the round"
+    while not (run / "log.jsonl").exists() or not any(row["step"] >= step for row in updates(run)):
+        assert time.monotonic() < until, "the run did not reach the step"
         time.sleep(0.005)
 
 
 @pytest.mark.parametrize("victims", [[1], [0, 1]])
 def test_killed_processes_resume_bit_identically(victims, both, tmp_path):
     started = start(2, train_dates, tmp_path, slow=0.01, steps=30)
-    at_round(tmp_path / "run", 12)
+    at_step(tmp_path / "run", 12)
     for victim in victims:
         started[victim].kill()
     assert all(wait(started))
@@ -235,24 +235,24 @@ def test_killed_processes_resume_bit_identically(victims, both, tmp_path):
         assert "another process has exited" in output
         assert "Traceback" not in output
     run_processes(2, train_dates, tmp_path, resume=True, steps=30)
-    ours, theirs = (run / "checkpoints" / "update-00000030" for run in (tmp_path / "run", both[0]))
+    ours, theirs = (run / "checkpoints" / "step-00000030" for run in (tmp_path / "run", both[0]))
     assert digest(ours) == digest(theirs)
     assert [row["loss"] for row in updates(tmp_path / "run")] == [row["loss"] for row in updates(both[0])][:30]
 
 
 def test_a_signal_to_one_process_stops_all_and_another_number_of_processes_can_resume(alone, tmp_path):
     started = start(2, train_dates, tmp_path, slow=0.01, steps=30)
-    at_round(tmp_path / "run", 12)
+    at_step(tmp_path / "run", 12)
     os.kill(started[1].pid, signal.SIGTERM)
     assert wait(started) == [0, 0]
     results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     assert [one["stopped"] for one in results] == [True, True]
     assert len(results[0]["sizes"]) == len(results[1]["sizes"]) < 60
-    stopped = updates(tmp_path / "run")[-1]["round"]
-    saved = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-1]
-    assert saved.name == f"update-{stopped:08}"
+    stopped = updates(tmp_path / "run")[-1]["step"]
+    saved = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    assert saved.name == f"step-{stopped:08}"
     run_processes(3, train_dates, tmp_path, resume=True, steps=30)
-    assert_same_curve(alone, tmp_path / "run", rounds=30)
+    assert_same_curve(alone, tmp_path / "run", steps=30)
 
 
 # --------------------------------------------------------------------------------------------------- phases, uneven batches
@@ -322,7 +322,7 @@ class SplitBatches:
 
 
 class InMemoryCallbacks:
-    """Keeps the last checkpoint in memory; the score improves until round 4."""
+    """Keeps the last checkpoint in memory; the score improves until step 4."""
 
     def __init__(self, every: int = 0):
         self.logs: list[dict[str, Any]] = []
@@ -333,10 +333,10 @@ class InMemoryCallbacks:
         self.logs.append(row)
 
     def should_evaluate(self, progress: Any, last: bool) -> bool:
-        return bool(self.every) and progress.round % self.every == 0
+        return bool(self.every) and progress.step % self.every == 0
 
     def evaluate(self, progress: Any, last: bool) -> float | None:
-        return float(min(progress.round, 4))
+        return float(min(progress.step, 4))
 
     def save(self, tensors: Any, documents: Any, progress: Any) -> None:
         copies = {f: {n: t.clone() for n, t in named.items()} for f, named in tensors.items()}
@@ -363,7 +363,7 @@ def run_loop(
     every: int = 0,
     **choices: Any,
 ) -> dict[str, Any]:
-    """Return weights, parameters with an optimizer state, log and progress after some rounds of two phases, uneven batches."""
+    """Return weights, parameters with an optimizer state, log and progress after some steps of two phases, uneven batches."""
     info = Info({})
     with join_processes() as processes:
         torch.manual_seed(processes.rank)  # initial weights differ and must be synchronized
@@ -385,7 +385,7 @@ def run_loop(
             "weights": {name: tensor.tolist() for name, tensor in network.tensors().items()},
             "moved": [sorted(n for n, p in a.parameters.items() if a.optimizer.state.get(p)) for a in loop.phases],
             "logs": callbacks.logs,
-            "progress": {"round": loop.progress.round, "skipped": loop.progress.skipped, "left_out": loop.progress.left_out},
+            "progress": {"step": loop.progress.step, "skipped": loop.progress.skipped, "left_out": loop.progress.left_out},
         }
 
 
@@ -463,7 +463,7 @@ def test_a_non_finite_loss_in_one_process_is_handled_by_all(policy, tmp_path):
 
 def test_early_stopping_stops_all_processes(tmp_path):
     results = run_processes(2, run_loop, tmp_path, every=1, patience=2)
-    assert [one["progress"]["round"] for one in results] == [6, 6]
+    assert [one["progress"]["step"] for one in results] == [6, 6]
 
 
 def test_objectives_whose_examples_interact_are_refused(tmp_path):
@@ -485,7 +485,7 @@ def train_sharded(folder: Path, stop: int = 0, resume: bool = False) -> dict[str
         original_run(self, resume)
 
     TrainingLoop.run, artifacts.draw_curve = run, lambda *args: None
-    StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.round == stop)
+    StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.step == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
         dates(choices, evaluate=quick()).train(folder / "sharded", resume=resume, quiet=True)
@@ -499,11 +499,11 @@ def quick() -> Any:
 def test_sharded_weights_have_the_same_updates_and_full_checkpoints(tmp_path):
     dates({"steps": 8, "save_every": 4, "ema": partial(EMA, decay=0.5)}, evaluate=quick()).train(tmp_path / "plain", quiet=True)
     results = run_processes(2, train_sharded, tmp_path, stop=3)
-    assert sorted(p.name for p in (tmp_path / "sharded" / "checkpoints").glob("update-*"))[-1] == "update-00000003"
+    assert sorted(p.name for p in (tmp_path / "sharded" / "checkpoints").glob("step-*"))[-1] == "step-00000003"
     assert all(0.3 < one["fraction"] < 0.7 for one in results)
     run_processes(2, train_sharded, tmp_path, resume=True)
     assert_same_curve(tmp_path / "plain", tmp_path / "sharded", 1e-5)
-    ours, theirs = (load(sorted((tmp_path / n / "checkpoints").glob("update-*"))[-1]).tensors for n in ("sharded", "plain"))
+    ours, theirs = (load(sorted((tmp_path / n / "checkpoints").glob("step-*"))[-1]).tensors for n in ("sharded", "plain"))
     assert ours.keys() == theirs.keys()
     for file in theirs:
         for name, tensor in theirs[file].items():
@@ -594,4 +594,4 @@ def test_torchrun(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["dates-1"]
-    assert [row["round"] for row in updates(tmp_path / "runs" / "dates-1")] == [1, 2, 3]
+    assert [row["step"] for row in updates(tmp_path / "runs" / "dates-1")] == [1, 2, 3]

@@ -28,10 +28,10 @@ class Shown(Display):
         self.calls: list[tuple[Any, ...]] = []
 
     def update(self, row: Any, padding: float) -> None:
-        self.calls.append(("update", row["round"], padding))
+        self.calls.append(("update", row["step"], padding))
 
-    def show_evaluation(self, round_: int, metric_values: Any, remarks: Any = ()) -> None:
-        self.calls.append(("evaluation", round_, dict(metric_values)))
+    def show_evaluation(self, step: int, metric_values: Any, remarks: Any = ()) -> None:
+        self.calls.append(("evaluation", step, dict(metric_values)))
 
 
 class Board:
@@ -68,8 +68,8 @@ def make_callbacks(path: Path, **evaluation: Any) -> StageCallbacks:
 
 def test_a_log_entry_has_the_stage_and_reaches_file_and_display(tmp_path):
     callbacks = make_callbacks(tmp_path)
-    callbacks.on_log({"round": 3, "loss": 0.5})
-    assert read_lines(tmp_path / "log.jsonl") == [{"event": "update", "stage": 2, "round": 3, "loss": 0.5}]
+    callbacks.on_log({"step": 3, "loss": 0.5})
+    assert read_lines(tmp_path / "log.jsonl") == [{"event": "train", "stage": 2, "step": 3, "loss": 0.5}]
     assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("update", 3, 0.0)]
 
 
@@ -77,28 +77,28 @@ def test_tensorboard_receives_values_but_no_problems(tmp_path):
     log = RunLog(RunFolder(tmp_path))
     board: Any = Board()
     log.board = board
-    log.write({"round": 1, "loss": 0.5})
-    log.write({"event": "skip", "round": 2, "problem": "the loss is nan"})
+    log.write({"step": 1, "loss": 0.5})
+    log.write({"event": "skip", "step": 2, "problem": "the loss is nan"})
     log.close()
-    assert board.rows == [{"round": 1, "loss": 0.5}, "closed"]
+    assert board.rows == [{"step": 1, "loss": 0.5}, "closed"]
     assert len(read_lines(tmp_path / "log.jsonl")) == 2
 
 
 @pytest.mark.parametrize(("every", "due"), [(0, []), (1, [1, 2, 3, 4]), (2, [2, 4]), (5, [])])
 def test_evaluation_is_due_every_n_rounds(tmp_path, every, due):
     callbacks = make_callbacks(tmp_path, every=every)
-    assert [n for n in range(1, 5) if callbacks.should_evaluate(Progress(round=n), last=n == 4)] == due
+    assert [n for n in range(1, 5) if callbacks.should_evaluate(Progress(step=n), last=n == 4)] == due
 
 
 def test_a_split_that_does_not_exist_is_never_evaluated(tmp_path):
-    assert not make_callbacks(tmp_path, every=1, split="dev").should_evaluate(Progress(round=1), last=False)
+    assert not make_callbacks(tmp_path, every=1, split="dev").should_evaluate(Progress(step=1), last=False)
 
 
 def test_evaluation_logs_the_metrics_and_returns_a_score_that_is_higher_for_a_lower_loss(tmp_path):
     callbacks = make_callbacks(tmp_path, every=1)
-    score = callbacks.evaluate(Progress(round=4), last=False)
+    score = callbacks.evaluate(Progress(step=4), last=False)
     row = read_lines(tmp_path / "log.jsonl")[0]
-    assert (row["event"], row["stage"], row["round"]) == ("valid", 2, 4)
+    assert (row["event"], row["stage"], row["step"]) == ("valid", 2, 4)
     assert score == -row["valid"]["loss"] < 0
     assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("evaluation", 4, row["valid"])]
 
@@ -114,7 +114,7 @@ def test_evaluation_uses_the_first_objective_and_at_most_max_examples(tmp_path, 
 
     monkeypatch.setattr(Evaluation, "evaluate", evaluate)
     callbacks = make_callbacks(tmp_path, every=1, max_examples=3)
-    callbacks.evaluate(Progress(round=1), last=True)
+    callbacks.evaluate(Progress(step=1), last=True)
     assert seen == [(callbacks.network.objectives[""], 6, 3, False)]
     assert read_lines(tmp_path / "log.jsonl")[0]["remarks"] == ["too few examples"]
 
@@ -122,8 +122,8 @@ def test_evaluation_uses_the_first_objective_and_at_most_max_examples(tmp_path, 
 def test_a_saved_checkpoint_can_be_restored_and_marks_the_stage_as_saved(tmp_path):
     callbacks = make_callbacks(tmp_path)
     assert not callbacks.saved
-    state = {"progress": {"round": 2, "best_round": None}, "optimizers": {}}
-    callbacks.save({"model.safetensors": {"w": torch.ones(2)}}, {"state.json": state}, Progress(round=2))
+    state = {"progress": {"step": 2, "best_step": None}, "optimizers": {}}
+    callbacks.save({"model.safetensors": {"w": torch.ones(2)}}, {"state.json": state}, Progress(step=2))
     tensors, documents = callbacks.restore()
     assert callbacks.saved and documents == {"state.json": state}
     assert torch.equal(tensors["model.safetensors"]["w"], torch.ones(2))

@@ -1,4 +1,4 @@
-"""Stop requests: the first signal finishes the iteration, the second interrupts."""
+"""Stop requests: the first signal finishes the step, the second interrupts."""
 
 from __future__ import annotations
 

@@ -163,22 +163,22 @@ def test_opening_removes_temporary_files_of_a_killed_process(tmp_path):
     (folder.path / "notes.txt").write_text("mine")
     (folder.path / ".hidden").write_text("mine")
     folder.open()
-    folder.write_log({"round": 1})
-    assert [row["event"] for row in folder.read_log()] == ["begun", "update"]
+    folder.write_log({"step": 1})
+    assert [row["event"] for row in folder.read_log()] == ["begun", "train"]
     assert names(folder.path) == [".hidden", ".lock", "environment.json", "log.jsonl", "notes.txt", "recipe.yaml"]
 
 
 def test_truncating_the_log_removes_repeated_updates_and_keeps_events(tmp_path):
     folder = RunFolder(tmp_path)
     for stage in (0, 1):
-        for round_ in (1, 2, 3):
-            append_line(folder.log, {"event": "update", "stage": stage, "round": round_})
-            append_line(folder.log, {"event": "valid", "stage": stage, "round": round_})
-            append_line(folder.log, {"event": "saved", "stage": stage, "round": round_})
+        for step in (1, 2, 3):
+            append_line(folder.log, {"event": "train", "stage": stage, "step": step})
+            append_line(folder.log, {"event": "valid", "stage": stage, "step": step})
+            append_line(folder.log, {"event": "saved", "stage": stage, "step": step})
     folder.truncate_log(1, 2)
-    rows = [(row["event"], row["stage"], row["round"]) for row in folder.read_log()]
+    rows = [(row["event"], row["stage"], row["step"]) for row in folder.read_log()]
     assert [row for row in rows if row[0] == "saved"] == [("saved", s, r) for s in (0, 1) for r in (1, 2, 3)]
-    for event in ("update", "valid"):
+    for event in ("train", "valid"):
         expected = [(event, 0, r) for r in (1, 2, 3)] + [(event, 1, r) for r in (1, 2)]
         assert [row for row in rows if row[0] == event] == expected
 
@@ -218,7 +218,7 @@ def test_recipes_are_compared_option_by_option():
 
 
 @pytest.mark.parametrize(
-    "line", ["3", "[]", '{"event": "update"}', '{"event": "update", "round": null}', '{"event": "x", "stage": "y"}']
+    "line", ["3", "[]", '{"event": "train"}', '{"event": "train", "step": null}', '{"event": "x", "stage": "y"}']
 )
 def test_an_invalid_log_is_reported_before_any_file_is_changed(line, tmp_path):
     folder = RunFolder(tmp_path / "run")

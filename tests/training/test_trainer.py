@@ -47,7 +47,7 @@ def test_lr_factors_are_selected_by_the_first_matching_glob(tmp_path):
     for name, rates in (("one", None), ("other", {"encoder.*": 0.25, "embedder.*": 0.0, "*er.*": 3.0})):
         run = small_run(learning={**plain, "lr_factors": rates}).checked()
         run.train(tmp_path / name, quiet=True)
-        before = load_file(tmp_path / name / "checkpoints" / "update-00000000" / "model.safetensors")
+        before = load_file(tmp_path / name / "checkpoints" / "step-00000000" / "model.safetensors")
         after = load_file(tmp_path / name / "model.safetensors")
         moved[name] = {n: after[n] - before[n] for n in after}
     factors = {"encoder": 0.25, "embedder": 0.0, "decoder": 3.0}
@@ -72,7 +72,7 @@ def test_lr_factors_without_a_match_are_refused(tmp_path):
 
 
 def final_digest(folder: Path) -> str:
-    return digest(sorted((folder / "checkpoints").glob("**/update-*"))[-1])
+    return digest(sorted((folder / "checkpoints").glob("**/step-*"))[-1])
 
 
 VARIANTS = {
@@ -117,8 +117,8 @@ def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_p
         small_run(**VARIANTS[name]).train(folder, resume=True, quiet=True)
         assert final_digest(folder) == expected
         assert digest(folder / "model.safetensors") == weights
-        rounds = [(r["stage"], r["round"]) for r in map(json.loads, (folder / "log.jsonl").open()) if r["event"] == "update"]
-        assert rounds == sorted(set(rounds)), "the log has every round once"
+        steps = [(r["stage"], r["step"]) for r in map(json.loads, (folder / "log.jsonl").open()) if r["event"] == "train"]
+        assert steps == sorted(set(steps)), "the log has every step once"
 
 
 def test_equal_seeds_give_equal_bits_and_another_seed_does_not(tmp_path):
@@ -136,7 +136,7 @@ def test_evaluation_does_not_change_training(tmp_path):
 
 def test_a_requested_stop_saves_a_checkpoint_that_can_be_resumed(tmp_path, monkeypatch):
     small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True)
-    monkeypatch.setattr(StageCallbacks, "should_stop", lambda self: self.loop.progress.round == 3)
+    monkeypatch.setattr(StageCallbacks, "should_stop", lambda self: self.loop.progress.step == 3)
     with pytest.raises(Interrupted):
         small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True)
     monkeypatch.undo()
@@ -165,7 +165,7 @@ def test_a_damaged_latest_checkpoint_is_reported_and_the_previous_one_is_used(tm
     small_run().train(tmp_path / "whole", quiet=True)
     folder = tmp_path / "hurt"
     small_run().train(folder, quiet=True)
-    newest = sorted((folder / "checkpoints").glob("update-*"))[-1]
+    newest = sorted((folder / "checkpoints").glob("step-*"))[-1]
     file = newest / "model.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -178,7 +178,7 @@ def test_a_damaged_latest_checkpoint_is_reported_and_the_previous_one_is_used(tm
 
 def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
     small_run(learning={"average": 3}).train(tmp_path / "run", quiet=True)
-    paths = sorted((tmp_path / "run" / "checkpoints").glob("update-*"))[-3:]
+    paths = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-3:]
     states = [load_checkpoint(p).tensors["model.safetensors"] for p in paths]
     final = read_weights(tmp_path / "run" / "model.safetensors")
     for name, tensor in final.items():
@@ -197,8 +197,8 @@ def test_patience_stops_early_and_final_best_keeps_the_best_weights(tmp_path, mo
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
     run.train(tmp_path / "run", quiet=True)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
-    assert max(r["round"] for r in log if r["event"] == "update") == 4
-    best = tmp_path / "run" / "checkpoints" / "update-00000002"
+    assert max(r["step"] for r in log if r["event"] == "train") == 4
+    best = tmp_path / "run" / "checkpoints" / "step-00000002"
     assert best.is_dir()
     final = read_weights(tmp_path / "run" / "model.safetensors")
     kept = load_checkpoint(best).tensors["model.safetensors"]

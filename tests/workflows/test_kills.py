@@ -116,15 +116,15 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
             train(recipe, tmp_path / "run")
     train(recipe, tmp_path / "run", resume=True)
     assert final(tmp_path / "run") == final(whole)
-    log = [row for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "update"]
-    assert [row["round"] for row in log] == [1, 2, 3, 4]
+    log = [row for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "train"]
+    assert [row["step"] for row in log] == [1, 2, 3, 4]
     left = sorted(p.name for p in (tmp_path / "run" / "checkpoints").iterdir())
     assert left == sorted(p.name for p in (whole / "checkpoints").iterdir())
 
 
 def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, tmp_path, monkeypatch):
     metric_values = {1: 1.0, 2: 2.0, 3: 9.0}
-    monkeypatch.setattr(StageCallbacks, "evaluate", lambda self, progress, last: metric_values.get(progress.round, 0.0))
+    monkeypatch.setattr(StageCallbacks, "evaluate", lambda self, progress, last: metric_values.get(progress.step, 0.0))
     choices = ["learning.steps=6", "learning.final=best", "learning.keep=1", "learning.save_every=1", "evaluate.every=1"]
     train(recipe, tmp_path / "whole", *choices)
     real = Checkpoints.mark_best
@@ -139,20 +139,20 @@ def test_the_best_stays_the_best_when_killed_before_it_could_be_marked(recipe, t
         with pytest.raises(Killed):
             train(recipe, tmp_path / "run", *choices)
     train(recipe, tmp_path / "run", *choices, resume=True)
-    assert Checkpoints(tmp_path / "run" / "checkpoints").best() == tmp_path / "run/checkpoints/update-00000003"
+    assert Checkpoints(tmp_path / "run" / "checkpoints").best() == tmp_path / "run/checkpoints/step-00000003"
     assert final(tmp_path / "run") == final(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("stops", [[3, 5], [1, 4, 5]])
 @pytest.mark.parametrize("orphan", [False, True])
 def test_stops_that_were_asked_for_change_neither_the_mean_nor_what_is_kept(stops, orphan, recipe, tmp_path, monkeypatch):
-    choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 rounds
+    choices = ["learning.steps=8", "learning.average=3", "learning.keep=3"]  # saved every 2 steps
     train(recipe, tmp_path / "whole", *choices)
     for i, stop in enumerate(stops):
-        monkeypatch.setattr(StageCallbacks, "should_stop", lambda self, stop=stop: self.loop.progress.round == stop)
+        monkeypatch.setattr(StageCallbacks, "should_stop", lambda self, stop=stop: self.loop.progress.step == stop)
         with pytest.raises(Interrupted):
             train(recipe, tmp_path / "run", *choices, resume=i > 0)
-        assert (tmp_path / "run" / "checkpoints" / f"update-{stop:08d}").is_dir()
+        assert (tmp_path / "run" / "checkpoints" / f"step-{stop:08d}").is_dir()
     monkeypatch.undo()
     monkeypatch.setattr(artifacts, "draw_curve", lambda *args: None)
     if orphan:  # killed after the next save, before the checkpoint of the stop was removed
@@ -173,7 +173,7 @@ def test_if_no_whole_checkpoint_is_left_training_does_not_begin_anew(recipe, tmp
     files = list((tmp_path / "run" / "checkpoints").glob("*/model.safetensors"))
     for file in files:
         file.write_bytes(b"")
-    with pytest.raises(ValueError, match=r"no intact checkpoint is left in .*update-00000004: model.safetensors has 0 bytes"):
+    with pytest.raises(ValueError, match=r"no intact checkpoint is left in .*step-00000004: model.safetensors has 0 bytes"):
         train(recipe, tmp_path / "run", resume=True)
     assert list((tmp_path / "run" / "checkpoints").glob("*/model.safetensors")) == files
 
@@ -193,7 +193,7 @@ def test_a_run_killed_in_its_second_stage_goes_on_there_with_the_same_vocabulary
 
     def dies(self: StageCallbacks, *args: Any) -> None:
         real(self, *args)
-        if self.stage == 1 and args[-1].round == 1:
+        if self.stage == 1 and args[-1].step == 1:
             raise Killed
 
     with monkeypatch.context() as patch:

@@ -80,8 +80,8 @@ def _average_warnings(learning: Any) -> list[str]:
 
 
 def _warmup_warnings(learning: Any, phase: Any) -> list[str]:
-    iterations = max(0, -(-(learning.steps - phase.start) // phase.every))
-    build, updates = phase.schedule or learning.schedule, iterations * phase.repeat * phase.reuse
+    steps = max(0, -(-(learning.steps - phase.start) // phase.every))
+    build, updates = phase.schedule or learning.schedule, steps * phase.repeat * phase.reuse
     warmup = getattr(build(), "warmup", 0)
     if warmup <= updates:
         return []

@@ -36,7 +36,7 @@ def plot_learning_curve(log_rows: Sequence[Mapping[str, Any]], path: str | Path,
     bound such as perplexity, are not shown. An axis that spans more than a factor of 10 is logarithmic.
 
     Args:
-        log_rows: Rows with ``update`` and ``loss``, and rows with ``update`` and ``valid``, the metric values by name.
+        log_rows: Rows with ``step`` and ``loss``, and rows with ``step`` and ``valid``, the metric values by name.
         path: The file to write.
         title: Title of the plot, such as the name of the recipe.
     """
@@ -68,7 +68,7 @@ def _draw_losses(axes: Any, train: Curve, valid: Curve | None) -> list[Any]:
     losses = np.concatenate([train[1], valid[1] if valid is not None else []])
     if not set_log_scale(axes, losses) and len(losses) and losses.min() >= 0:
         axes.set_ylim(0, 1.05 * losses.max() or 1)
-    axes.set_xlabel("update", color=MUTED)
+    axes.set_xlabel("step", color=MUTED)
     axes.set_ylabel("loss", color=MUTED)
     format_axis(axes.xaxis, "{:,.0f}", ticks=8)
     style_axes(axes)
@@ -93,7 +93,7 @@ def _draw_metrics(axes: Any, curves: Mapping[str, Curve]) -> list[Any]:
 
 
 def _curve(rows: Sequence[Mapping[str, Any]], value: Callable[[Mapping[str, Any]], Any]) -> Curve:
-    return finite_points([(row["update"], value(row)) for row in rows if "update" in row])
+    return finite_points([(row["step"], value(row)) for row in rows if "step" in row])
 
 
 def to_percent(y: np.ndarray) -> np.ndarray | None:

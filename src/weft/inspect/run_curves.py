@@ -34,18 +34,18 @@ class RunCurve(NamedTuple):
     """The values of one metric over a run.
 
     Args:
-        rounds: Rounds of the learning algorithm, counted over all stages.
+        steps: Steps of the learning algorithm, counted over all stages.
         minutes: Minutes of training.
         values: The logged values.
     """
 
-    rounds: np.ndarray
+    steps: np.ndarray
     minutes: np.ndarray
     values: np.ndarray
 
 
 def plot_run_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], path: str | Path, title: str = "") -> Path:
-    """Plot the training loss and each validation metric of several runs over rounds and over minutes to a PNG file.
+    """Plot the training loss and each validation metric of several runs over steps and over minutes to a PNG file.
 
     The training loss is smoothed. Metrics of single groups (``name/group``), and those after the first eight, are not shown.
     An axis that spans more than a factor of 10 is logarithmic. Minutes are computed from the tokens and the throughput of each
@@ -65,10 +65,10 @@ def plot_run_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], path: str |
     lines: dict[str, Any] = {}
     for metric, row in zip(metrics, grid, strict=True):
         lines = _draw_metric(row, metric, curves) | lines
-    for axes, label in zip(grid[-1], ("round", "minutes"), strict=True):
+    for axes, label in zip(grid[-1], ("step", "minutes"), strict=True):
         axes.set_xlabel(label, color=MUTED)
         axes.set_xlim(left=0)
-        format_axis(axes.xaxis, "{:,.0f}" if label == "round" else None, ticks=7, integer=label == "round")
+        format_axis(axes.xaxis, "{:,.0f}" if label == "step" else None, ticks=7, integer=label == "step")
     set_title(figure, title)
     runs = [run for run in curves if run in lines]
     # handles and names as lists: names with a leading underscore would be left out of an automatic legend
@@ -81,7 +81,7 @@ def plot_run_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], path: str |
 
 
 def _draw_metric(row: Sequence[Any], metric: str, curves: Mapping[str, Mapping[str, RunCurve]]) -> dict[str, Any]:
-    """Draw one metric of all runs over rounds (left) and minutes (right); return a line of each run for the legend."""
+    """Draw one metric of all runs over steps (left) and minutes (right); return a line of each run for the legend."""
     lines: dict[str, Any] = {}
     for number, (run, of_run) in enumerate(curves.items()):
         if metric not in of_run:
@@ -93,7 +93,7 @@ def _draw_metric(row: Sequence[Any], metric: str, curves: Mapping[str, Mapping[s
             "linestyle": _LINE_STYLES[number // len(_COLORS) % len(_LINE_STYLES)],
         }
         marker = {} if training and len(values) > 1 else {"marker": "o", "markersize": 3.5}
-        for axes, x in zip(row, (curve.rounds, curve.minutes), strict=True):
+        for axes, x in zip(row, (curve.steps, curve.minutes), strict=True):
             known = np.isfinite(x)
             [line] = axes.plot(*thin(x[known], values[known]), linewidth=1.6, **style, **marker)
             lines.setdefault(run, line)
@@ -109,20 +109,20 @@ def _draw_metric(row: Sequence[Any], metric: str, curves: Mapping[str, Mapping[s
 def log_curves(log: Sequence[Mapping[str, Any]]) -> dict[str, RunCurve]:
     """Return the curves of a run's log by metric: the training loss, then the validation metrics except those of groups."""
     found: dict[str, tuple[list[int], list[float]]] = {TRAINING_LOSS: ([], [])}
-    rounds, minutes = [0], [0.0]
+    steps, minutes = [0], [0.0]
     first: dict[int, int] = {}
     tokens: dict[int, int] = {}
     last = 0
     for row in log:
-        if row.get("event") not in ("update", "valid") or not isinstance(row.get("round"), int):
+        if row.get("event") not in ("train", "valid") or not isinstance(row.get("step"), int):
             continue
         stage = row.get("stage", 0)
-        at = first.setdefault(stage, last) + row["round"]
+        at = first.setdefault(stage, last) + row["step"]
         last = max(last, at)
         if row.get("tokens_per_second"):
             seconds = max(row["tokens"] - tokens.get(stage, 0), 0) / row["tokens_per_second"]
             tokens[stage] = row["tokens"]
-            rounds.append(at)
+            steps.append(at)
             minutes.append(minutes[-1] + seconds / 60)
         for name, value in _row_values(row).items():
             if isinstance(value, int | float) and math.isfinite(value):
@@ -130,7 +130,7 @@ def log_curves(log: Sequence[Mapping[str, Any]]) -> dict[str, RunCurve]:
                 xs.append(at)
                 ys.append(float(value))
     return {
-        name: RunCurve(np.array(xs, np.float64), _minutes_at(np.array(xs, np.float64), rounds, minutes), np.array(ys))
+        name: RunCurve(np.array(xs, np.float64), _minutes_at(np.array(xs, np.float64), steps, minutes), np.array(ys))
         for name, (xs, ys) in found.items()
         if xs
     }
@@ -143,6 +143,6 @@ def _row_values(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**({TRAINING_LOSS: sum(losses)} if losses else {}), **metrics}
 
 
-def _minutes_at(x: np.ndarray, rounds: list[int], minutes: list[float]) -> np.ndarray:
-    """Interpolate the minutes at rounds; nan if the log has no throughput."""
-    return np.interp(x, rounds, minutes) if len(rounds) > 1 else np.full(len(x), np.nan)
+def _minutes_at(x: np.ndarray, steps: list[int], minutes: list[float]) -> np.ndarray:
+    """Interpolate the minutes at steps; nan if the log has no throughput."""
+    return np.interp(x, steps, minutes) if len(steps) > 1 else np.full(len(x), np.nan)

@@ -37,7 +37,7 @@ class MicroBatch:
 
 
 class PhaseNeverRunsError(ValueError):
-    """The ``start`` of a phase is after the last round."""
+    """The ``start`` of a phase is after the last step."""
 
 
 class ActivePhase:
@@ -79,7 +79,7 @@ class ActivePhase:
         if self.total == 0:
             steps = learning.steps
             raise PhaseNeverRunsError(
-                f"phase {name} never runs: its start is round {self.start}, but steps is {steps}; "
+                f"phase {name} never runs: its start is step {self.start}, but steps is {steps}; "
                 f"set start below {steps}, or steps above {self.start}"
             )
         self._check_annealing()
@@ -130,9 +130,9 @@ class ActivePhase:
             group["peak"] = group["lr"] * factor
         return optimizer
 
-    def runs_in(self, round_: int) -> bool:
-        """Return whether the phase runs in a round."""
-        return round_ >= self.start and (round_ - self.start) % self.every == 0
+    def runs_in(self, step: int) -> bool:
+        """Return whether the phase runs in a step."""
+        return step >= self.start and (step - self.start) % self.every == 0
 
 
 def train_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> None:

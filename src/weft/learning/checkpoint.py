@@ -1,9 +1,9 @@
 """Checkpoints that survive a crash at any time.
 
-A checkpoint is a folder ``update-00001234`` of safetensors and JSON files. It is written under a temporary name ``.tmp-...``: all
+A checkpoint is a folder ``step-00001234`` of safetensors and JSON files. It is written under a temporary name ``.tmp-...``: all
 files are flushed to disk, then a manifest with the size and SHA-256 of each; only then is the folder renamed. So a folder with
 the final name is complete, and later damage (a failing disk, an accidental edit) is detected before it is used. A checkpoint is
-replaced through ``update-00001234.new`` and removed through ``.old-...``, so that there is an intact one at any moment.
+replaced through ``step-00001234.new`` and removed through ``.old-...``, so that there is an intact one at any moment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.core.io import read_json, sha256, sync_file, sync_folder, write_json, 
 FORMAT = 1
 MANIFEST = "manifest.json"
 BEST = "best.json"
-_NAME = re.compile(r"update-(\d{8,})(\.new)?")
+_NAME = re.compile(r"step-(\d{8,})(\.new)?")
 _FILE = re.compile(r"\w[\w.-]*\.(safetensors|json)")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -45,7 +45,7 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """A loaded checkpoint: tensors by file and name, JSON documents by file."""
 
-    update: int
+    step: int
     tensors: dict[str, dict[str, Tensor]]
     documents: dict[str, Any]
 
@@ -79,27 +79,27 @@ class Checkpoints:
         self.folder, self.keep = Path(folder), keep
 
     def save(
-        self, update: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any], *, best: bool = False
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any], *, best: bool = False
     ) -> Path:
         """Save a checkpoint, then remove old ones. Returns its folder.
 
-        A checkpoint of the same update is replaced. On failure, earlier checkpoints are intact.
+        A checkpoint of the same step is replaced. On failure, earlier checkpoints are intact.
 
         Args:
-            update: Number of the checkpoint: the rounds of training so far.
+            step: Number of the checkpoint: the steps of training so far.
             tensors: Tensors by file name (``weights.safetensors``) and name.
             documents: JSON documents by file name (``state.json``).
             best: Mark this checkpoint as the best so far, which is always kept.
         """
-        _check_files(update, tensors, documents)
-        with _disk_errors(f"saving the checkpoint of update {update}", self.folder, _size(tensors)):
+        _check_files(step, tensors, documents)
+        with _disk_errors(f"saving the checkpoint of step {step}", self.folder, _size(tensors)):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.clean()
-            with self._temporary(update) as temporary:
-                _write_files(temporary, update, tensors, documents)
-                path = self._publish(temporary, self.folder / f"update-{update:08d}")
+            with self._temporary(step) as temporary:
+                _write_files(temporary, step, tensors, documents)
+                path = self._publish(temporary, self.folder / f"step-{step:08d}")
             if best:
-                self.mark_best(update)
+                self.mark_best(step)
         with _disk_errors("removing old checkpoints", self.folder):
             self._prune(path)
         return path
@@ -129,24 +129,24 @@ class Checkpoints:
     def best(self) -> Path | None:
         """Return the checkpoint that is marked as the best; None if there is none."""
         try:
-            update = read_json(self.folder / BEST)["update"]
+            step = read_json(self.folder / BEST)["step"]
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError) as error:
             raise CheckpointError(
                 f"{self.folder / BEST} is damaged ({error}); remove it, then no checkpoint is marked as the best"
             ) from None
-        return next((path for path in self._paths() if _number(path) == update), None)
+        return next((path for path in self._paths() if _number(path) == step), None)
 
-    def mark_best(self, update: int) -> None:
-        """Mark the checkpoint of an update as the best so far."""
-        with _disk_errors(f"marking update {update} as the best", self.folder):
-            write_json(self.folder / BEST, {"format": FORMAT, "update": update})
+    def mark_best(self, step: int) -> None:
+        """Mark the checkpoint of a step as the best so far."""
+        with _disk_errors(f"marking step {step} as the best", self.folder):
+            write_json(self.folder / BEST, {"format": FORMAT, "step": step})
 
-    def remove(self, update: int) -> None:
-        """Remove the checkpoint of an update, if there is one."""
+    def remove(self, step: int) -> None:
+        """Remove the checkpoint of a step, if there is one."""
         for path in self._paths():
-            if _number(path) == update:
+            if _number(path) == step:
                 self._remove(path)
 
     def clean(self) -> None:
@@ -170,9 +170,9 @@ class Checkpoints:
         return sorted(found, key=lambda path: (_number(path), path.name.endswith(".new")), reverse=True)
 
     @contextmanager
-    def _temporary(self, update: int) -> Iterator[Path]:
+    def _temporary(self, step: int) -> Iterator[Path]:
         """A folder that is renamed within the context, or removed."""
-        path = self.folder / f".tmp-{update:08d}-{secrets.token_hex(4)}"
+        path = self.folder / f".tmp-{step:08d}-{secrets.token_hex(4)}"
         path.mkdir()
         try:
             yield path
@@ -228,8 +228,8 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
             return [
                 f"format version is {manifest['format']}, but this version of weft reads {FORMAT}; use the version that wrote it"
             ]
-        update, files = (
-            manifest["update"],
+        step, files = (
+            manifest["step"],
             {str(name): (int(f["size"]), str(f["sha256"])) for name, f in manifest["files"].items()},
         )
     except OSError as error:
@@ -237,8 +237,8 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         return [f"{MANIFEST} is invalid: {error}"]
     found: list[str] = []
-    if _NAME.fullmatch(folder.name) and update != _number(folder):
-        found.append(f"{MANIFEST} belongs to update {update}")
+    if _NAME.fullmatch(folder.name) and step != _number(folder):
+        found.append(f"{MANIFEST} belongs to step {step}")
     for name, (size, digest) in files.items():
         path = folder / name
         try:
@@ -265,7 +265,7 @@ def load(path: str | Path) -> Checkpoint:
     manifest = read_json(path / MANIFEST)
     tensors = {name: read_tensors(path / name) for name in manifest["files"] if name.endswith(".safetensors")}
     documents = {name: read_json(path / name) for name in manifest["files"] if name.endswith(".json")}
-    return Checkpoint(manifest["update"], tensors, documents)
+    return Checkpoint(manifest["step"], tensors, documents)
 
 
 def digest(path: str | Path) -> str:
@@ -277,14 +277,14 @@ def digest(path: str | Path) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def _write_files(folder: Path, update: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any]) -> None:
+def _write_files(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], documents: Mapping[str, Any]) -> None:
     """Write all files of a checkpoint and flush them to disk, the manifest last."""
     for name, named in tensors.items():
         write_tensors(folder / name, named)
     for name, document in documents.items():
         write_json(folder / name, document)
     files = {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
-    write_json(folder / MANIFEST, {"format": FORMAT, "update": update, "files": files})
+    write_json(folder / MANIFEST, {"format": FORMAT, "step": step, "files": files})
     sync_folder(folder)
 
 
@@ -414,9 +414,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
         return None
 
 
-def _check_files(update: int, tensors: Mapping[str, Any], documents: Mapping[str, Any]) -> None:
-    if update < 0:
-        raise ValueError(f"the number of a checkpoint must be at least 0, not {update}")
+def _check_files(step: int, tensors: Mapping[str, Any], documents: Mapping[str, Any]) -> None:
+    if step < 0:
+        raise ValueError(f"the number of a checkpoint must be at least 0, not {step}")
     for names, suffix in ((tensors, ".safetensors"), (documents, ".json")):
         for name in names:
             if not _FILE.fullmatch(name) or not name.endswith(suffix) or name == MANIFEST:

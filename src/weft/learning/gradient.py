@@ -22,7 +22,7 @@ class Gradient(Learning):
     Robbins & Monro 1951; clipping: Pascanu et al. 2013, https://arxiv.org/abs/1211.5063
 
     Args:
-        steps: Number of rounds; a round is one pass over the phases, so with one phase it is an update.
+        steps: Number of steps. A step is one pass over the phases; with one phase it is one optimizer step.
         batch_tokens: Token budget of a batch; examples of similar length are batched together.
         accumulate: Batches per update (gradient accumulation).
         optimizer: The optimizer.
@@ -33,10 +33,10 @@ class Gradient(Learning):
         phases: Alternating updates with their own objective and parameters; None = one phase that trains all parameters.
         ema: Exponential moving average of the weights, used for evaluation and as final weights; None = off.
         average: Use the mean of this many last checkpoints as final weights; 0 = off.
-        final: Which weights are final: those of the last update, or the best in evaluation.
-        save_every: Rounds between checkpoints; 0 = only at the end.
+        final: Which weights are final: those of the last step, or the best in evaluation.
+        save_every: Steps between checkpoints; 0 = only at the end.
         keep: Number of checkpoints to keep, in addition to the best one.
-        log_every: Rounds between log entries.
+        log_every: Steps between log entries.
         patience: Early stopping: stop after this many evaluations without improvement; 0 = off.
         on_nonfinite: On a non-finite loss or gradient: stop, skip the update, or roll back to the last checkpoint and leave those
             examples out.

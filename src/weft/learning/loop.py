@@ -1,4 +1,4 @@
-"""The training loop. A round is one pass over the phases; checkpoints are saved between rounds only.
+"""The training loop. A step is one pass over the phases; checkpoints are saved between steps only.
 
 Before each micro-batch the random number generators are seeded with a hash of the training progress. So there is no generator
 state to store, and a run resumed from a checkpoint computes what the uninterrupted run would have computed. With several
@@ -104,18 +104,18 @@ class TrainingLoop:
     # ------------------------------------------------------------------------------------------------------ training
 
     def run(self, resume: bool) -> None:
-        """Train from the newest checkpoint, or from the start, to the last round."""
+        """Train from the newest checkpoint, or from the start, to the last step."""
         if resume:
             self.restore()
         else:
             self.save()
         since = (self.progress.tokens, self.progress.elapsed)
         row: dict[str, Any] = {}  # values of the last update of each phase since the last log entry
-        while self.progress.round < self.learning.steps and not self.progress.stopped:
+        while self.progress.step < self.learning.steps and not self.progress.stopped:
             start, now = time.perf_counter(), dict[str, Any]()
             try:
                 for phase in self.phases:
-                    if phase.runs_in(self.progress.round):
+                    if phase.runs_in(self.progress.step):
                         now |= self.run_phase(phase)
             except NonFiniteError as error:
                 if not recover(self, error):
@@ -123,21 +123,21 @@ class TrainingLoop:
                 if self.learning.on_nonfinite == "rollback":
                     since = (self.progress.tokens, self.progress.elapsed)
                     continue
-                now = {}  # skip: the remaining phases of the round are skipped too
+                now = {}  # skip: the remaining phases of the step are skipped too
             p, row = self.progress, row | now
-            p.round += 1
+            p.step += 1
             if self.ema:
                 self.ema.update(self.network.tensors())
             p.elapsed += time.perf_counter() - start
-            last = p.round == self.learning.steps
-            if last or p.round % self.learning.log_every == 0:
+            last = p.step == self.learning.steps
+            if last or p.step % self.learning.log_every == 0:
                 rate = (p.tokens - since[0]) / max(p.elapsed - since[1], 1e-9)
-                self.log({"round": p.round, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
+                self.log({"step": p.step, **row, "tokens": p.tokens, "tokens_per_second": rate, **self.times()})
                 since, row = (p.tokens, p.elapsed), {}
             improved = self.evaluate(last)
             stop = self.processes.any(self.callbacks.should_stop())
             every = self.learning.save_every
-            if last or stop or improved or p.stopped or (every and p.round % every == 0):
+            if last or stop or improved or p.stopped or (every and p.step % every == 0):
                 self.save()
             if stop and not last:
                 raise Interrupted
@@ -150,10 +150,10 @@ class TrainingLoop:
         empty = sum(getattr(phase.feed, "skipped", 0) for phase in self.phases)
         causes = [f"{p.skips} updates were non-finite", f"{sum(map(len, p.left_out.values()))} examples are excluded"]
         causes += [f"{empty:,} times the objective skipped an example (too short?)"] if empty else []
-        return f"no optimizer step was taken in {p.round} rounds: {', '.join(causes)}"
+        return f"no optimizer step was taken in {p.step} steps: {', '.join(causes)}"
 
     def run_phase(self, phase: ActivePhase) -> dict[str, Any]:
-        """Run all updates of a phase in one round. Returns the values of the last one, to be logged."""
+        """Run all updates of a phase in one step. Returns the values of the last one, to be logged."""
         row: dict[str, Any] = {}
         self.network.train()
         train_only(self.network.parameters(), phase.parameters)
@@ -191,7 +191,7 @@ class TrainingLoop:
 
     def seed_generators(self, phase: ActivePhase, *position: int | str) -> None:
         """Seed the random number generators by the training progress: there is no state to store."""
-        progress = (self.seed, self.progress.stage, self.progress.round, phase.name)
+        progress = (self.seed, self.progress.stage, self.progress.step, phase.name)
         torch.manual_seed(key(*progress, *position, self.processes.rank))
 
     def update(self, phase: ActivePhase, micro_batches: list[MicroBatch], repeat: int, again: int) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class TrainingLoop:
         return {"elapsed": round(self.progress.elapsed, 3), "seconds": spent}
 
     def evaluate(self, last: bool) -> bool:
-        """Evaluate if it is due after this round. Returns whether the score is the best so far."""
+        """Evaluate if it is due after this step. Returns whether the score is the best so far."""
         p = self.progress
         if not self.callbacks.should_evaluate(p, last):
             return False
@@ -292,7 +292,7 @@ class TrainingLoop:
         if score is None:
             return False
         if math.isfinite(score) and (p.best is None or score > p.best):
-            p.best, p.best_round, p.stale = score, p.round, 0
+            p.best, p.best_step, p.stale = score, p.step, 0
             return True
         p.stale += 1
         p.stopped = bool(self.learning.patience) and p.stale >= self.learning.patience

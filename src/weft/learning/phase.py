@@ -9,7 +9,7 @@ from weft.core.options import Count, Natural, NonNegative
 from weft.core.registry import Build, block, slot
 
 When = Natural | dict[Literal["epochs"], Natural]
-"""A number of rounds, or {epochs: n}."""
+"""A number of steps, or {epochs: n}."""
 
 
 @block("phase")
@@ -17,7 +17,7 @@ When = Natural | dict[Literal["epochs"], Natural]
 class Phase:
     """Alternating optimization: updates of some parameters by one objective.
 
-    A round is one pass over the phases. Ordinary training has one phase. Adversarial training has several, each with its
+    A step is one pass over the phases. Ordinary training has one phase. Adversarial training has several, each with its
     objective, parameters and optimizer. Parameters and buffers that a phase does not train stay bit-identical.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661 (two phases, the first repeated k times)
@@ -31,9 +31,9 @@ class Phase:
         clip: Maximum gradient norm; 0 = no clipping; None = that of ``learning``.
         accumulate: Batches per update (gradient accumulation); None = that of ``learning``.
         data: Split of the dataset to train on.
-        repeat: Updates per round.
-        every: Run in every n-th round, or {epochs: n}.
-        start: First round of the phase, or {epochs: n}.
+        repeat: Updates per step.
+        every: Run in every n-th step, or {epochs: n}.
+        start: First step of the phase, or {epochs: n}.
         reuse: Updates on the same batches, as in PPO.
         constrain: Constraints on the parameters after each update, e.g. weight clipping (WGAN).
 
@@ -66,7 +66,7 @@ class Phase:
         self.constrain = [build() for build in constrain or []]
         for option, when in (("every", every), ("start", start)):
             if isinstance(when, dict) and set(when) != {"epochs"}:
-                raise ValueError(f"{option} must be a number of rounds or {{epochs: n}}, not {when}")
+                raise ValueError(f"{option} must be a number of steps or {{epochs: n}}, not {when}")
         if not train:
             raise ValueError("train is empty, so the phase would train no parameter; use globs such as encoder.*")
         if every == 0 or every == {"epochs": 0}:

@@ -32,11 +32,11 @@ class TimeSpent:
 
 @dataclass
 class Progress:
-    """Progress of training: the part of a checkpoint that is not tensors. A round is one pass over the phases.
+    """Progress of training: the part of a checkpoint that is not tensors. A step is one pass over the phases.
 
     Attributes:
         stage: Index of the stage.
-        round: Number of finished rounds.
+        step: Number of finished steps.
         updates: Number of optimizer steps by phase.
         batches: Number of batches taken from the feed by phase.
         left_out: Examples excluded after rollbacks, by split.
@@ -44,15 +44,15 @@ class Progress:
         skipped: Examples of skipped updates, by split.
         tokens: Number of training tokens.
         best: Best score in evaluation; None = not evaluated yet.
-        best_round: Round of the best score.
+        best_step: Step of the best score.
         stale: Number of evaluations since the best score.
         stopped: Whether early stopping has ended training.
-        elapsed: Seconds of all rounds, without evaluation and saving.
+        elapsed: Seconds of all steps, without evaluation and saving.
         spent: The same by part of the training step.
     """
 
     stage: int = 0
-    round: int = 0
+    step: int = 0
     updates: dict[str, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, list[int]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Progress:
     skipped: dict[str, list[int]] = field(default_factory=dict)
     tokens: int = 0
     best: float | None = None
-    best_round: int | None = None
+    best_step: int | None = None
     stale: int = 0
     stopped: bool = False
     elapsed: float = 0.0
@@ -79,7 +79,7 @@ class LoopCallbacks(Protocol):
         ...
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
-        """Return whether to evaluate after this round."""
+        """Return whether to evaluate after this step."""
         ...
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
@@ -95,7 +95,7 @@ class LoopCallbacks(Protocol):
         ...
 
     def should_stop(self) -> bool:
-        """Return whether to save a checkpoint and stop after this round."""
+        """Return whether to save a checkpoint and stop after this step."""
         ...
 
 

@@ -24,7 +24,7 @@ def recover(loop: TrainingLoop, error: NonFiniteError) -> bool:
     p, policy = loop.progress, loop.learning.on_nonfinite
     if policy == "stop" or p.skips >= loop.learning.max_skips:
         return False
-    loop.log({"event": policy, "round": p.round + 1, "problem": str(error), "rows": error.rows})
+    loop.log({"event": policy, "step": p.step + 1, "problem": str(error), "rows": error.rows})
     split = next(a.phase.data for a in loop.phases if a.name == error.phase)
     if policy == "skip":
         p.skips += 1

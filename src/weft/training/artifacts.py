@@ -67,15 +67,15 @@ def draw_classifier_plots(trained: TrainedRun, folder: RunFolder, display: Displ
 
 
 def _points(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return log entries on one axis: rounds counted over all stages, and the sum of the losses of several phases."""
+    """Return log entries on one axis: steps counted over all stages, and the sum of the losses of several phases."""
     points: list[dict[str, Any]] = []
     offsets: dict[int, int] = {0: 0}
     last = 0
     for row in log:
-        if row.get("event") not in ("update", "valid"):
+        if row.get("event") not in ("train", "valid"):
             continue
         offset = offsets.setdefault(row.get("stage", 0), last)
-        last = max(last, offset + row["round"])
+        last = max(last, offset + row["step"])
         losses = [v for k, v in row.items() if k == "loss" or k.endswith("/loss")]
-        points.append({"update": offset + row["round"], **({"loss": sum(losses)} if losses else {}), "valid": row.get("valid")})
+        points.append({"step": offset + row["step"], **({"loss": sum(losses)} if losses else {}), "valid": row.get("valid")})
     return points

@@ -158,7 +158,7 @@ def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
     """Raise ValueError where an option needs evaluations during training, or a metric a field that the data does not have."""
     if not evaluation.every and (learning.patience or learning.final == "best"):
         what = "patience" if learning.patience else "final: best"
-        raise ValueError(f"{what} needs evaluations during training; set evaluate.every to a number of rounds")
+        raise ValueError(f"{what} needs evaluations during training; set evaluate.every to a number of steps")
     for metric in evaluation.metrics:
         wanted = getattr(metric, "field", "label" if metric.inputs == "label" else None)
         if wanted is not None and wanted not in info:

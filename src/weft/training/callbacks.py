@@ -91,9 +91,9 @@ class StageCallbacks:
         self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
-        """Return whether to evaluate after this round (``evaluate.every``)."""
+        """Return whether to evaluate after this step (``evaluate.every``)."""
         every = self.evaluation.every
-        return bool(every) and progress.round % every == 0 and self.evaluation.split in self.corpus.splits
+        return bool(every) and progress.step % every == 0 and self.evaluation.split in self.corpus.splits
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
         """Evaluate, and log and show the metrics. Returns the score of the monitored value, higher is better."""
@@ -107,8 +107,8 @@ class StageCallbacks:
             last=False,
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
-        self.log.write({"event": "valid", "stage": self.stage, "round": progress.round, "valid": result.metric_values, **remarks})
-        self.display.show_evaluation(progress.round, result.metric_values, result.remarks)
+        self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})
+        self.display.show_evaluation(progress.step, result.metric_values, result.remarks)
         return self.evaluation.score(result)
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:

@@ -36,7 +36,7 @@ class Display:
 
     def update(self, row: Mapping[str, Any], padding: float) -> None: ...
 
-    def show_evaluation(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
+    def show_evaluation(self, step: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None: ...
 
     def end_stage(self) -> None: ...
 
@@ -72,7 +72,7 @@ class Terminal(Display):
 
     def start_stage(self, stage: str, steps: int, several: bool) -> None:
         self.steps, self.title = steps, f"stage {stage}: " if several else ""
-        self.first_round: int | None = None
+        self.first_step: int | None = None
         self.started = time.perf_counter()
         if self.console.is_terminal:
             columns = (
@@ -94,22 +94,22 @@ class Terminal(Display):
         losses = " ".join(f"{k} {v:.4f}" for k, v in row.items() if k == "loss" or k.endswith("/loss"))
         text = f"{self.title}{losses} | {_short(row['tokens_per_second'])} tokens/s | padding {padding:.1%}"
         if self.bar:
-            self.bar.update(self.task, completed=row["round"], description=text)
+            self.bar.update(self.task, completed=row["step"], description=text)
             return
         now = time.perf_counter()
-        if self.first_round is None:
-            self.first_round = row["round"]
+        if self.first_step is None:
+            self.first_step = row["step"]
             self.started = now
-        if now - self.last >= _PLAIN_SECONDS or row["round"] == self.steps:
+        if now - self.last >= _PLAIN_SECONDS or row["step"] == self.steps:
             self.last = now
-            done = row["round"] - self.first_round
-            left = (now - self.started) / done * (self.steps - row["round"]) if done else None
+            done = row["step"] - self.first_step
+            left = (now - self.started) / done * (self.steps - row["step"]) if done else None
             self.message(
-                f"round {row['round']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'started'}"
+                f"step {row['step']}/{self.steps} | {text} | {f'{_clock(left)} left' if left is not None else 'started'}"
             )
 
-    def show_evaluation(self, round_: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
-        self.message("\n".join([f"round {round_} valid: {show_metrics(metric_values)}", *remarks]))
+    def show_evaluation(self, step: int, metric_values: Mapping[str, float], remarks: Sequence[str] = ()) -> None:
+        self.message("\n".join([f"step {step} valid: {show_metrics(metric_values)}", *remarks]))
 
     def end_stage(self) -> None:
         if self.bar:

@@ -1,4 +1,4 @@
-"""Stop training on Ctrl-C or SIGTERM: the first signal after the current iteration, the second at once."""
+"""Stop training on Ctrl-C or SIGTERM: the first signal after the current step, the second at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self.requested = True
         with contextlib.suppress(RuntimeError):  # the signal came while another line was being written
-            self.display.message("stopping after this iteration and saving a checkpoint (press Ctrl-C again to stop at once)")
+            self.display.message("stopping after this step and saving a checkpoint (press Ctrl-C again to stop at once)")
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:

@@ -134,8 +134,8 @@ class RunFolder:
         self.lock()
         repair_lines(self.log)
         for line, row in enumerate(self.read_log(), 1):
-            position = [row.get("stage", 0), row.get("round", 0)] if isinstance(row, dict) else [None]
-            if not all(isinstance(number, int) for number in position) or (row.get("event") == "update" and "round" not in row):
+            position = [row.get("stage", 0), row.get("step", 0)] if isinstance(row, dict) else [None]
+            if not all(isinstance(number, int) for number in position) or (row.get("event") == "train" and "step" not in row):
                 raise FolderError(f"{self.log}:{line}: not a log entry of a run; remove the line to resume")
         for path in self.path.iterdir():
             if _TEMPORARY.fullmatch(path.name):  # a process was killed before it renamed the file
@@ -162,15 +162,15 @@ class RunFolder:
 
     def write_log(self, row: dict[str, Any]) -> None:
         """Append an entry to log.jsonl."""
-        append_line(self.log, {"event": "update", **row})
+        append_line(self.log, {"event": "train", **row})
 
-    def truncate_log(self, stage: int, round_: int) -> None:
+    def truncate_log(self, stage: int, step: int) -> None:
         """Remove the entries that a resumed run will write again. Events such as saved and resumed stay."""
         if self.log.exists():
-            repeated = ("update", "valid", "skip")
+            repeated = ("train", "valid", "skip")
             truncate_lines(
                 self.log,
-                lambda r: r.get("event") not in repeated or (r.get("stage", 0), r.get("round", 0)) <= (stage, round_),
+                lambda r: r.get("event") not in repeated or (r.get("stage", 0), r.get("step", 0)) <= (stage, step),
             )
 
     def write_predictions(self, predictions: dict[int, str], references: dict[int, dict[str, str]]) -> None:

@@ -30,14 +30,14 @@ class CheckpointPolicy:
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         """Save a checkpoint, and remove those that are no longer kept."""
-        about = {"stage": self.stage, "round": progress.round}
+        about = {"stage": self.stage, "step": progress.step}
         self.folder.write_log({"event": "saving", **about})
         extra = [path for path in self._paths() if self._is_extra(path)]
         self.checkpoints.keep = self.learning.keep + len(extra) + (not self._is_planned(progress))
-        self.checkpoints.save(progress.round, tensors, documents, best=progress.best_round == progress.round)
+        self.checkpoints.save(progress.step, tensors, documents, best=progress.best_step == progress.step)
         for path in extra:
-            if (update := int(path.name.removeprefix("update-"))) < progress.round:
-                self.checkpoints.remove(update)
+            if (step := int(path.name.removeprefix("step-"))) < progress.step:
+                self.checkpoints.remove(step)
         self.folder.write_log({"event": "saved", **about})
 
     def can_resume(self) -> bool:
@@ -49,17 +49,17 @@ class CheckpointPolicy:
         return latest.path is not None
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """Return tensors and documents of the latest intact checkpoint, and remove later iterations from the log."""
+        """Return tensors and documents of the latest intact checkpoint, and remove later steps from the log."""
         latest = self.checkpoints.latest()
         for path, reasons in latest.damaged.items():
             self.display.message(f"warning: the checkpoint {path} is damaged ({'; '.join(reasons)}); an earlier one is used")
         if latest.path is None:
             raise FolderError(f"no intact checkpoint is left in {self.checkpoints.folder}; start a new run")
         checkpoint = load_checkpoint(latest.path)
-        if checkpoint.documents["state.json"]["progress"]["best_round"] == checkpoint.update:
-            self.checkpoints.mark_best(checkpoint.update)  # the process may have been killed just before it could
-        self.folder.truncate_log(self.stage, checkpoint.update)
-        self.folder.write_log({"event": "resumed", "stage": self.stage, "round": checkpoint.update})
+        if checkpoint.documents["state.json"]["progress"]["best_step"] == checkpoint.step:
+            self.checkpoints.mark_best(checkpoint.step)  # the process may have been killed just before it could
+        self.folder.truncate_log(self.stage, checkpoint.step)
+        self.folder.write_log({"event": "resumed", "stage": self.stage, "step": checkpoint.step})
         self.display.message(f"resuming from {latest.path}")
         return checkpoint.tensors, checkpoint.documents
 
@@ -75,7 +75,7 @@ class CheckpointPolicy:
         """Return the last planned checkpoints: ``number`` of them, or as many as a short run has."""
         paths = [path for path in self._paths() if not self._is_extra(path)][-number:]
         every = self.learning.save_every or self.learning.steps
-        planned = min(number, 1 - (-progress.round // every))
+        planned = min(number, 1 - (-progress.step // every))
         try:
             if len(paths) < planned:
                 raise FolderError(f"found {len(paths)} of {planned}")
@@ -87,12 +87,12 @@ class CheckpointPolicy:
             ) from None
 
     def _paths(self) -> list[Path]:
-        return sorted(self.checkpoints.folder.glob("update-*[0-9]"))
+        return sorted(self.checkpoints.folder.glob("step-*[0-9]"))
 
     def _is_planned(self, progress: Progress) -> bool:
-        """Return whether a run without interruption would be saved at this iteration."""
-        every, now = self.learning.save_every, progress.round
-        planned = now in (0, self.learning.steps, progress.best_round) or progress.stopped
+        """Return whether a run without interruption would be saved at this step."""
+        every, now = self.learning.save_every, progress.step
+        planned = now in (0, self.learning.steps, progress.best_step) or progress.stopped
         return planned or bool(every and now % every == 0)
 
     def _is_extra(self, path: Path) -> bool:

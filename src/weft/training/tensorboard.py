@@ -12,25 +12,25 @@ class TensorBoard:
 
     Args:
         folder: Run folder.
-        round_: Round that a resumed run continues from: later values are overwritten.
+        step: Step that a resumed run continues from: later values are overwritten.
     """
 
-    def __init__(self, folder: Path, round_: int | None = None):
+    def __init__(self, folder: Path, step: int | None = None):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise ValueError(
                 "TensorBoard files need the package tensorboard; install it with: pip install 'weft[track]'"
             ) from None
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=round_)
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a log entry; metrics of evaluations get the prefix ``valid/``."""
         prefix = f"stage-{row['stage']}/" if row.get("stage") else ""
         metric_values = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
         for name, value in metric_values.items():
-            if isinstance(value, float | int) and name not in ("round", "stage"):
-                self.writer.add_scalar(prefix + name, value, row["round"])
+            if isinstance(value, float | int) and name not in ("step", "stage"):
+                self.writer.add_scalar(prefix + name, value, row["step"])
 
     def close(self) -> None:
         """Flush and close the event file."""

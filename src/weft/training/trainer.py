@@ -311,7 +311,7 @@ class Trainer:
 
     def usage_of_finished(self, plan: StagePlan) -> dict[str, Any]:
         """Return what a finished stage has used, from its last checkpoint."""
-        paths = sorted(self.folder.checkpoints(plan.name, False).glob("update-*[0-9]"))
+        paths = sorted(self.folder.checkpoints(plan.name, False).glob("step-*[0-9]"))
         try:
             return _usage(Progress(**read_json(paths[-1] / "state.json")["progress"]))
         except (IndexError, OSError, ValueError, KeyError, TypeError):  # removed or damaged: it is only information

@@ -285,7 +285,7 @@ def test_arae_decoder_needs_latent_code_and_label():
 
 
 def test_a_phase_that_never_runs_is_rejected():
-    with pytest.raises(ValueError, match=r"phase mutual_information never runs: its start is round 4, but steps is 4"):
+    with pytest.raises(ValueError, match=r"phase mutual_information never runs: its start is step 4, but steps is 4"):
         loop_of(cara(), list(STEPS), steps=4, starts={"mutual_information": 4})
 
 
@@ -323,9 +323,9 @@ def test_elbo_needs_a_variational_structure():
 
 
 INVALID = {
-    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: its start is round 1500, but "
+    "learning.phases.4.start=1500": r"phases\.4\.start: phase mutual_information never runs: its start is step 1500, but "
     "steps is 1500; set start below 1500, or steps above 1500",
-    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: its start is round \d+, but "
+    "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: its start is step \d+, but "
     r"steps is 100; set start below 100, or steps above \d+",
     "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
     "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",

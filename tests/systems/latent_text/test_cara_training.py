@@ -139,7 +139,7 @@ def test_resuming_after_a_kill_in_any_step_is_bit_identical(name, full_run, monk
 
     def killed(self: Any, *args: Any) -> Any:
         loss = real(self, *args)
-        if next(calls) == 1:  # in the second round
+        if next(calls) == 1:  # in the second step
             raise Killed
         return loss
 

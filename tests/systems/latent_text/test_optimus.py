@@ -313,7 +313,7 @@ def trained(recipe):
 
 
 def checkpoint(folder, update):
-    return load_checkpoint(folder / "checkpoints" / "classes" / f"update-{update:08d}").tensors["model.safetensors"]
+    return load_checkpoint(folder / "checkpoints" / "classes" / f"step-{update:08d}").tensors["model.safetensors"]
 
 
 def changed(before, after):
@@ -346,7 +346,7 @@ def test_each_phase_updates_only_its_network(recipe, tmp_path, phase, moved):
 def test_resuming_inside_the_stage_is_bit_identical(recipe, trained, tmp_path):
     stopped = tmp_path / "stopped"
     shutil.copytree(trained.folder, stopped)
-    for name in ("model.safetensors", "metrics.json", "checkpoints/classes/update-00000004"):
+    for name in ("model.safetensors", "metrics.json", "checkpoints/classes/step-00000004"):
         path = stopped / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     read_run(recipe).train(stopped, resume=True, quiet=True)

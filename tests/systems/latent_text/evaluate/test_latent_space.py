@@ -190,7 +190,7 @@ def test_fewer_samples_and_examples_during_training(trained):
     assert metrics["signatures"]["latent-space"] == "samples:7|seed:0|active:var>0.01"
     with torch.inference_mode():
         nine = LatentSpaceMetric(samples=2).measure(context_of(trained, dataset=Subset(trained.dataset("valid")[1], 9)))
-    assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last round
+    assert valid["iw_nll"] == pytest.approx(nine["iw_nll"], rel=1e-5)  # four steps: the weights are those of the last step
 
 
 def test_weft_evaluate_reproduces_the_values(trained):
