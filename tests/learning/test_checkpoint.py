@@ -579,9 +579,7 @@ def small_disk(tmp_path):
 def test_a_full_file_system_leaves_earlier_checkpoints_intact(small_disk):
     checkpoints = saved(small_disk / "run", 1, 2)
     big = {"model.safetensors": {"w": torch.ones(500_000)}}
-    with pytest.raises(
-        CheckpointError, match=r"step 3 failed .*no space left .*about 2\.0 MB are needed, [01]\.\d MB are free"
-    ):
+    with pytest.raises(CheckpointError, match=r"step 3 failed .*no space left .*about 2\.0 MB are needed, [01]\.\d MB are free"):
         checkpoints.save(3, big, {})
     assert names(small_disk / "run") == ["step-00000001", "step-00000002"]
     with pytest.raises(CheckpointError, match="no space left"):  # the document is what does not fit

@@ -1,33 +1,30 @@
-"""Atomic file I/O: text, JSON, and append-only logs of one JSON document per line.
+"""Text, JSON, and append-only logs of one JSON document per line; how files are written is in ``weft.core.files``.
 
-A file is written to a temporary name, flushed to disk, and renamed over the old one. JSON is as Python writes it: NaN and
-Infinity are kept, so that a document round-trips exactly; ``finite`` replaces them for other programs.
+JSON is as Python writes it: NaN and Infinity are kept, so that a document round-trips exactly; ``finite`` replaces them for other
+programs.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import functools
 import hashlib
 import json
 import math
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.core import files
+
 
 def write_text(path: str | Path, text: str) -> None:
     """Replace a file by ``text`` in UTF-8, atomically."""
-    _replace(path, text.encode())
+    files.write_bytes(path, text.encode())
 
 
 def write_json(path: str | Path, document: Any) -> None:
     """Replace a file by a JSON document, atomically."""
-    _replace(path, (_json(document, path, indent=2) + "\n").encode())
+    files.write_bytes(path, (_json(document, path, indent=2) + "\n").encode())
 
 
 def finite(document: Any) -> Any:
@@ -83,27 +80,6 @@ def list_files(path: str | Path | Sequence[str | Path]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- JSON lines
 
 
-def check_free(out: Path) -> None:
-    """Raise ValueError where existing files would be overwritten."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} already exists and is not empty; choose another folder")
-
-
-@contextlib.contextmanager
-def complete_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to ``out`` when the block succeeds: ``out`` is complete or absent."""
-    new = out.resolve().with_name(f".{out.resolve().name}.tmp-{secrets.token_hex(4)}")
-    try:
-        new.parent.mkdir(parents=True, exist_ok=True)
-        new.mkdir()
-        yield new
-        new.rename(out)
-    except OSError as error:
-        raise ValueError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
 def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:
     """Append a document as one line to a log. If that fails, the log is unchanged.
 
@@ -112,17 +88,7 @@ def append_line(path: str | Path, document: Any, *, sync: bool = False) -> None:
         document: A JSON document.
         sync: Wait until the line is on disk (without it, a killed process loses nothing, a power failure might).
     """
-    line = (_json(document, path) + "\n").encode()
-    with Path(path).open("ab", buffering=0) as file:  # a buffer would try again when it is closed
-        size, rest = file.tell(), memoryview(line)
-        try:
-            while rest:
-                rest = rest[file.write(rest) :]
-            if sync:
-                os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), size)
-            raise
+    files.append_bytes(path, (_json(document, path) + "\n").encode(), sync=sync)
 
 
 def read_lines(path: str | Path) -> list[Any]:
@@ -136,9 +102,7 @@ def repair_lines(path: str | Path) -> int:
     data = _bytes(path)
     sound = _sound(data)
     if sound < len(data):
-        with Path(path).open("r+b") as file:
-            file.truncate(sound)
-            os.fsync(file.fileno())
+        files.write_bytes(path, data[:sound])
     return len(data) - sound
 
 
@@ -152,7 +116,7 @@ def truncate_lines(path: str | Path, keep: Callable[[Any], bool]) -> int:
     kept = [line for line, document in lines if keep(document)]
     text = b"".join(kept)
     if text != data:
-        _replace(path, text)
+        files.write_bytes(path, text)
     return len(lines) - len(kept)
 
 
@@ -189,47 +153,6 @@ def _parsed(path: str | Path, data: bytes) -> Iterator[tuple[bytes, Any]]:
             yield line + b"\n", json.loads(line)
         except ValueError:
             raise ValueError(f"{path}:{number}: not valid JSON; remove the line to read the rest") from None
-
-
-# ------------------------------------------------------------------------------------------------------------------- disk
-
-
-def sync_file(path: str | Path) -> None:
-    """Wait until the content of a file is on disk."""
-    with Path(path).open("r+b") as file:
-        os.fsync(file.fileno())
-
-
-def sync_folder(path: str | Path) -> None:
-    """Wait until the entries of a folder are on disk, where the system supports it."""
-    if os.name == "nt":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
-            raise
-    finally:
-        os.close(handle)
-
-
-def _replace(path: str | Path, data: bytes) -> None:
-    final = Path(path).resolve()  # a link stays a link
-    temporary = final.with_name(f".{final.name}.tmp-{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(path), None  # not the temporary file, whose name means nothing to the user
-        raise
-    sync_folder(final.parent)
 
 
 def _json(document: Any, path: str | Path, indent: int | None = None) -> str:

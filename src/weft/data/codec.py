@@ -9,6 +9,8 @@ from typing import Any
 
 from weft.core.contracts import Codec, Data
 from weft.core.fields import Field, Frame, Info, Special
+from weft.core.files import make_folder
+from weft.core.io import write_text
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 
 FORMAT = 2
@@ -19,14 +21,12 @@ KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector",
 def save_codec(codec: Codec, folder: Path) -> None:
     """Write ``fields.json``, and ``tokenizer-<space>.json`` for every id space."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for space, tokenizer in codec.tokenizers.items():
         tokenizer.save(folder / f"tokenizer-{space}.json")
     info = codec.info
     content = {"format": FORMAT, "data": info.data, "target": info.target, "fields": [asdict(f) for f in info.fields.values()]}
-    new = folder / "fields.json.new"
-    new.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    new.replace(folder / "fields.json")
+    write_text(folder / "fields.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def load_codec(data: Data, folder: Path) -> Codec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.core.files import make_folder
 from weft.core.io import read_json, write_json
 from weft.training.run_folder import FolderError, RunFolder, compare_recipes
 
@@ -47,7 +48,7 @@ def holds_sweep(folder: RunFolder, values: Mapping[str, list[str]], recipe: dict
 def lock_sweep(folder: RunFolder, values: Mapping[str, list[str]], recipe: dict[str, Any]) -> None:
     """Create the folder of a sweep and lock it against other processes; the arguments are those of ``holds_sweep``."""
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.path)
     except OSError as error:
         raise FolderError(f"cannot create the folder of the sweep, {folder.path}: {error.strerror}") from None
     folder.lock()

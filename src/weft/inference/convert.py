@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +14,25 @@ from torch import nn
 from weft.core.contracts import Codec, Encodes, ModelsLanguage
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
-from weft.core.io import check_free, complete_folder, read_json, write_json, write_text
+from weft.core.files import check_free, complete_folder, copy_file, make_folder
+from weft.core.io import read_json, write_json, write_text
 from weft.core.registry import is_composition, name_of, option_values
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
 from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, max_length_of, open_embedder
 from weft.inference.load import load
+from weft.inference.origin import Origin, read_origin, write_origin
 from weft.inference.published import open_published
 from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
-from weft.pretrained.generation_config import GENERATION_CONFIG
 from weft.pretrained.saving import FILE_KEYS, write_folder
 from weft.recipe import nearest
 from weft.training.build import plans
-from weft.training.run_folder import FORMAT, RunFolder
+from weft.training.run_folder import RunFolder
 
-_BESIDE = (GENERATION_CONFIG, "tokenizer_config.json", "special_tokens_map.json")
-"""Files of a published model that are stored with its config.json."""
 _ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
 """Structures of RoBERTa models."""
 
@@ -56,7 +53,9 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     run = load(run_folder, "cpu")
     structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
-    origin = _origin(source, kind)
+    origin = read_origin(source)
+    if kind not in (None, origin.config.get("model_type")):
+        origin = Origin()  # its config belongs to another family
     if not origin.config:
         structure = _shift_positions(run.model, structure, run.codec.info)
     with complete_folder(out) as new:
@@ -66,7 +65,6 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         rest = {name: value for name, value in origin.config.items() if name not in FILE_KEYS}
         write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
         for name, content in origin.files.items():
-            (new / name).parent.mkdir(exist_ok=True)
             write_json(new / name, content)
         for space, tokenizer in run.codec.tokenizers.items():
             tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
@@ -103,34 +101,12 @@ def to_run(name: str | Path, out: str | Path) -> Path:
             write_weights(folder.model, Network(run.model, run.objectives).tensors())
         finally:
             folder.close()
-        files = {name: read_json(published.path / name) for name in _BESIDE if (published.path / name).is_file()}
-        write_json(folder.origin, {"format": FORMAT, "from": path, "config": published.config, "files": files})
+        write_origin(new, published.path, published.config)
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
             length = max_length_of(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)
             _write_pooling("mean", run.model.dim, length, new)  # the default of sentence-transformers
     return out
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """config.json and other files of the published model that a run folder was converted from.
-
-    Args:
-        config: Content of config.json; empty for a trained run.
-        files: Content of the other files by name.
-    """
-
-    config: dict[str, Any]
-    files: dict[str, Any]
-
-
-def _origin(folder: Path, kind: str | None) -> _Origin:
-    """Return the origin of a run folder; empty if it was trained by weft, or is to be converted to another family."""
-    file = RunFolder(folder).origin
-    found = read_json(file) if file.is_file() else {}
-    config = found.get("config", {})
-    return _Origin(config, found.get("files", {})) if kind in (None, config.get("model_type")) else _Origin({}, {})
 
 
 def _shift_positions(model: Any, structure: Any, info: Info) -> Any:
@@ -156,14 +132,13 @@ def _copy_pooling(old: Path, new: Path) -> None:
     """Copy the files of sentence-transformers, where a folder has them."""
     for name in (POOLING, LENGTH, MODULES, SENTENCES):
         if (old / name).is_file():
-            (new / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(old / name, new / name)
+            copy_file(old / name, new / name)
 
 
 def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
     """Write pooling mode and maximum length where the folder has none, with the keys that all versions read."""
     if not (new / POOLING).is_file():
-        (new / POOLING).parent.mkdir(exist_ok=True)
+        make_folder((new / POOLING).parent)
         write_json(new / POOLING, {"word_embedding_dimension": dim, **{key: other == mode for key, other in KEYS.items()}})
     config = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
     if not config.get("max_seq_length"):  # current versions store it in tokenizer_config.json

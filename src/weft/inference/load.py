@@ -8,8 +8,8 @@ from pathlib import Path
 
 from weft.core.contracts import Decodes
 from weft.core.hub import PACKAGED
-from weft.core.io import read_json
 from weft.data import load_codec
+from weft.inference.origin import read_origin
 from weft.inference.published import open_published, pair_of
 from weft.inference.trained_run import TrainedRun
 from weft.learning import read_weights
@@ -83,9 +83,9 @@ def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     network.to(choose_device(device)).train(False)
     trained = TrainedRun(run, network.model, codec, network.objectives, folder=home.path)
     if home.origin.is_file():  # converted from a pretrained model: keep its conventions
-        origin = read_json(home.origin)
+        origin = read_origin(home.path)
         if Decodes in trained.model.provides():
-            config = {**origin["config"], **origin.get("files", {}).get(GENERATION_CONFIG, {})}
+            config = {**origin.config, **origin.files.get(GENERATION_CONFIG, {})}
             trained.start_ids = start_ids(trained.model, codec.info, config)
         trained.pair_format = pair_of(trained)
     return trained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from weft.core.files import make_folder, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,9 +101,11 @@ def set_title(figure: Figure, title: str, *, x: float = 0.015, size: float = 14)
 def save_png(figure: Figure, path: str | Path) -> Path:
     """Write the figure to a PNG file, creating its folder; return the path."""
     file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    image = io.BytesIO()
     with ignore_missing_glyphs():
-        figure.savefig(file, format="png")
+        figure.savefig(image, format="png")
+    make_folder(file.parent)
+    write_bytes(file, image.getvalue())
     return file
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+from weft.core.files import make_folder, write_bytes
+
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -30,9 +32,9 @@ def write_page(template: str, path: str | Path, values: Mapping[str, str], style
     # in one pass: a placeholder inside of a value stays text
     known = {**values, "policy": policy, "style": style, "script": code}
     file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
     text = _PLACEHOLDER.sub(lambda match: known[match[1]], _resource(f"{template}.html"))
-    file.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    make_folder(file.parent)
+    write_bytes(file, text.encode("utf-8", "replace"))
     return file
 
 

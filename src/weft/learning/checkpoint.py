@@ -17,7 +17,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from weft.core.io import read_json, sha256, sync_file, sync_folder, write_json, write_text
+from weft.core import files
+from weft.core.io import read_json, sha256, write_json, write_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -93,7 +94,7 @@ class Checkpoints:
         """
         _check_files(step, tensors, documents)
         with _disk_errors(f"saving the checkpoint of step {step}", self.folder, _size(tensors)):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            files.make_folder(self.folder)
             self.clean()
             with self._temporary(step) as temporary:
                 _write_files(temporary, step, tensors, documents)
@@ -152,9 +153,9 @@ class Checkpoints:
     def clean(self) -> None:
         """Complete or remove what a crash has left. For the process that trains, before it reads."""
         for path in [p for p in self._entries() if p.name.startswith((".tmp-", ".old-"))]:
-            shutil.rmtree(path)
+            files.remove_tree(path)
         for path in self.folder.glob(f".{BEST}.tmp-*"):
-            path.unlink()
+            files.remove(path)
         for path in [p for p in self._entries() if p.name.endswith(".new") and _NAME.fullmatch(p.name)]:
             if problems(path):
                 self._remove(path)
@@ -173,31 +174,32 @@ class Checkpoints:
     def _temporary(self, step: int) -> Iterator[Path]:
         """A folder that is renamed within the context, or removed."""
         path = self.folder / f".tmp-{step:08d}-{secrets.token_hex(4)}"
-        path.mkdir()
+        files.make_folder(path)
         try:
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                files.remove_tree(path)
 
     def _publish(self, complete: Path, path: Path) -> Path:
         """Rename a complete checkpoint. One of the same name is removed only after the new one is visible."""
         if path.exists():
             new = path.with_name(path.name + ".new")
             if complete != new:
-                complete.rename(new)
-                sync_folder(self.folder)
+                files.rename(complete, new)
+                files.sync_folder(self.folder)
             self._remove(path)
             complete = new
-        complete.rename(path)
-        sync_folder(self.folder)
+        files.rename(complete, path)
+        files.sync_folder(self.folder)
         return path
 
     def _remove(self, path: Path) -> None:
         """Rename a checkpoint, then delete it, so that a partly deleted one never has the name of a checkpoint."""
         old = path.with_name(f".old-{path.name}-{secrets.token_hex(4)}")
-        path.rename(old)
-        sync_folder(self.folder)
-        shutil.rmtree(old)
+        files.rename(path, old)
+        files.sync_folder(self.folder)
+        files.remove_tree(old)
 
     def _prune(self, saved: Path) -> None:
         """Keep the checkpoint just saved, later ones, the best, and the latest that seem intact; remove the others."""
@@ -228,7 +230,7 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
             return [
                 f"format version is {manifest['format']}, but this version of weft reads {FORMAT}; use the version that wrote it"
             ]
-        step, files = (
+        step, listed = (
             manifest["step"],
             {str(name): (int(f["size"]), str(f["sha256"])) for name, f in manifest["files"].items()},
         )
@@ -239,7 +241,7 @@ def problems(folder: str | Path, *, quick: bool = False) -> list[str]:
     found: list[str] = []
     if _NAME.fullmatch(folder.name) and step != _number(folder):
         found.append(f"{MANIFEST} belongs to step {step}")
-    for name, (size, digest) in files.items():
+    for name, (size, digest) in listed.items():
         path = folder / name
         try:
             if not _FILE.fullmatch(name):
@@ -283,9 +285,9 @@ def _write_files(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Ten
         write_tensors(folder / name, named)
     for name, document in documents.items():
         write_json(folder / name, document)
-    files = {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
-    write_json(folder / MANIFEST, {"format": FORMAT, "step": step, "files": files})
-    sync_folder(folder)
+    listed = {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
+    write_json(folder / MANIFEST, {"format": FORMAT, "step": step, "files": listed})
+    files.sync_folder(folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------- tensors
@@ -316,7 +318,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
         storages.add(storage)
     # A single entry: safetensors does not fix the order of several, so the bytes could differ.
     metadata = {"weft": json.dumps({"format": FORMAT, "aliases": aliases}, sort_keys=True)}
-    path.touch()
+    files.new_file(path)
     mode = path.stat().st_mode  # safetensors creates files with mode 600, whatever the umask is
     try:
         safetensors.torch.save_file(distinct, path, metadata=metadata)
@@ -325,7 +327,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
             raise OSError(int(match[1]), os.strerror(int(match[1])), str(path)) from None
         raise
     path.chmod(mode)
-    sync_file(path)
+    files.sync_file(path)
 
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
@@ -345,7 +347,7 @@ def write_weights(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
     new = path.with_name(path.name + ".new")
     write_tensors(new, tensors)
     write_text(_hash_file(path), f"{sha256(new)}  {path.name}\n")
-    new.replace(path)
+    files.rename(new, path)
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:

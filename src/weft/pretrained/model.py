@@ -10,7 +10,8 @@ from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.contracts import Structure, Tokenizer
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
-from weft.core.io import check_free, complete_folder, read_json, write_json
+from weft.core.files import check_free, complete_folder
+from weft.core.io import read_json, write_json
 from weft.core.registry import Build
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 
 from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder
 from weft.core.contracts import Structure
-from weft.core.io import check_free, complete_folder, write_json
+from weft.core.files import check_free, complete_folder, copy_file
+from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
@@ -150,5 +150,4 @@ def copy_companion_files(source: Path, target: Path) -> None:
     for file in (file for pattern in COMPANION_FILES for file in source.glob(pattern)):
         path = file.relative_to(source)
         if str(path) != "config.json" and not path.name.endswith(".index.json"):
-            (target / path).parent.mkdir(exist_ok=True)
-            shutil.copyfile(file, target / path)
+            copy_file(file, target / path)

@@ -57,7 +57,7 @@ def name_of_recipe(path: Path) -> str:
 def find_recipe(name: str | Path) -> Path:
     """Return the path of a recipe file, of a run folder's own recipe, or of a shipped recipe by name."""
     path = Path(name)
-    if path.is_dir() and (path / "recipe.yaml").is_file():
+    if path.is_dir() and RunFolder(path).is_run():
         return path / "recipe.yaml"
     if path.exists() or path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
         return path

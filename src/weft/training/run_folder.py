@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import platform
 import re
-import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from weft import __version__
+from weft.core import files
 from weft.core.io import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
 from weft.recipe import to_yaml
 from weft.training.resources import sum_usage
 
 FORMAT = 1
 _INITIAL = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
-_CODEC = re.compile(r"(fields|tokenizer-.+)\.json(\.new)?")
+_CODEC = re.compile(r"\.?(fields|tokenizer-.+)\.json(\.tmp-\w+)?")
 _TEMPORARY = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
@@ -64,8 +63,17 @@ class RunFolder:
         return self.path / f"model-{stage}.safetensors"
 
     def is_run(self) -> bool:
-        """Return whether the folder contains a run."""
-        return self.recipe.is_file()
+        """Return whether the folder contains a run. Raises FolderError if it contains links, which could lead anywhere."""
+        if not self.recipe.is_file():
+            return False
+        self._protect()
+        return True
+
+    def _protect(self) -> None:
+        try:
+            files.protect(self.path)
+        except files.LinkError as error:
+            raise FolderError(f"{error}. Open only run folders that you trust") from None
 
     def is_incomplete(self) -> bool:
         """Return whether the process was killed while it created the folder: there is nothing to resume and nothing to lose."""
@@ -78,7 +86,7 @@ class RunFolder:
         try:
             self._check_free()
             self._existed = self.path.exists()
-            self.path.mkdir(parents=True, exist_ok=True)
+            files.make_folder(self.path)
             self.lock()
             self._check_free()  # another process may have been faster
             self._clear()
@@ -98,26 +106,25 @@ class RunFolder:
             raise FolderError(f"{self.path} is not empty and not a run folder; use another folder with --run")
 
     def _clear(self) -> None:
-        self.recipe.unlink(missing_ok=True)  # first: without it the folder counts as incomplete
+        files.remove(self.recipe)  # first: without it the folder counts as incomplete
         for path in filter(_is_initial, self.path.iterdir()):
             if path.is_dir():
-                shutil.rmtree(path)
+                files.remove_tree(path)
             elif path.name != ".lock":
-                path.unlink()
+                files.remove(path)
 
     def remove_created(self) -> None:
         """Remove the files of a run that failed before training, so that the folder can be used again."""
         self._clear()
-        (self.path / ".lock").unlink(missing_ok=True)
+        files.remove(self.path / ".lock")
         if not self._existed:
-            with contextlib.suppress(OSError):  # another process has added a file
-                self.path.rmdir()
+            files.remove_empty(self.path)  # another process may have added a file
 
     def remove_if_created_by(self, command: str) -> None:
         """Remove the run if it was created by this command of weft, so that the command can start a new one."""
         if self.is_run() and self._environment_list("command")[1:2] == [command]:
             self.lock()
-            shutil.rmtree(self.path)
+            files.remove_tree(self.path)
             self.close()
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
@@ -139,12 +146,13 @@ class RunFolder:
                 raise FolderError(f"{self.log}:{line}: not a log entry of a run; remove the line to resume")
         for path in self.path.iterdir():
             if _TEMPORARY.fullmatch(path.name):  # a process was killed before it renamed the file
-                path.unlink()
+                files.remove(path)
 
     def lock(self) -> None:
         """Lock the folder, so that only one process trains into it. The lock is released when the process ends."""
+        self._protect()
         try:
-            stream = (self.path / ".lock").open("a")
+            stream = files.open_lock(self.path / ".lock")
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FolderError(f"another process is training into {self.path}; wait for it, or use another folder") from None

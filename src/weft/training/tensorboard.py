@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from weft.core.files import make_folder
+
 
 class TensorBoard:
     """Writes every numeric value of the log as a scalar into ``tensorboard/`` of a run folder. Requires the extra ``track``.
@@ -22,6 +24,7 @@ class TensorBoard:
             raise ValueError(
                 "TensorBoard files need the package tensorboard; install it with: pip install 'weft[track]'"
             ) from None
+        make_folder(folder / "tensorboard")
         self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
 
     def add(self, row: Mapping[str, Any]) -> None:

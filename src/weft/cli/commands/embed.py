@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,7 @@ def embed(
     """
     import numpy as np
 
+    from weft.core.files import write_bytes
     from weft.core.io import write_text
     from weft.inference.embedding import open_embedder
 
@@ -48,7 +50,9 @@ def embed(
     )
     if out is not None:
         if out.suffix == ".npy":
-            np.save(out, vectors)
+            buffer = io.BytesIO()
+            np.save(buffer, vectors)
+            write_bytes(out, buffer.getvalue())
         else:
             write_text(out, "".join(record + "\n" for record in records))
         message(f"wrote {len(vectors)} embeddings of dimension {vectors.shape[1]} to {out}")

@@ -15,6 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from weft.core.contracts import Tokenizer
 from weft.core.fields import Special
+from weft.core.io import write_text
 
 UNKNOWN = "\ufffd"
 """The replacement character, to which unknown tokens are decoded."""
@@ -207,10 +208,7 @@ class VocabularyTokenizer(Tokenizer):
 
     def save(self, file: Path) -> None:
         """Write tokenizer.json atomically."""
-        file, text = Path(file), self.inner.to_str(pretty=True)
-        new = file.with_name(file.name + ".new")
-        new.write_text(text, encoding="utf-8")
-        new.replace(file)
+        write_text(file, self.inner.to_str(pretty=True))
 
     def load(self, file: Path) -> None:
         text = read_vocabulary(file)
