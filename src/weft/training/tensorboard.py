@@ -12,17 +12,16 @@ class TensorBoard:
 
     Args:
         folder: Run folder.
-        round_: Round that a resumed run continues from: later values are overwritten.
     """
 
-    def __init__(self, folder: Path, round_: int | None = None):
+    def __init__(self, folder: Path):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise ValueError(
                 "TensorBoard files need the package tensorboard; install it with: pip install 'weft[track]'"
             ) from None
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=round_)
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a log entry; metrics of evaluations get the prefix ``valid/``."""
@@ -31,6 +30,13 @@ class TensorBoard:
         for name, value in metric_values.items():
             if isinstance(value, float | int) and name not in ("round", "stage"):
                 self.writer.add_scalar(prefix + name, value, row["round"])
+
+    def clear(self) -> None:
+        """Remove all event files. ``purge_step`` would not do: it hides later steps of all stages, whose steps overlap."""
+        self.writer.close()
+        for file in Path(self.writer.log_dir).glob("events.out.tfevents.*"):
+            file.unlink()
+        self.writer = type(self.writer)(self.writer.log_dir)
 
     def close(self) -> None:
         """Flush and close the event file."""
