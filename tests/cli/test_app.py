@@ -226,7 +226,7 @@ MISTAKES = {
         ["catalog", "lstm"],
         "'lstm' is not a slot but a part; show it with: weft catalog encoder lstm or weft catalog decoder lstm",
     ),
-    "catalog: no entry of an option": (["catalog", "mixer", "multihed"], "unknown attention 'multihed'; did you mean 'multihead'"),
+    "catalog: no entry of an option": (["catalog", "mixer", "multihed"], "unknown attention 'multihed'; did you mean"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
     "no command": (["trian"], "No such command 'trian'"),
     "no option": (["train", "dates", "--runn", "x"], "No such option"),

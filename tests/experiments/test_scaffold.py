@@ -141,7 +141,7 @@ def test_the_recipe_names_the_chosen_columns_and_the_others(tmp_path: Path) -> N
 
 
 def test_the_two_longest_texts_are_chosen_and_others_are_named(tmp_path: Path) -> None:
-    rows = "".join(f"one short title {i}\tthe long body of a text {i}\tan abstract between them {i}\t{i % 2}\n" for i in range(60))
+    rows = "".join(f"one short title {i}\tthe long body of a text {i}\tan abstract in between {i}\t{i % 2}\n" for i in range(60))
     detected = detect(tmp_path / "rows.tsv", "title\tbody\tabstract\tlabel\n" + rows)
     assert detected.columns == {"first": "body", "second": "abstract", "label": "label"}
     assert detected.column_notes() == [
@@ -226,9 +226,7 @@ def test_more_than_95_percent_of_the_lines_of_a_table_have_the_same_columns(tmp_
 
 
 @pytest.mark.parametrize(("tags", "rows", "tagged"), [(4, 20, True), (4, 19, False), (100, 500, True), (101, 505, False)])
-def test_a_tag_occurs_five_times_on_average_and_there_are_at_most_100(
-    tmp_path: Path, tags: int, rows: int, tagged: bool
-) -> None:
+def test_a_tag_occurs_five_times_on_average_and_there_are_at_most_100(tmp_path: Path, tags: int, rows: int, tagged: bool) -> None:
     lines = [f"word{i} T{i % tags}\n" + ("\n" if i % 7 == 6 else "") for i in range(rows)]
     detected = detect(tmp_path / "rows.txt", "".join(lines))
     assert detected.source == ("tagged-text" if tagged else "plain-text")

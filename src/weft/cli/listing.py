@@ -104,9 +104,9 @@ def _part_options(slots: Mapping[str, type]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for factory in (factory for contract in titles for factory in CATALOG[contract].values()):
         for option, parameter in option_parameters(factory).items():
-            for title in (titles.get(slot_of(leaf)) for leaf in _leaves(parameter.annotation)):
-                if title is not None and title not in found.setdefault(option, []):
-                    found[option].append(title)
+            for contract in filter(None, map(slot_of, _leaves(parameter.annotation))):
+                if contract in titles and titles[contract] not in found.setdefault(option, []):
+                    found[option].append(titles[contract])
     return found
 
 

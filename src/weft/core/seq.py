@@ -24,8 +24,8 @@ class Seq:
         mask: B x T, True = real, False = padding; None = no padding.
         marks: Named B x T annotations: position, segment, order, view.
 
-    Raises TypeError for a mask that is not boolean: an integer or float mask would index and add instead of mask. Raises ValueError
-    for a mask that is not B x T.
+    Raises TypeError for a mask that is not boolean, which would index or add instead of mask, and ValueError for one that is not
+    B x T.
     """
 
     data: Tensor

@@ -207,10 +207,9 @@ class ContextWindows:
         size = max(1, tokens // max(1, self.text.width))
         if self.text.rows <= size:
             return [self]
-        return [
-            ContextWindows(self.text.select(rows), self.context_NT[rows], self.start_N[rows], self.end_N[rows], self.owner_N[rows])
-            for rows in torch.arange(self.text.rows, device=self.context_NT.device).split(size)
-        ]
+        tensors = (self.context_NT, self.start_N, self.end_N, self.owner_N)
+        parts = torch.arange(self.text.rows, device=self.context_NT.device).split(size)
+        return [ContextWindows(self.text.select(rows), *(tensor[rows] for tensor in tensors)) for rows in parts]
 
 
 @dataclass(frozen=True)

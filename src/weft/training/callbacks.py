@@ -127,7 +127,7 @@ class StageCallbacks:
         return score
 
     def report_early_stop(self, progress: Progress, patience: int) -> None:
-        """Log and show that early stopping has ended training. Does nothing if an earlier session has stopped, and reported it."""
+        """Log and show that early stopping has ended training. An earlier session has reported its own stop."""
         if self.higher_is_better is None:
             return
         best = progress.best if progress.best is None or self.higher_is_better else -progress.best
@@ -136,8 +136,8 @@ class StageCallbacks:
         self.log.folder.write_log({**row, "best": best, "best_round": progress.best_round})
         found = "it was never finite" if best is None else f"best {show_number(best)} at step {progress.best_round:,}"
         self.display.message(
-            f"early stopping at step {progress.round:,}: {monitor} has not improved in {stale} evaluations (patience {patience}); "
-            f"{found}"
+            f"early stopping at step {progress.round:,}: {monitor} has not improved in {stale} evaluations "
+            f"(patience {patience}); {found}"
         )
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:

@@ -32,7 +32,7 @@ class TensorBoard:
                 self.writer.add_scalar(prefix + name, value, row["round"])
 
     def clear(self) -> None:
-        """Remove all event files. ``purge_step`` would not do: it hides later steps of all stages, whose steps overlap."""
+        """Remove all event files. ``purge_step`` would not do: it drops later steps of all stages, whose steps overlap."""
         self.writer.close()
         for file in Path(self.writer.log_dir).glob("events.out.tfevents.*"):
             file.unlink()

@@ -29,7 +29,8 @@ class RecurrentEncoder(Encoder):
             )
         hidden = dim // 2 if bidirectional else dim
         self.forward_layers = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(layers)])
-        self.backward_layers = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(layers if bidirectional else 0)])
+        reverse = layers if bidirectional else 0
+        self.backward_layers = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(reverse)])
         self.drop = DropoutLayer(dropout)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:

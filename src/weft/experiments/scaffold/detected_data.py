@@ -44,7 +44,7 @@ class DetectedData:
         return {"single": self.source, "multiple": "multi-label", "number": "regression"}[self.label_type]
 
     def column_notes(self) -> list[str]:
-        """Sentences that name the chosen columns, the other candidates, and the option that chooses another; none without a table.
+        """The chosen columns of a table, the other candidates, and the option that chooses one; empty for other data.
 
         Example:
             >>> detected = DetectedData("labeled-text", {}, columns={"text": "body", "label": "genre"})
