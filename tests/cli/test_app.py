@@ -135,6 +135,11 @@ def test_catalog_schema_recipes_version():
     assert "lstm" in weft("catalog").out
     assert "lstm" in weft("catalog", "encoder").out
     assert "bidirectional" in weft("catalog", "encoder", "lstm").out
+    mixers = weft("catalog", "mixer").out
+    assert mixers.startswith("mixer is an option that takes an Attention: weft catalog attention\n")
+    assert mixers.endswith(weft("catalog", "attention").out)
+    assert weft("catalog", "mixer", "multihead") == weft("catalog", "attention", "multihead")
+    assert weft("catalog", "word").out.endswith("\nword is also a part; show it with: weft catalog tokenizer word\n")
     assert json.loads(weft("schema").out)["properties"]["learning"]
     assert weft("--version") == Answer(0, f"{__version__}\n", "")
 
@@ -215,6 +220,13 @@ MISTAKES = {
     "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (splits: train"),
     "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
     "catalog: no slot": (["catalog", "encodr"], "unknown slot 'encodr'; did you mean 'encoder'"),
+    "catalog: a misspelled option": (["catalog", "mixr"], "unknown slot 'mixr'; did you mean 'mixer'?"),
+    "catalog: a misspelled part": (["catalog", "transfomer"], "unknown slot 'transfomer'; did you mean 'transformer'?"),
+    "catalog: a part": (
+        ["catalog", "lstm"],
+        "'lstm' is not a slot but a part; show it with: weft catalog encoder lstm or weft catalog decoder lstm",
+    ),
+    "catalog: no entry of an option": (["catalog", "mixer", "multihed"], "unknown attention 'multihed'; did you mean"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
     "no command": (["trian"], "No such command 'trian'"),
     "no option": (["train", "dates", "--runn", "x"], "No such option"),
@@ -260,8 +272,13 @@ def test_a_device_that_is_not_there(home, tmp_path):
 
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
+    message = "error: device cuda is not available on this machine (available: cpu"
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", "device=cuda")
-    assert answer.code == 2 and "device cuda is not available (available: cpu" in answer.err
+    assert answer.code == 2 and message in answer.err
+    answer = weft("check", home / "tiny.yaml", "device=cuda")
+    assert answer.code == 2 and answer.err.startswith(message) and answer.out == ""
+    assert answer.err.endswith("; to check a recipe for another machine, add device=auto\n")
+    assert weft("check", home / "tiny.yaml", "device=auto").code == 0
     assert not (tmp_path / "run").exists()
 
 

@@ -101,6 +101,64 @@ def test_a_line_break_in_a_column_name_leaves_a_valid_recipe(tmp_path: Path) -> 
     assert "\nverdict" not in recipe and "the verdict" in recipe.partition("\n")[0]
 
 
+def table(**columns: list[str]) -> str:
+    """A table of 60 rows with a text column; the values of the others repeat."""
+    rows = [[f"this is a good film {i}", *(values[i % len(values)] for values in columns.values())] for i in range(60)]
+    return "\n".join("\t".join(cells) for cells in [["body", *columns], *rows]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "label", "others"),
+    [
+        ({"Class": ["a", "b", "c"], "lang": ["en", "de"]}, "Class", ["lang"]),
+        ({"lang": ["en", "de"], "SENTIMENT": ["good", "bad", "none"]}, "SENTIMENT", ["lang"]),
+        ({"target": ["1", "2", "3"], "label": ["a", "b", "c", "d"]}, "label", ["target"]),
+        ({"genre": ["a", "b", "c"], "lang": ["en", "de"], "site": ["x", "y", "z", "w"]}, "lang", ["genre", "site"]),
+        ({"site": ["x", "y"], "lang": ["en", "de"]}, "site", ["lang"]),
+        ({"price": [f"{i}.5" for i in range(60)], "site": ["x", "y", "z"]}, "site", ["price"]),
+        ({"price": ["1.5", "2.5"], "site": ["x", "y", "z"]}, "site", ["price"]),
+        ({"score": [f"{i}.5" for i in range(60)], "site": ["x", "y"]}, "score", ["site"]),
+        ({"id": ["1", "2"], "site": ["x", "y", "z"]}, "site", []),
+    ],
+)
+def test_the_label_has_a_usual_name_or_the_fewest_values(
+    tmp_path: Path, columns: dict[str, list[str]], label: str, others: list[str]
+) -> None:
+    detected = detect(tmp_path / "rows.tsv", table(**columns))
+    assert detected.columns == {"text": "body", "label": label}
+    assert detected.alternatives == {"text": [], "label": others}
+    assert detected.options["text"] == "body" and detected.options.get("label", "label") == label
+    assert detected.label_type == ("number" if label == "score" else "single")
+
+
+def test_the_recipe_names_the_chosen_columns_and_the_others(tmp_path: Path) -> None:
+    detected = detect(tmp_path / "rows.tsv", table(genre=["a", "b", "c"], lang=["en", "de"], site=["x", "y", "z", "w"]))
+    recipe = scratch_recipe(detected, tmp_path)
+    assert "  # columns: text = body, label = lang\n" in recipe
+    assert "  # other candidates for label: genre, site; choose one with data.label=genre\n" in recipe
+    run = read_run_text(recipe, "recipe", tmp_path, overrides=["data.label=genre"])
+    assert run.dump()["data"]["label"] == "genre"
+
+
+def test_the_two_longest_texts_are_chosen_and_others_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"one short title {i}\tthe long body of a text {i}\tan abstract in between {i}\t{i % 2}\n" for i in range(60))
+    detected = detect(tmp_path / "rows.tsv", "title\tbody\tabstract\tlabel\n" + rows)
+    assert detected.columns == {"first": "body", "second": "abstract", "label": "label"}
+    assert detected.column_notes() == [
+        "columns: first = body, second = abstract, label = label",
+        "other candidates for first: title; choose one with data.first=title",
+    ]
+
+
+def test_a_column_name_with_spaces_is_quoted_for_the_shell(tmp_path: Path) -> None:
+    detected = detect(tmp_path / "rows.tsv", table(**{"label": ["a", "b"], "the site": ["x", "y", "z"]}))
+    assert detected.column_notes()[1] == "other candidates for label: the site; choose one with 'data.label=the site'"
+
+
+def test_data_without_columns_has_no_notes(tmp_path: Path) -> None:
+    assert detect(tmp_path / "rows.txt", "a text\n" * 9).column_notes() == []
+
+
 def test_multiple_choice_is_detected(tmp_path: Path) -> None:
     detected = detect(tmp_path / "train.jsonl", json_lines([COMMONSENSE] * 30))
     assert detected.source == "multiple-choice" and not detected.options
@@ -155,3 +213,30 @@ def test_a_recipe_from_a_template_is_valid(tmp_path: Path, name: str, text: str)
     recipe = scratch_recipe(detect(tmp_path / name, text), tmp_path)
     assert "$" not in recipe
     check(read_run_text(recipe, "r.yaml", tmp_path))
+
+
+# ------------------------------------------------------------------------------------------------------------ thresholds
+
+
+@pytest.mark.parametrize(("bad", "tabs"), [(4, True), (5, False)])
+def test_more_than_95_percent_of_the_lines_of_a_table_have_the_same_columns(tmp_path: Path, bad: int, tabs: bool) -> None:
+    lines = [f"this is a good film {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(100 - bad)] + ["no tab here\n"] * bad
+    detected = detect(tmp_path / "rows", "".join(lines))
+    assert detected.source == ("labeled-text" if tabs else "plain-text")
+
+
+@pytest.mark.parametrize(("tags", "rows", "tagged"), [(4, 20, True), (4, 19, False), (100, 500, True), (101, 505, False)])
+def test_a_tag_occurs_five_times_on_average_and_there_are_at_most_100(tmp_path: Path, tags: int, rows: int, tagged: bool) -> None:
+    lines = [f"word{i} T{i % tags}\n" + ("\n" if i % 7 == 6 else "") for i in range(rows)]
+    detected = detect(tmp_path / "rows.txt", "".join(lines))
+    assert detected.source == ("tagged-text" if tagged else "plain-text")
+
+
+@pytest.mark.parametrize(("bad", "readable"), [(5, True), (6, False)])
+def test_a_file_with_more_than_half_of_its_lines_invalid_is_not_text(tmp_path: Path, bad: int, readable: bool) -> None:
+    (tmp_path / "rows.txt").write_bytes(b"\xff\xfe\n" * bad + b"a text\n" * (10 - bad))
+    if readable:
+        assert detect_data([str(tmp_path / "rows.txt")]).source == "plain-text"
+    else:
+        with pytest.raises(ValueError, match=r"rows\.txt: not a text file"):
+            detect_data([str(tmp_path / "rows.txt")])

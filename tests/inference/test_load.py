@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 
 import pytest
 
 import weft
+from weft.core.io import read_json, write_json
 from weft.training.recipes import read_run_text
 
 RECIPE = """
@@ -33,6 +35,26 @@ def test_a_run_can_be_used_without_its_data(trained):
     assert run.predict(["good film", "bad film"]) == before
     with pytest.raises(ValueError, match=r"there is no file .*train\.tsv"):
         run.evaluate()
+
+
+def test_a_loaded_run_has_the_metrics_of_its_training(tmp_path):
+    rows = "".join(f"{'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(20))
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
+    recipe = RECIPE.replace("train.tsv,", "train.tsv, test: test.tsv,") + "evaluate: {metrics: [accuracy, macro-f1]}"
+    trained = read_run_text(recipe, "recipe", tmp_path).train(tmp_path / "run", quiet=True)
+    loaded = weft.load(tmp_path / "run")
+    stored = read_json(tmp_path / "run" / "metrics.json")
+    assert loaded.metrics == trained.metrics != {}
+    assert loaded.metrics == {name: stored[name] for name in trained.metrics}
+    assert loaded.result.split == stored["split"] == "test"
+    assert loaded.result.higher_is_better == trained.result.higher_is_better
+    assert loaded.result.signatures == trained.result.signatures
+    stored["accuracy"] = None  # written where a value is not finite
+    write_json(tmp_path / "run" / "metrics.json", stored)
+    assert math.isnan(weft.load(tmp_path / "run").metrics["accuracy"])
+    (tmp_path / "run" / "metrics.json").unlink()
+    assert weft.load(tmp_path / "run").metrics == {}
 
 
 def test_evaluation_on_changed_data_is_rejected(trained):

@@ -95,7 +95,7 @@ def test_the_cost_is_the_number_of_tokens(window: int, stride: int) -> None:
 def test_answers_do_not_depend_on_how_many_windows_are_asked_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = SpanAnswer(INFO, 16, window=16, stride=4, threshold=-1000.0)
     wanted = objective.predict(model, made(objective), GreedySearch())
-    monkeypatch.setattr(span, "WINDOWS_PER_BATCH", 3)
+    monkeypatch.setattr(span, "TOKENS_PER_PASS", 3 * 16)
     found = objective.predict(model, made(objective), GreedySearch())
     assert [(p.first, p.last) for p in found] == [(p.first, p.last) for p in wanted]
 

@@ -27,6 +27,9 @@ class Shown(Display):
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
+    def message(self, text: str) -> None:
+        self.calls.append(("message", text))
+
     def update(self, row: Any, padding: float) -> None:
         self.calls.append(("update", row["step"], padding))
 
@@ -70,7 +73,7 @@ def test_a_log_entry_has_the_stage_and_reaches_file_and_display(tmp_path):
     callbacks = make_callbacks(tmp_path)
     callbacks.on_log({"step": 3, "loss": 0.5})
     assert read_lines(tmp_path / "log.jsonl") == [{"event": "train", "stage": 2, "step": 3, "loss": 0.5}]
-    assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("update", 3, 0.0)]
+    assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("train", 3, 0.0)]
 
 
 def test_tensorboard_receives_values_but_no_problems(tmp_path):
@@ -101,6 +104,33 @@ def test_evaluation_logs_the_metrics_and_returns_a_score_that_is_higher_for_a_lo
     assert (row["event"], row["stage"], row["step"]) == ("valid", 2, 4)
     assert score == -row["valid"]["loss"] < 0
     assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("evaluation", 4, row["valid"])]
+
+
+@pytest.mark.parametrize(("higher", "best"), [(True, 0.5), (False, -0.5)])
+def test_early_stopping_is_logged_and_shown(tmp_path, monkeypatch, higher, best):
+    callbacks = make_callbacks(tmp_path, every=1, monitor="accuracy")
+    progress = Progress(step=1500, best=0.5, best_step=1200, stale=3, stopped=True)
+    callbacks.report_early_stop(progress, 3)
+    assert not (tmp_path / "log.jsonl").exists(), "the session that has stopped has reported it"
+    result = EvaluationResult({"accuracy": 0.1}, higher_is_better={"accuracy": higher})
+    monkeypatch.setattr(Evaluation, "evaluate", lambda *args, **options: result)
+    callbacks.evaluate(progress, last=False)
+    callbacks.log.board = Board()
+    callbacks.report_early_stop(progress, 3)
+    assert read_lines(tmp_path / "log.jsonl")[-1] == {
+        "event": "stopped",
+        "stage": 2,
+        "step": 1500,
+        "monitor": "accuracy",
+        "patience": 3,
+        "best": best,
+        "best_step": 1200,
+    }
+    text = "early stopping at step 1,500: accuracy has not improved in 3 evaluations (patience 3); best {:.4f} at step 1,200"
+    assert callbacks.display.calls[-1] == ("message", text.format(best))
+    assert callbacks.log.board.rows == []
+    callbacks.report_early_stop(Progress(step=2, stale=2, stopped=True), 2)
+    assert callbacks.display.calls[-1][1].endswith("(patience 2); it was never finite")
 
 
 def test_evaluation_uses_the_first_objective_and_at_most_max_examples(tmp_path, monkeypatch):

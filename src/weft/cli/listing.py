@@ -7,12 +7,12 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
-from weft.core.registry import CATALOG, document, is_composition, option_parameters, wiring
+from weft.core.registry import CATALOG, document, is_composition, option_parameters, slot_of, wiring
 from weft.recipe import Part, nearest
-from weft.recipe.describe import allowed
+from weft.recipe.describe import allowed, with_article
 from weft.recipe.part import part, walk
 from weft.recipe.serialize import dump, to_yaml
 from weft.training.recipes import shipped_recipes
@@ -67,8 +67,13 @@ def print_catalog(slot: str | None, name: str | None) -> None:
             print(f"{title}  {document(contract).summary}")
             _print_entries(CATALOG[contract])
         return
+    if slot not in slots and (filled := _part_options(slots).get(slot)):
+        if name is None:
+            _print_option(slot, filled, slots)
+            return
+        slot = next((title for title in filled if name in CATALOG[slots[title]]), filled[0])
     if slot not in slots:
-        raise ValueError(f"unknown slot {slot!r}{nearest(slot, slots)} (available: {', '.join(slots)})")
+        raise ValueError(_unknown(slot, slots))
     contract = slots[slot]
     if name is None:
         print(f"{slot}  {document(contract).summary}\nwiring: {', '.join(wiring(contract)) or 'none'}")
@@ -77,6 +82,47 @@ def print_catalog(slot: str | None, name: str | None) -> None:
     if name not in CATALOG[contract]:
         raise ValueError(f"unknown {slot} {name!r}{nearest(name, CATALOG[contract])} (available: {', '.join(CATALOG[contract])})")
     _print_entry(slot, name, CATALOG[contract][name])
+
+
+def _print_option(option: str, filled: list[str], slots: Mapping[str, type]) -> None:
+    """Print the parts that an option takes, and the commands for parts of the same name."""
+    for title in filled:
+        print(f"{option} is an option that takes {with_article(slots[title])}: weft catalog {title}\n")
+        print_catalog(title, None)
+    if commands := _commands(option, slots):
+        print(f"\n{option} is also a part; show it with: {commands}")
+
+
+def _commands(name: str, slots: Mapping[str, type]) -> str:
+    """The commands that show the parts of this name."""
+    return " or ".join(f"weft catalog {title} {name}" for title, contract in slots.items() if name in CATALOG[contract])
+
+
+def _part_options(slots: Mapping[str, type]) -> dict[str, list[str]]:
+    """The options that take parts, with the slots of these parts: ``attention`` for ``mixer``."""
+    titles = {contract: title for title, contract in slots.items()}
+    found: dict[str, list[str]] = {}
+    for factory in (factory for contract in titles for factory in CATALOG[contract].values()):
+        for option, parameter in option_parameters(factory).items():
+            for contract in filter(None, map(slot_of, _leaves(parameter.annotation))):
+                if contract in titles and titles[contract] not in found.setdefault(option, []):
+                    found[option].append(titles[contract])
+    return found
+
+
+def _leaves(annotation: Any) -> list[Any]:
+    """The members of unions and lists, down to parts and plain types."""
+    if slot_of(annotation) is not None or not get_args(annotation):
+        return [annotation]
+    return [leaf for inner in get_args(annotation) for leaf in _leaves(inner)]
+
+
+def _unknown(name: str, slots: Mapping[str, type]) -> str:
+    """The message for a name that is not a slot; for a part, the commands that show it."""
+    if commands := _commands(name, slots):
+        return f"{name!r} is not a slot but a part; show it with: {commands}"
+    parts = [entry for entries in CATALOG.values() for entry in entries]
+    return f"unknown slot {name!r}{nearest(name, [*slots, *_part_options(slots), *parts])} (available: {', '.join(slots)})"
 
 
 def _print_entries(entries: dict[str, Callable[..., Any]]) -> None:

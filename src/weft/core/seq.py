@@ -23,11 +23,26 @@ class Seq:
             position until an embedder splits it into patches.
         mask: B x T, True = real, False = padding; None = no padding.
         marks: Named B x T annotations: position, segment, order, view.
+
+    Raises TypeError for a mask that is not boolean, which would index or add instead of mask, and ValueError for one that is not
+    B x T.
     """
 
     data: Tensor
     mask: Tensor | None = None
     marks: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.mask is None:
+            return
+        found = getattr(self.mask, "dtype", type(self.mask).__name__)
+        if found is not torch.bool:
+            raise TypeError(f"the mask of a Seq must be a bool tensor (True = real), got {found}; convert it: mask.bool()")
+        if self.mask.shape != (self.rows, self.width):
+            raise ValueError(
+                f"the mask of a Seq must be B x T = {self.rows} x {self.width} for data of shape {tuple(self.data.shape)}, "
+                f"got {tuple(self.mask.shape)}"
+            )
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,19 @@ class EvaluationResult:
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
     metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> EvaluationResult:
+        """The result that a ``metrics.json`` stores, without predictions. A value that was not finite (null) is NaN.
+
+        Example:
+            >>> EvaluationResult.from_document({"format": 1, "split": "test", "loss": 0.5, "remarks": []}).metric_values
+            {'loss': 0.5}
+        """
+        named = {name: value for name, value in document.items() if name not in ("format", "split")}
+        values = {name: math.nan if v is None else v for name, v in named.items() if v is None or isinstance(v, int | float)}
+        parts = {name: document[name] for name in ("signatures", "remarks", "higher_is_better") if name in document}
+        return cls(values, split=document.get("split", ""), **parts)
 
     def details(self, metrics: Iterable[Metric]) -> dict[str, Any]:
         """What a metrics file stores beside the values: confidence intervals, signatures, remarks, directions."""

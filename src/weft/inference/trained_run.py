@@ -38,7 +38,7 @@ class TrainedRun:
         codec: Fields and tokenizers: between text and ids.
         objectives: Objectives of the last stage by name; the first one predicts.
         folder: Run folder; None for a pretrained model.
-        result: Final evaluation of the training; empty for a run that was loaded.
+        result: Final evaluation of the training; without predictions if the run was loaded, empty for a pretrained model.
         start_ids: Ids that a generated text starts with; None = the BOS token, as weft trains it.
         pair_format: Codec and objective for pairs of texts, where single texts are the default: a pretrained classifier does
             not declare which of the two it was trained on.
@@ -69,7 +69,7 @@ class TrainedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the final evaluation, by name; empty for a loaded run, whose metrics are in ``metrics.json``."""
+        """Metrics of the final evaluation, by name, as in ``metrics.json``; empty for a pretrained model."""
         return self.result.metric_values
 
     @property

@@ -22,8 +22,8 @@ from weft.core.registry import block
 from weft.core.seq import Seq
 from weft.objectives.inputs import EncoderInput
 
-WINDOWS_PER_BATCH = 64
-"""Windows encoded at once in prediction, where an example may have very many."""
+TOKENS_PER_PASS = 2**15
+"""Tokens encoded at once in prediction, where an example may have very many windows."""
 
 
 @block("span")
@@ -144,16 +144,16 @@ class SpanAnswer(Objective):
 
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         """A span of each context."""
-        windows = ContextWindows.of(batch)
+        whole = ContextWindows.of(batch)
         best: dict[int, tuple[float, int, int]] = {}
         none: dict[int, float] = {}
-        for rows in torch.arange(windows.text.rows, device=windows.context_NT.device).split(WINDOWS_PER_BATCH):
-            scores = SpanScores.of(model, windows.text.select(rows), windows.context_NT[rows])
+        for windows in whole.split(TOKENS_PER_PASS):
+            scores = SpanScores.of(model, windows.text, windows.context_NT)
             found = scores.best(self.max_answer_length)
             ends_2N = torch.stack([found.start_B, found.end_B])
-            first_N, last_N = windows.context_NT[rows].gather(1, ends_2N.T).T - 1
+            first_N, last_N = windows.context_NT.gather(1, ends_2N.T).T - 1
             none_N = scores.start_BT[:, 0] + scores.end_BT[:, 0]
-            columns = (windows.owner_N[rows], found.score_B, first_N, last_N, none_N)
+            columns = (windows.owner_N, found.score_B, first_N, last_N, none_N)
             for row, score, first, last, no_answer in zip(*(column.tolist() for column in columns), strict=True):
                 if row not in best or score > best[row][0]:
                     best[row] = (score, first, last)
@@ -200,6 +200,16 @@ class ContextWindows:
         context_BT = torch.arange(text.width, device=text.data.device) - batch["first"][:, None] + 1
         context_BT = context_BT.where((context_BT > 0) & (context_BT <= batch["size"][:, None]), 0)
         return cls(text, context_BT, batch["start"], batch["end"], rows)
+
+    def split(self, tokens: int) -> list[ContextWindows]:
+        """Parts of at most ``tokens`` tokens with padding, but at least one sequence. Without need for a split, the part is this
+        object with the ``text`` of the batch, so that an evaluation encodes it once for loss and prediction."""
+        size = max(1, tokens // max(1, self.text.width))
+        if self.text.rows <= size:
+            return [self]
+        tensors = (self.context_NT, self.start_N, self.end_N, self.owner_N)
+        parts = torch.arange(self.text.rows, device=self.context_NT.device).split(size)
+        return [ContextWindows(self.text.select(rows), *(tensor[rows] for tensor in tensors)) for rows in parts]
 
 
 @dataclass(frozen=True)

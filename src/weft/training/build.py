@@ -207,5 +207,6 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = next(n for n in ("cuda", "mps", "cpu") if available[n])
     if not available[name]:
-        raise ValueError(f"device {name} is not available (available: {', '.join(n for n in available if available[n])})")
+        usable = ", ".join(n for n in available if available[n])
+        raise ValueError(f"device {name} is not available on this machine (available: {usable})")
     return torch.device(name)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.core.contracts import Corpus
+from weft.core.html import show_number
 from weft.data import Feed
 from weft.evaluate import Evaluation
 from weft.learning import Progress, TrainingLoop
@@ -34,8 +35,18 @@ class RunLog:
     def write(self, row: dict[str, Any]) -> None:
         """Append an entry to the log."""
         self.folder.write_log(row)
-        if self.board is not None and "problem" not in row:
+        self._add_to_board(row)
+
+    def _add_to_board(self, row: dict[str, Any]) -> None:
+        if self.board is not None and "problem" not in row and row.get("event", "train") in ("train", "valid"):
             self.board.add(row)
+
+    def rewrite_board(self) -> None:
+        """Write the TensorBoard files anew from the log, which a resumed run has truncated at its checkpoint."""
+        if self.board is not None:
+            self.board.clear()
+            for row in self.folder.read_log():
+                self._add_to_board(row)
 
     def close(self) -> None:
         """Close the TensorBoard files."""
@@ -82,6 +93,8 @@ class StageCallbacks:
         self.log, self.display, self.meter, self.stop, self.feeds, self.device = log, display, meter, stop, feeds, device
         self.saved = False
         """Whether a checkpoint was written."""
+        self.higher_is_better: bool | None = None
+        """Direction of the monitored value; None before the first evaluation."""
 
     def on_log(self, row: dict[str, Any]) -> None:
         """Write a log entry, measure resources and update the display."""
@@ -109,7 +122,23 @@ class StageCallbacks:
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})
         self.display.show_evaluation(progress.step, result.metric_values, result.remarks)
-        return self.evaluation.score(result)
+        score = self.evaluation.score(result)
+        self.higher_is_better = result.higher_is_better[self.evaluation.monitor]
+        return score
+
+    def report_early_stop(self, progress: Progress, patience: int) -> None:
+        """Log and show that early stopping has ended training. An earlier session has reported its own stop."""
+        if self.higher_is_better is None:
+            return
+        best = progress.best if progress.best is None or self.higher_is_better else -progress.best
+        monitor, stale = self.evaluation.monitor, progress.stale
+        row = {"event": "stopped", "stage": self.stage, "step": progress.step, "monitor": monitor, "patience": patience}
+        self.log.folder.write_log({**row, "best": best, "best_step": progress.best_step})
+        found = "it was never finite" if best is None else f"best {show_number(best)} at step {progress.best_step:,}"
+        self.display.message(
+            f"early stopping at step {progress.step:,}: {monitor} has not improved in {stale} evaluations "
+            f"(patience {patience}); {found}"
+        )
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         """Save a checkpoint."""
@@ -117,8 +146,10 @@ class StageCallbacks:
         self.policy.save(tensors, documents, progress)
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """Return tensors and documents of the latest intact checkpoint."""
-        return self.policy.restore()
+        """Return tensors and documents of the latest intact checkpoint; later values are removed from the log."""
+        found = self.policy.restore()
+        self.log.rewrite_board()
+        return found
 
     def should_stop(self) -> bool:
         """Return whether a signal has requested to stop."""

@@ -26,6 +26,7 @@ from weft.training.build import (
     check_evaluation,
     check_metrics,
     check_weights,
+    choose_device,
     plans,
     plans_with_data,
     shared_tokenizers,
@@ -69,7 +70,10 @@ class StageReport:
 
 
 def check(run: Run) -> list[StageReport]:
-    """Check every stage of a run. Raises RecipeError with the problems of all parts that can be built, each with its location."""
+    """Check every stage of a run. Raises RecipeError with the problems of all parts that can be built, each with its location.
+
+    A device that this machine lacks is a problem, as it is in training.
+    """
     problems: list[Problem] = []
     reports: list[StageReport] = []
 
@@ -82,6 +86,7 @@ def check(run: Run) -> list[StageReport]:
             problems.extend(_located(part, error).problems)
         return None
 
+    attempt(_check_device, None, run.device)
     stages, before = plans(run), None
     for plan in stages:
         evaluation = attempt(plan.evaluate, plan.evaluate)
@@ -108,6 +113,14 @@ def check(run: Run) -> list[StageReport]:
     if problems:
         raise RecipeError(deduplicate(problems, run.copies))
     return reports
+
+
+def _check_device(name: str) -> None:
+    """Raise ValueError for a device that this machine lacks."""
+    try:
+        choose_device(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; to check a recipe for another machine, add device=auto") from None
 
 
 def _check_start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:

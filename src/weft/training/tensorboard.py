@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.core.files import make_folder
+from weft.core.files import make_folder, remove
 
 
 class TensorBoard:
@@ -14,10 +14,9 @@ class TensorBoard:
 
     Args:
         folder: Run folder.
-        step: Step that a resumed run continues from: later values are overwritten.
     """
 
-    def __init__(self, folder: Path, step: int | None = None):
+    def __init__(self, folder: Path):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -25,7 +24,7 @@ class TensorBoard:
                 "TensorBoard files need the package tensorboard; install it with: pip install 'weft[track]'"
             ) from None
         make_folder(folder / "tensorboard")
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a log entry; metrics of evaluations get the prefix ``valid/``."""
@@ -34,6 +33,13 @@ class TensorBoard:
         for name, value in metric_values.items():
             if isinstance(value, float | int) and name not in ("step", "stage"):
                 self.writer.add_scalar(prefix + name, value, row["step"])
+
+    def clear(self) -> None:
+        """Remove all event files. ``purge_step`` would not do: it drops later steps of all stages, whose steps overlap."""
+        self.writer.close()
+        for file in Path(self.writer.log_dir).glob("events.out.tfevents.*"):
+            remove(file)
+        self.writer = type(self.writer)(self.writer.log_dir)
 
     def close(self) -> None:
         """Flush and close the event file."""

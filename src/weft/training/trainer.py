@@ -203,6 +203,8 @@ class Trainer:
         finally:
             self.display.end_stage()
             self.stage_usage[plan.name] = _usage(self.loop.progress)
+        if self.processes.is_main and self.loop.progress.stopped:
+            self.stages[-1].report_early_stop(self.loop.progress, self.learning.patience)
         weights = policy.chosen_weights(self.loop.progress)
         if weights is None:
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}

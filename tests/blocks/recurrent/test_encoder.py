@@ -25,7 +25,7 @@ def reference(encoder, torch_class, layers, bidirectional):
     hidden = 8 // (1 + bidirectional)
     theirs = torch_class(8, hidden, layers, batch_first=True, bidirectional=bidirectional)
     state = {}
-    for part, suffix in ((encoder.ahead, ""), (encoder.back, "_reverse")):
+    for part, suffix in ((encoder.forward_layers, ""), (encoder.backward_layers, "_reverse")):
         for i, network in enumerate(part):
             state |= {name.replace("_l0", f"_l{i}{suffix}"): value for name, value in network.state_dict().items()}
     theirs.load_state_dict(state)
@@ -81,7 +81,7 @@ def test_states_are_the_input_and_the_output_of_every_layer():
     states = encoder.states(x)
     assert len(states) == 4 and states[0] is x
     torch.testing.assert_close(states[-1].data, encoder(x).data)
-    torch.testing.assert_close(states[1].data, encoder.ahead[0](x.data)[0])
+    torch.testing.assert_close(states[1].data, encoder.forward_layers[0](x.data)[0])
 
 
 def test_dropout_applies_to_the_output_of_every_layer():

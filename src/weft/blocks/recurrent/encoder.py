@@ -28,19 +28,20 @@ class RecurrentEncoder(Encoder):
                 f"dim {dim} is odd, but each direction has dim / 2 features; use an even dim, or bidirectional: false"
             )
         hidden = dim // 2 if bidirectional else dim
-        self.ahead = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(layers)])
-        self.back = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(layers if bidirectional else 0)])
+        self.forward_layers = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(layers)])
+        reverse = layers if bidirectional else 0
+        self.backward_layers = nn.ModuleList([self.network(dim, hidden, batch_first=True) for _ in range(reverse)])
         self.drop = DropoutLayer(dropout)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         self.check_mask(mask)
         order = SequenceOrder.of(x)
-        reversed_order = SequenceOrder.of(x, reverse=True) if self.back else None
+        reversed_order = SequenceOrder.of(x, reverse=True) if self.backward_layers else None
         states = [x]
-        for i, network in enumerate(self.ahead):
+        for i, network in enumerate(self.forward_layers):
             h_BTD = _run(network, states[-1].data, order)
             if reversed_order is not None:
-                h_BTD = torch.cat([h_BTD, _run(self.back[i], states[-1].data, reversed_order)], -1)
+                h_BTD = torch.cat([h_BTD, _run(self.backward_layers[i], states[-1].data, reversed_order)], -1)
             states.append(x.with_data(self.drop(h_BTD)))
         return states
 

@@ -12,7 +12,10 @@ from weft.cli.options import command
 
 @command
 def catalog(
-    slot: Annotated[str | None, typer.Argument(help="List only this slot, e.g. encoder.", show_default=False)] = None,
+    slot: Annotated[
+        str | None,
+        typer.Argument(help="List only this slot, e.g. encoder, or the parts of an option, e.g. mixer.", show_default=False),
+    ] = None,
     name: Annotated[
         str | None, typer.Argument(help="Show this entry: options, defaults, formula, paper.", show_default=False)
     ] = None,

@@ -33,4 +33,5 @@ def new(
     detected = detect_data(files)
     folder = out.absolute().parent
     write_text(out, scratch_recipe(detected, folder) if from_ is None else fine_tuning_recipe(detected, folder, from_))
-    print(f"{detected.source}: {detected.reason}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
+    print(f"{detected.source}: {detected.reason}", *detected.column_notes(), sep="\n")
+    print(f"wrote {out}\n\n  weft check {out}\n  weft train {out}")

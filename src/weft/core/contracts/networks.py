@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from weft.core.contracts.seq_module import SeqModule
 from weft.core.fields import Field
 from weft.core.masks import Causal, Full, Mask
 from weft.core.registry import slot
@@ -14,7 +15,7 @@ from weft.core.seq import KV, Decoded, Memory, Seq, State
 
 
 @slot
-class Embedder(nn.Module, ABC):
+class Embedder(SeqModule, ABC):
     """Symbol -> vector. Takes ids (B x T) or soft ids (B x T x V); ``field`` declares the vocabulary.
 
     Embedders with ``images = True`` take B x C x H x W and return a vector per patch.
@@ -42,7 +43,7 @@ class Embedder(nn.Module, ABC):
 
 
 @slot
-class Encoder(nn.Module, ABC):
+class Encoder(SeqModule, ABC):
     """n -> n: B x T x D to B x T x D. ``supported_masks`` lists the attention masks that it honors."""
 
     supported_masks: ClassVar[tuple[type[Mask], ...]] = (Full,)
@@ -65,7 +66,7 @@ class Encoder(nn.Module, ABC):
 
 
 @slot
-class Decoder(nn.Module, ABC):
+class Decoder(SeqModule, ABC):
     """0 -> n, or n -> m with a memory of vectors of size ``memory``. Never shifts: a batch has input and target.
 
     Incremental decoding with ``step`` equals the full forward pass.

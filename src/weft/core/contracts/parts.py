@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from weft.core.contracts.seq_module import SeqModule
 from weft.core.fields import Field
 from weft.core.masks import Mask
 from weft.core.registry import slot
@@ -143,7 +144,7 @@ class Score(nn.Module, ABC):
 
 
 @slot
-class Attention(nn.Module, ABC):
+class Attention(SeqModule, ABC):
     """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``."""
 
     def __init__(self, dim: int, memory: int):
@@ -171,7 +172,7 @@ class LayerOutput:
 
 
 @slot
-class Layer(nn.Module, ABC):
+class Layer(SeqModule, ABC):
     """One layer of a stack. ``memory`` is the vector size of the memory it attends to, or None without cross-attention."""
 
     def __init__(self, dim: int, memory: int | None):
@@ -203,7 +204,7 @@ class LayerMix(nn.Module, ABC):
 
 
 @slot
-class Pooler(nn.Module, ABC):
+class Pooler(SeqModule, ABC):
     """n -> 1: B x T x D to B x D."""
 
     def __init__(self, dim: int):

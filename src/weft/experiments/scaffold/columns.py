@@ -12,6 +12,8 @@ from weft.data.sources.labeled_text import LABEL, TEXT
 
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _MAX_CLASSES = 100
+_LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent", "emotion", "stars", "similarity", "y")
+"""Names of label columns in lowercase, the most specific first."""
 _NO_LABELS = ("id", "split")
 """Names of columns with few distinct values that are no labels."""
 
@@ -85,26 +87,33 @@ class ColumnRoles:
     Args:
         texts: Up to two text columns, in the order of the table.
         label: The column of the label, if there is one.
-        is_regression: Whether the label is a number.
+        other_texts: Further columns of texts, those with the most words first.
+        other_labels: Further columns that could be the label, the best candidate first.
     """
 
     texts: list[TableColumn]
     label: TableColumn | None
-    is_regression: bool
+    other_texts: list[TableColumn]
+    other_labels: list[TableColumn]
 
 
 def assign_roles(columns: Sequence[TableColumn]) -> ColumnRoles:
     """Choose text and label columns.
 
-    The texts are the two columns with the most words. The label is the column with a usual name, or else the last label column;
-    a column of real numbers is used if no other column is a label.
+    The texts are the two columns with the most words. The label is the column with a usual name (``label``, ``class``, ...), or
+    else the label column with the fewest distinct values; a column of real numbers without such a name is used if no other column
+    is a label. The first column of the table wins ties.
     """
-    longest = sorted((column for column in columns if column.is_text), key=lambda column: -column.mean_words)[:2]
-    texts = [column for column in columns if column in longest]
-    others = [column for column in columns if column not in texts and column.distinct > 1]
-    labels = [column for column in others if column.is_label and column.name.lower() not in _NO_LABELS]
-    label = next((column for column in labels if column.name.lower() in LABEL), labels[-1] if labels else None)
-    number = next((column for column in others if column.is_continuous), None)
-    if number is not None and (label is None or label is number):
-        return ColumnRoles(texts, number, True)
-    return ColumnRoles(texts, label, False)
+    longest = sorted((column for column in columns if column.is_text), key=lambda column: -column.mean_words)
+    texts = [column for column in columns if column in longest[:2]]
+    labels = [column for column in columns if column not in texts and column.distinct > 1]
+    labels = [column for column in labels if column.is_continuous or column.is_label]
+    labels = sorted((column for column in labels if column.name.lower() not in _NO_LABELS), key=_label_rank)
+    return ColumnRoles(texts, labels[0] if labels else None, longest[2:], labels[1:])
+
+
+def _label_rank(column: TableColumn) -> tuple[int, bool, int]:
+    """The rank of a candidate for the label, the best one lowest."""
+    name = column.name.lower()
+    usual = _LABEL_NAMES.index(name) if name in _LABEL_NAMES else len(_LABEL_NAMES)
+    return usual, column.is_continuous, column.distinct

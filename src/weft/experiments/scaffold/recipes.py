@@ -161,8 +161,9 @@ def _metrics(metrics: str, detected: DetectedData) -> str:
 
 
 def _data_lines(detected: DetectedData, folder: Path) -> str:
-    """The lines of a recipe with the splits and options of the data."""
-    lines = [f"  {split}: {_paths(files, folder)}" for split, files in detected.splits.items()]
+    """The lines of a recipe with the splits and options of the data, and comments on the columns that were chosen."""
+    lines = [f"  # {note}" for note in detected.column_notes()]
+    lines += [f"  {split}: {_paths(files, folder)}" for split, files in detected.splits.items()]
     lines += [f"  {option}: {value}" for option, value in detected.options.items()]
     if "valid" not in detected.splits:
         lines.append("  validation_fraction: 0.05        # fraction of the training examples held out for validation")

@@ -59,7 +59,8 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
         options |= _column_option(first, ("source",), "source") | _column_option(second, ("target",), "target")
-        return DetectedData("parallel-text", splits, options, f"a table with two texts (columns: {shown})")
+        detected = DetectedData("parallel-text", splits, options, f"a table with two texts (columns: {shown})")
+        return _name_columns(detected, roles, ("source", "target"))
     if not roles.texts or label is None:
         missing = "no column holds texts" if not roles.texts else "no column has few distinct values, as a label has"
         raise ValueError(
@@ -69,7 +70,7 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
     detected = _labeled(splits, options, roles, label, shown)
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")
-    if roles.is_regression:
+    if label.is_continuous:
         detected.label_type, detected.options["label_type"] = "number", "number"
     return detected
 
@@ -82,12 +83,23 @@ def _labeled(
         first, second = roles.texts
         options |= _column_option(first, FIRST, "first") | _column_option(second, SECOND, "second")
         options |= _column_option(label, ("label",), "label")
-        return DetectedData("sentence-pairs", splits, options, f"a table with two texts and a label (columns: {shown})")
+        detected = DetectedData("sentence-pairs", splits, options, f"a table with two texts and a label (columns: {shown})")
+        return _name_columns(detected, roles, ("first", "second"))
     options |= _column_option(roles.texts[0], TEXT, "text") | _column_option(label, LABEL, "label")
     detected = DetectedData("labeled-text", splits, options, f"a table with a text and a label (columns: {shown})")
     if separator := label.separator:
         detected.label_type, options["label_type"] = "multiple", "multiple"
         options |= {"separator": repr(separator)} if separator not in ("|", "\t") else {}
+    return _name_columns(detected, roles, ("text",))
+
+
+def _name_columns(detected: DetectedData, roles: ColumnRoles, texts: tuple[str, ...]) -> DetectedData:
+    """Record the chosen columns and the other candidates. ``texts``: the options that name the text columns."""
+    detected.columns = {option: column.name for option, column in zip(texts, roles.texts, strict=True)}
+    detected.alternatives = {texts[0]: [column.name for column in roles.other_texts]}
+    if roles.label is not None:
+        detected.columns["label"] = roles.label.name
+        detected.alternatives["label"] = [column.name for column in roles.other_labels]
     return detected
 
 
