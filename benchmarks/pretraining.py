@@ -1,14 +1,14 @@
-"""One small Transformer, pre-trained in five ways on the same text or not at all, then tuned and probed with few labels.
+"""Pretraining objectives: one small Transformer, pretrained with five objectives or not at all, then fine-tuned and probed.
 
-    python -m benchmarks.pretraining           run what is missing, then show the table and draw the picture
-    python -m benchmarks.pretraining --table   only show what is there; missing runs are named
-    python -m benchmarks.pretraining --minutes 30    stop after that time; another call goes on
-    python -m benchmarks.pretraining --part 1/2      every second run, for a core; another call takes --part 2/2
+    python -m benchmarks.pretraining           run missing arms, then print the table and write the plot
+    python -m benchmarks.pretraining --table   print the table only; names missing arms
+    python -m benchmarks.pretraining --minutes 30    stop after that time; another call resumes
+    python -m benchmarks.pretraining --part 1/2      every second run, for one core; another call takes --part 2/2
 
-Pre-training: Yelp's sentences (benchmarks/pretraining.yaml), the same rows in the same order and as many updates for each
-objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on
-what is frozen (probed). Figures are the accuracy on the development file after the last update. Files are looked for under
-WEFT_DATA; runs are kept under the hash of their recipe.
+Pretraining: Yelp sentences (benchmarks/pretraining.yaml), the same examples in the same order and the same number of updates for
+each objective, one seed. Then SST-2 with 200, 1,000 and 5,000 labels, sampled with three seeds: all weights fine-tuned, or a
+linear probe on the frozen encoder. The metric is accuracy on the development set after the last update. The data is expected
+under WEFT_DATA; runs are stored under the hash of their recipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.arms import PLACE, Arm, done, figures_of, run
+from benchmarks.arms import FOLDER, Arm, done, figures_of, run
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import spread
 from weft.core.io import write_text
@@ -62,7 +62,7 @@ def pretraining(name: str) -> Arm:
 
 @dataclass(frozen=True)
 class Trial:
-    """One fine-tuning run: the pretraining objective, the number of labels, the seed that samples them, and which weights train."""
+    """One fine-tuning run: the pretraining objective, the number of labels, their seed, and the trained weights."""
 
     before: str
     labels: int
@@ -107,7 +107,7 @@ def trials() -> Iterator[Trial]:
 
 def subset(labels: int, seed: int) -> Path:
     """Return a file with ``labels`` examples of the SST-2 training set."""
-    file = (PLACE / f"sst2-{labels}-{seed}.tsv").resolve()
+    file = (FOLDER / f"sst2-{labels}-{seed}.tsv").resolve()
     if not file.is_file():
         header, *rows = find_file("sst2/train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,9 @@ def table() -> str:
     lines = ["| pretrained by | " + " | ".join(f"{WAY_TITLES[way]}, {labels:,} labels" for way, labels in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for before in TITLES:
-        lines.append(f"| {TITLES[before]} | " + " | ".join(cell(accuracies(before, labels, way)) for way, labels in columns) + " |")
+        lines.append(
+            f"| {TITLES[before]} | " + " | ".join(cell(accuracies(before, labels, way)) for way, labels in columns) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -155,7 +157,9 @@ def draw(file: Path) -> None:
             spreads = [statistics.stdev(found) if len(found) > 1 else 0.0 for _, found in points]
             look = {"label": TITLES[before], "marker": "o", "linestyle": "--" if before == "nothing" else "-", "capsize": 3}
             side.errorbar([labels for labels, _ in points], means, spreads, **look)
-        side.set(xscale="log", title=WAY_TITLES[way], xlabel="labeled examples", xticks=LABELS, xticklabels=[f"{n:,}" for n in LABELS])
+        side.set(
+            xscale="log", title=WAY_TITLES[way], xlabel="labeled examples", xticks=LABELS, xticklabels=[f"{n:,}" for n in LABELS]
+        )
         side.minorticks_off()
         side.grid(alpha=0.3)
     sides[0].set_ylabel("accuracy, % (SST-2 development set)")

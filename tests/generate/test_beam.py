@@ -125,9 +125,9 @@ def test_stops_when_nothing_can_improve(toy):
         assert model.read < 40
 
 
-def test_an_end_mark_takes_no_place_in_the_beam(toy):
+def test_eos_takes_no_beam(toy):
     class Fork(toy):
-        """Ends at once (0.4), or says 7 (0.3, then anything) or 8 (0.2, then ends)."""
+        """Ends at once (0.4), or outputs 7 (0.3, then anything) or 8 (0.2, then ends)."""
 
         def logits(self, number, prefix):
             p = {1: {EOS: 0.4, 7: 0.3, 8: 0.2}, 8: {EOS: 0.99}}.get(prefix[-1], {})
@@ -151,7 +151,7 @@ def test_pruning_drops_what_is_far_behind(toy, remember):
 
 
 def test_fewer_continuations_than_width(toy):
-    model = toy(vocab=3, special=TIGHT)  # nothing but the end mark can be generated
+    model = toy(vocab=3, special=TIGHT)  # nothing but EOS can be generated
     [row] = BeamSearch(beams=4, n_best=3)(model, None, limits=[5])
     assert [(h.ids, h.finished) for h in row] == [([], True)]
     model = toy(vocab=4, special=TIGHT, seed=1)
