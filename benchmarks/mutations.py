@@ -12,7 +12,7 @@ value at a time, over all keys, in every way of ``KINDS``; then it is read and c
   ``structure.encoder``), or ``structure``, ``objective`` and ``learning`` for a mutation before them in this order (data tells
   both its fields, objectives get the structure's width and abilities, phases name objectives and weights). The message must
   have that part's path, and the line where that part, or the last part above it that is written at all, is written,
-- *valid* if nothing is wrong with it (a name misspelt in free text, another number of steps),
+- *valid* if nothing is wrong with it (a name misspelled in free text, another number of steps),
 - *wrong* if a message is anywhere else, and a *traceback* if anything but a user's mistake is raised.
 
 Exit code 1 if there is a wrong one or a traceback. A few mutants also go through the command line in a process of their own.
@@ -216,8 +216,8 @@ def _self(text: str, spot: Spot, rng: random.Random) -> Any:
     return _written(text, spot, json.dumps("${" + spot.path + "}"))
 
 
-@kind("misspelt key")
-def _misspelt_key(text: str, spot: Spot, rng: random.Random) -> Any:
+@kind("misspelled key")
+def _misspelled_key(text: str, spot: Spot, rng: random.Random) -> Any:
     if spot.key is None:
         return None
     new = _misspell(spot.name, rng)
@@ -226,8 +226,8 @@ def _misspelt_key(text: str, spot: Spot, rng: random.Random) -> Any:
     return text[:start] + (json.dumps(new) if text[start] == '"' else new) + text[end:], path, (spot.line,)
 
 
-@kind("misspelt name")
-def _misspelt_name(text: str, spot: Spot, rng: random.Random) -> Any:
+@kind("misspelled name")
+def _misspelled_name(text: str, spot: Spot, rng: random.Random) -> Any:
     start, end = spot.value
     return _written(text, spot, _misspell(text[start:end].strip("\"'"), rng)) if spot.kind == "str" else None
 

@@ -213,7 +213,7 @@ class OwnDice(Rescale):
 
 
 class BatchStatistics(Rescale):
-    """Centres by the batch's mean while it trains."""
+    """Centers by the batch's mean while it trains."""
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return self.weight * (x_BTD - (x_BTD.mean((0, 1)) if self.training else 0.0))
@@ -387,7 +387,7 @@ class RightPaddingOnly(Backward):
         return [x, x.with_data(super().states(replace(x, mask=first), mask)[-1].data)]
 
 
-class CentredBatch(Attends):
+class CenteredBatch(Attends):
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         found = super().states(x, mask)
         middle = found[-1].data.mean(0) if self.training else 0.0
@@ -570,7 +570,7 @@ class NoGradient(Dense):
         return super().nll(x_ND.detach(), target_N, smoothing) + 0.0 * x_ND.sum()
 
 
-class CentresRows(Dense):
+class CentersRows(Dense):
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.map(x_ND - (x_ND.mean(0) if self.training else 0.0))
 
@@ -765,7 +765,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_padding, Backward, RightPaddingOnly),
     (checks.check_padding, Attends, encoder_of(ReadsPadding)),
     (checks.check_padding, Attends, encoder_of(CountsSlots)),
-    (checks.check_rows, Attends, CentredBatch),
+    (checks.check_rows, Attends, CenteredBatch),
     (checks.check_mask_leak, partial(Attends, layers=2), partial(encoder_of(LooksAhead), layers=2)),
     (checks.check_mask_leak, Attends, encoder_of(IgnoresMask)),
     (checks.check_mask_leak, Attends, encoder_of(ReadsPadding)),
@@ -793,7 +793,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_invariance, Average, Weighs),
     (checks.check_nll, Dense, NoSmoothing),
     (checks.check_nll, Dense, NoGradient),
-    (checks.check_head_rows, Dense, CentresRows),
+    (checks.check_head_rows, Dense, CentersRows),
     (checks.check_protocols, ToyEncoder, Nothing),
     (checks.check_encodes, ToyEncoder, partial(ToyEncoder, encoder=RunsOverPadding)),
     (checks.check_classifies, ToyEncoder, PoolsPadding),

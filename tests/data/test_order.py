@@ -67,7 +67,7 @@ def test_key_tells_parts_apart_but_not_kinds_of_int() -> None:
 
 
 def test_mix_is_splitmix64() -> None:
-    # the first output of SplitMix64 seeded with 0 is the finaliser of its increment
+    # the first output of SplitMix64 seeded with 0 is the finalizer of its increment
     assert int(mix(np.array([0]), 0x9E3779B97F4A7C15)[0]) == 0xE220A8397B1DCDAF
 
 

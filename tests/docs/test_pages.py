@@ -8,7 +8,7 @@ What the first word after the fence, and those that follow it, mean:
   ``yaml fragment`` has some of a recipe's keys; they replace those of the recipe ``dates-transformer``, and the whole is checked.
   ``yaml wrong`` must be refused.
 - ``console``: lines ``$ weft ...`` run in this process, with tiny sizes; lines below are what they print. ``console untrained``
-  does not compare, since a model of tiny size has learnt nothing; ``console mistake`` must end with exit code 2. ``torchrun``
+  does not compare, since a model of tiny size has learned nothing; ``console mistake`` must end with exit code 2. ``torchrun``
   starts processes; what is neither is not run, but what it names must exist.
 
 In expected output, ``...`` stands for anything.

@@ -37,7 +37,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "odd": lambda: hf.ViTModel(hf.ViTConfig(**BODY | {"patch_size": 2}, hidden_act="gelu_new", layer_norm_eps=1e-6)),
     "one patch": lambda: hf.ViTModel(hf.ViTConfig(**BODY | {"patch_size": 12})),
     "classify": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_labels=5)),
-    "grey": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_channels=1)),
+    "gray": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_channels=1)),
 }
 
 

@@ -126,7 +126,7 @@ def test_without_a_tokenizer_beside_it_only_the_number_can_tell(tmp_path: Path) 
 
 
 def test_weights_of_a_run_are_let_through(tmp_path: Path) -> None:
-    """The same words may be learnt again."""
+    """The same words may be learned again."""
     small = "{type: classifier, dim: 8, encoder: {type: cnn, layers: 1}}"
     run_of(tmp_path, "word", small).train(tmp_path / "first", quiet=True)
     again = run_of(tmp_path, "word", small, (f"structure.weights={tmp_path / 'first'}",))

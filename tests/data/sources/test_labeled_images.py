@@ -58,8 +58,8 @@ def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> Non
     Image.fromarray(pixels).save(tmp_path / "a.png")
     found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
-    assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
+    gray = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
+    assert gray.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
     assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
 
