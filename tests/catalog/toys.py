@@ -246,7 +246,7 @@ class Speaks(Decoder):
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
         context = None if memory is None else self.inner.project(memory)
-        return Decoded(self.inner(self.projectiond(x), mask, None, None, context).hidden)
+        return Decoded(self.inner(self.placed(x), mask, None, None, context).hidden)
 
     def placed(self, x: Seq) -> Seq:
         return x.with_data(x.data + self.projection(x.positions()[:, :, None].to(x.data.dtype)))
@@ -258,7 +258,7 @@ class Speaks(Decoder):
     def step(self, x: Seq, state: Cache) -> Decoded:
         here = Seq(x.data, x.mask)
         here = here.mark(position=state.seen_B[:, None] + here.positions())
-        out = self.inner(self.projectiond(here), Causal(), None, state.past, state.context)
+        out = self.inner(self.placed(here), Causal(), None, state.past, state.context)
         return Decoded(x.with_data(out.hidden.data), self.state(out.kv, state.context, self.advance(state.seen_B, x)))
 
     def advance(self, seen_B: Tensor, x: Seq) -> Tensor:

@@ -44,7 +44,7 @@ SOURCES: list[type[TextSource]] = [PlainText, ParallelText, LabeledText, TaggedT
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache for each test."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
