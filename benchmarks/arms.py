@@ -1,11 +1,11 @@
-"""The recipes on real data: a queue of runs, each kept under the hash of its recipe, so that it is done once and can be stopped.
+"""The recipes on real data: a queue of runs, each stored under the hash of its recipe, so that it runs once and can be resumed.
 
-    python -m benchmarks.arms            run what is missing, one after another, then show the table
-    python -m benchmarks.arms --table    only show the table; missing runs are named in it
+    python -m benchmarks.arms            run missing arms, one after another, then print the table
+    python -m benchmarks.arms --table    print the table only; names missing runs
     python -m benchmarks.arms tag lm     only these
 
-Files are looked for under the folder in WEFT_DATA; figures are kept in benchmarks/results. Minutes are those of the whole run,
-from reading the data to the last figure, and mean something only when nothing else runs on the machine.
+The data is expected under WEFT_DATA; results are stored in benchmarks/results. Minutes are wall-clock time of the whole run, from
+reading the data to the last metric, and are comparable only on an idle machine.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from weft.core.io import read_json
 from weft.recipe import RecipeError
 from weft.training.recipes import read_run
 
-PLACE = Path("runs/arms")
+FOLDER = Path("runs/arms")
 LSTM = (
     "structure.encoder={type: lstm, layers: 2, bidirectional: true, dropout: 0.3}",
     "structure.decoder=attention-lstm",
 )
 HALF = ("precision=bf16",)
-"""Products in bfloat16, for processors that have instructions for it; weights stay in fp32."""
+"""Matrix products in bfloat16, for processors with such instructions; weights stay in fp32."""
 FROZEN = (*HALF, "learning.optimizer.lr=3e-3", "learning.optimizer.weight_decay=0", "learning.steps=600", "learning.ema=null")
-"""Published features as they are, with a linear head: what is trained is named by the arm. Without averaged weights: the average
-of so few updates would still have much of the head that it began with."""
+"""Frozen pretrained features with a linear head; the arm names the trained parameters. Without weight averaging: over so few
+updates the average would still be close to the initial head."""
 SOTU = ("data.train=sotu", "data.unit=file", "data.max_length=128", "learning.steps=1500")
 
 
 def elsewhere() -> list[Path]:
-    """Folders that lie elsewhere in another clone, which makes no other run: that of the runs, and that of installed packages."""
-    return [PLACE.resolve(), Path(sysconfig.get_path("purelib")).resolve()]
+    """Folders whose path differs between clones and must not enter the hash: of the runs, and of installed packages."""
+    return [FOLDER.resolve(), Path(sysconfig.get_path("purelib")).resolve()]
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One run: its name, a shipped recipe, what is changed in it, and the figures to show."""
+    """One run: its name, a packaged recipe, overrides, and the metrics to show."""
 
     name: str
     recipe: str
@@ -53,11 +53,11 @@ class Arm:
     metric_values: tuple[str, ...] = ()
 
     def folder(self) -> Path:
-        """Where it is kept: a changed recipe is another run. Raises RecipeError where its data is missing."""
+        """The folder of the run; a different recipe has a different folder. Raises RecipeError if its data is missing."""
         content = json.dumps(read_run(self.recipe, self.changes).dump(), sort_keys=True)
-        for place in elsewhere():
-            content = content.replace(f"{place}/", "")
-        return PLACE / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+        for folder in elsewhere():
+            content = content.replace(f"{folder}/", "")
+        return FOLDER / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def only(head: str) -> str:
@@ -94,7 +94,7 @@ def done(folder: Path) -> bool:
 
 
 def figures_of(arm: Arm) -> dict[str, Any] | None:
-    """What came out of an arm, its ``metrics`` and what it cost: of its run, and then kept; or as it was kept. None = missing."""
+    """Metrics and cost of an arm: read from its run and recorded, or as recorded. None = missing."""
     folder = arm.folder()
     if done(folder):
         usage = read_json(folder / "usage.json")
@@ -104,7 +104,7 @@ def figures_of(arm: Arm) -> dict[str, Any] | None:
 
 
 def run(arm: Arm) -> bool:
-    """Train an arm to its end, from its last checkpoint if it was begun; True when it is done."""
+    """Train an arm to its end, resuming from the last checkpoint; return whether it succeeded."""
     folder = arm.folder()
     begun = (folder / "recipe.yaml").is_file()
     command = [str(folder), "--resume"] if begun else [arm.recipe, *arm.changes, "--run", str(folder)]
@@ -129,14 +129,14 @@ def row_of(arm: Arm) -> str:
 
 def table() -> str:
     return "\n".join(
-        ["| run | figures (95 % interval) | minutes | of a core | memory, MB |", "|---|---|---|---|---|", *map(row_of, ARMS)]
+        ["| run | metrics (95 % interval) | minutes | of a core | memory, MB |", "|---|---|---|---|---|", *map(row_of, ARMS)]
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="only arms whose names begin so")
-    parser.add_argument("--table", action="store_true", help="only show the table")
+    parser.add_argument("names", nargs="*", help="only arms whose names start with one of these")
+    parser.add_argument("--table", action="store_true", help="print the table only")
     chosen = parser.parse_args()
     wanted = [arm for arm in ARMS if not chosen.names or arm.name.startswith(tuple(chosen.names))]
     failed: list[str] = []

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arms import HALF, PLACE, Arm, done, run
+from benchmarks.arms import FOLDER, HALF, Arm, done, run
 from benchmarks.document import IMAGES, PAGE, SOFT, scatter, show
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import record, recorded, spread
@@ -115,7 +115,7 @@ def systems_of(corpus: Corpus, ablations: bool = False) -> list[System]:
 
 @cache
 def oracle_of(corpus: Corpus) -> Oracle:
-    file = PLACE / f"sentences-{corpus.name}" / "oracle.json"
+    file = FOLDER / f"sentences-{corpus.name}" / "oracle.json"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         Oracle.train(*apart(corpus.cut()["oracle"])).save(file)

@@ -1,6 +1,6 @@
-"""Tables and pictures of docs/about/benchmarks.md, put there by the commands that make them.
+"""Tables and plots of docs/about/benchmarks.md, written by the benchmark commands.
 
-A table stands between the marks ``<!-- NAME -->`` and ``<!-- end NAME -->``; a picture is a file under docs/images.
+A table is between the markers ``<!-- NAME -->`` and ``<!-- end NAME -->``; a plot is a file under docs/images.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from weft.core.io import write_text
 PAGE = Path(__file__).parents[1] / "docs" / "about" / "benchmarks.md"
 IMAGES = PAGE.parents[1] / "images"
 INK, SOFT = "#1c2128", "#667080"
-COLOURS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d", "#e03131", "#495057")
-"""Those of the pictures that weft draws."""
+COLORS = ("#1d5cd6", "#d9662b", "#15916b", "#8a4fd0", "#b8860b", "#c2255c", "#0b7285", "#5c940d", "#e03131", "#495057")
+"""Colors of the plots of weft."""
 
 Series = Sequence[tuple[float, float]]
 
 
 def show(name: str, lines: Iterable[str], page: Path | None = PAGE) -> None:
-    """Print a table, and put it where the page, if there is one, has the marks of this name. Raises ValueError where it has
-    none."""
+    """Print a table, and write it between the markers of this name in the page, if one is given. Raises ValueError if the
+    page has no such markers."""
     table = "\n".join(lines)
     print(f"\n{name}\n\n{table}", flush=True)
     if page is None:
@@ -31,7 +31,7 @@ def show(name: str, lines: Iterable[str], page: Path | None = PAGE) -> None:
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, after = rest.partition(end)
     if not (found and closed):
-        raise ValueError(f"{page} has no place for the table {name!r}: it takes the lines {begin.strip()} and {end.strip()}")
+        raise ValueError(f"{page} has no markers for the table {name!r}; add the lines {begin.strip()} and {end.strip()}")
     write_text(page, f"{before}{begin}\n{table}\n{end}{after}")
 
 
@@ -42,7 +42,7 @@ def scatter(
     axes: tuple[str, str],
     more: Callable[[Any], None] | None = None,
 ) -> None:
-    """Points of each name in its colour, a panel beside another, all with one legend; ``more`` draws into each panel."""
+    """Scatter plot with one color per name, panels side by side and one legend; ``more`` adds to each panel."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,10 +52,10 @@ def scatter(
     handles = dict[str, Any]()
     for plot, (head, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for name, found in panel.items():
-            colour = COLOURS[names.index(name) % len(COLOURS)]
-            marker = "os^"[names.index(name) // len(COLOURS)]
-            drawn = plot.scatter(*zip(*found, strict=True), s=36, color=colour, marker=marker, alpha=0.8, linewidths=0, zorder=2)
-            handles.setdefault(name, drawn)
+            color = COLORS[names.index(name) % len(COLORS)]
+            marker = "os^"[names.index(name) // len(COLORS)]
+            points = plot.scatter(*zip(*found, strict=True), s=36, color=color, marker=marker, alpha=0.8, linewidths=0, zorder=2)
+            handles.setdefault(name, points)
         plot.set_title(head, loc="left", fontsize=10, color=INK, pad=14)
         plot.set_xlabel(axes[0], color=SOFT)
         plot.set_ylabel(axes[1], color=SOFT)

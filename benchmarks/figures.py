@@ -1,5 +1,5 @@
-"""``make experiments``: every figure that the documentation quotes, one after another (about half an hour on two idle cores, and
-ten hours more for what needs real data, where WEFT_DATA has it: arms that are done are not done again)."""
+"""``make experiments``: every number in the documentation, one after another (about half an hour on two idle cores, and ten hours
+more for benchmarks on the data under WEFT_DATA; recorded arms are not run again)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COMMANDS = (
     ("the demo with a Transformer", ["weft", "demo", "--recipe", "dates-transformer", "--run", "runs/figures-transformer-{now}"]),
     ("the recipes on real data", ["benchmarks.arms"]),
     ("paraphrases by cross-validation", ["benchmarks.paraphrases"]),
-    ("likeness of sentences before and after", ["benchmarks.similarity"]),
-    ("objectives to pre-train by", ["benchmarks.pretraining"]),
-    ("two questions about segments", ["benchmarks.segments"]),
-    ("the toy that CARA is for", ["benchmarks.identifiability"]),
+    ("sentence similarity before and after fine-tuning", ["benchmarks.similarity"]),
+    ("pretraining objectives", ["benchmarks.pretraining"]),
+    ("sentence-pair pretraining tasks", ["benchmarks.segments"]),
+    ("identifiability of class and content", ["benchmarks.identifiability"]),
     ("posterior collapse of text VAEs", ["benchmarks.collapse"]),
-    ("classes from few labels", ["benchmarks.low_resource"]),
+    ("classification with few labels", ["benchmarks.low_resource"]),
     ("class-conditional generation: trials", ["benchmarks.conditional", "--trials"]),
     ("class-conditional generation", ["benchmarks.conditional"]),
     ("style transfer of captions", ["benchmarks.conditional", "--corpus", "flickrstyle"]),

@@ -49,7 +49,7 @@ class Ring(Data):
 
     Args:
         rows: How many points.
-        seed: What they are drawn with.
+        seed: Seed of the sampled points.
 
     Example:
         >>> len(Ring(rows=10).open().splits["train"])

@@ -196,9 +196,9 @@ def draw(metric_values: dict[str, list[dict[str, float]]], path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for at, seeds in enumerate(metric_values.values()):
-        for shift, kind, colour in zip((-0.27, 0.0, 0.27), KINDS, ("#c6ccd6", "#1d5cd6", "#8fb0ef"), strict=True):
+        for shift, kind, color in zip((-0.27, 0.0, 0.27), KINDS, ("#c6ccd6", "#1d5cd6", "#8fb0ef"), strict=True):
             values = [seed[kind] for seed in seeds]
-            axes.bar(at + shift, np.mean(values), 0.25, color=colour, label=KINDS[kind] if at == 0 else None)
+            axes.bar(at + shift, np.mean(values), 0.25, color=color, label=KINDS[kind] if at == 0 else None)
             axes.plot([at + shift] * len(values), values, "o", color="#1c2128", markersize=3)
     axes.set_xticks(range(len(metric_values)), list(metric_values))
     axes.set_ylabel("probability", fontsize=8)
@@ -234,7 +234,10 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument(
-        "--label-dim", type=int, default=1, help="width of the classes' vectors: how much the class weighs at first"
+        "--label-dim",
+        type=int,
+        default=1,
+        help="dimension of the class embeddings",
     )
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Nothing is lost: training is killed with SIGKILL from outside, resumed, and must end as if nothing had happened.
+"""Crash safety: training is killed with SIGKILL, resumed, and must end with the same bits as an uninterrupted run.
 
 ``python -m benchmarks.kills [--kills 20] [--recipe dates|gan|cara] [--processes 1]``
 
@@ -50,7 +50,7 @@ RECIPES = {
     ],
 }
 AIMED, INSIDE = 0.75, 0.4
-"""Share of the kills that is aimed at a save, and the share that must fall inside one."""
+"""Fraction of the kills aimed at a save, and the fraction that must fall inside one."""
 _GLANCE, _PATIENCE = 0.0005, 300.0
 
 
@@ -68,7 +68,7 @@ Start = Callable[[list[str], Path], Process]
 
 
 def weft(arguments: list[str], messages: Path) -> Process:
-    """Start ``weft`` as a process of its own, on one thread; what it says goes into a file."""
+    """Start ``weft`` as a process of its own, on one thread; its output goes into a file."""
     with messages.open("ab") as stream:
         return subprocess.Popen(
             [sys.executable, "-m", "weft", *arguments],
@@ -85,7 +85,7 @@ class Sequences:
     Args:
         processes: How many.
         arguments: Those of ``weft``.
-        messages: A file for what they say.
+        messages: A file for their output.
         one: For each kill, whether it hits only one of them.
     """
 
@@ -122,14 +122,14 @@ class Sequences:
 
 
 def weft_in(processes: int) -> Start:
-    """Start ``weft`` in so many processes."""
+    """Start ``weft`` in several processes."""
     one = itertools.cycle((True, False))
     return weft if processes == 1 else lambda arguments, messages: Sequences(processes, arguments, messages, one)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When to strike: after this step, or in a save from this step on; and so many seconds later."""
+    """When to strike: after this step, or in a save from this step on; and a delay in seconds."""
 
     step: int
     aimed: bool
@@ -177,7 +177,7 @@ class Kills:
         folder: Where the runs go.
         start: How a process is started.
         steps: Steps of a run.
-        seed: What the moments are drawn with.
+        seed: Seed of the sampled moments.
     """
 
     def __init__(self, recipe: str, folder: Path, start: Start = weft, steps: int = 40, seed: int = 1):
@@ -187,7 +187,7 @@ class Kills:
         self.expected = self.digests("undisturbed")
 
     def train(self, name: str) -> Process:
-        """Begin a run, or go on with it if it was begun."""
+        """Start a run, or resume it."""
         run = self.folder / name
         more = [f"learning.steps={self.steps}", "--run", str(run), *(["--resume"] if run.exists() else [])]
         return self.start(["train", *RECIPES[self.recipe], *more], self.messages(name))
@@ -200,23 +200,23 @@ class Kills:
             raise RuntimeError(f"{self.recipe} ended with code {code}:\n{self.messages(name).read_text()}")
 
     def digests(self, name: str) -> tuple[str, str]:
-        """Of weights and optimiser in the last checkpoint, and of the final weights."""
+        """Digests of weights and optimizer in the last checkpoint, and of the final weights."""
         last = sorted((self.folder / name / "checkpoints").glob("step-*"))[-1]
         return digest(last), digest(self.folder / name / "model.safetensors")
 
     # --------------------------------------------------------------------------------------------------------- killing
 
     def one_each(self, kills: int) -> Iterator[Outcome]:
-        """So many runs, each killed once and resumed."""
+        """``kills`` runs, each killed once and resumed."""
         for number, moment in enumerate(self.moments(kills)):
             name = f"{self.recipe}-{number}"
-            while (death := self.kill(name, moment)) is None:  # it was faster than the hand: another run, another moment
+            while (death := self.kill(name, moment)) is None:  # it finished before the kill: try another run and moment
                 name, moment = f"{name}-again", self.moments(1)[0]
             self.end(self.train(name), name)
             yield Outcome([death], self.digests(name) == self.expected)
 
     def all_on_one(self, kills: int) -> Outcome:
-        """One run, killed so many times, resumed after each."""
+        """One run, killed ``kills`` times, resumed after each."""
         name, deaths = f"{self.recipe}-in-a-row", []
         for moment in sorted(self.moments(kills), key=lambda m: m.step):
             if death := self.kill(name, moment):
@@ -331,7 +331,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20, help="how many [20]")
     parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase), gan (two) or cara (five)")
-    parser.add_argument("--seed", type=int, default=1, help="what the moments are drawn with")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sampled moments")
     parser.add_argument("--processes", type=int, default=1, help="how many train together, by torchrun [1]")
     asked = parser.parse_args()
     reports = [

@@ -1,15 +1,15 @@
-"""Classes from few labels: logistic regression on where texts lie in a latent space, on what the encoder says before that, and on
-the states of a plain encoder.
+"""Classification with few labels: logistic regression on latent codes, on pooled encoder states, and on the states of a plain
+encoder.
 
     python -m benchmarks.low_resource                            free bits of 0.5 nats in benchmarks.collapse, three seeds
     python -m benchmarks.low_resource runs/optimus-1             runs of yours, on data with classes
     python -m benchmarks.low_resource runs/optimus-1 --seeds 5
 
-For each number of labels, so many training texts are drawn, equally many of each class, with another seed each time; accuracy on
-the texts held out, mean and standard deviation over the seeds and the runs. All see the same texts. Nothing else is learned.
+For each number of labels N, N training texts are sampled, balanced over the classes, with a different seed each time; accuracy on
+held-out texts, mean and standard deviation over seeds and runs. All features see the same texts. Nothing else is trained.
 The plain encoder has the architecture of the encoder of that arm, without a latent space, and is trained by masked language
 modeling on as many sentences of the same texts.
-Without a run, arms that are missing are trained first, and accuracies are kept in benchmarks/results.
+Without a run, missing arms are trained first, and accuracies are stored in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ROWS = 256
 
 
 def encoder_of(model: Any) -> Any:
-    """What reads and pools: the model itself, or the one inside it."""
+    """The module that encodes and pools: the model itself, or the one inside it."""
     while not hasattr(model, "pooler"):
         if not hasattr(model, "model"):
             raise ValueError(f"a {type(model).__name__} has no pooler: its states cannot be compared with its latent space")
@@ -86,8 +86,8 @@ def features(trained: TrainedRun, dataset: Dataset, rows: Sequence[int]) -> dict
     return {name: np.concatenate(parts)[back] for name, parts in found.items()}
 
 
-def drawn(labels: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """So many rows, equally many of each class where that is possible."""
+def sample_balanced(labels: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """Sample ``number`` rows, balanced over the classes where possible."""
     rng, classes = np.random.default_rng(seed), np.unique(labels)
     shares = [number // len(classes) + (i < number % len(classes)) for i in range(len(classes))]
     own = [np.flatnonzero(labels == c) for c in classes]
@@ -97,25 +97,25 @@ def drawn(labels: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 def accuracy(train_ND: np.ndarray, label_N: np.ndarray, test_MD: np.ndarray, right_M: np.ndarray) -> float:
-    """Of logistic regression on standardised features."""
+    """Of logistic regression on standardized features."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(train_ND, label_N)
     return float((model.predict(test_MD) == right_M).mean())
 
 
 Found = dict[str, dict[str, list[float]]]
-"""Accuracies of each kind of features, by the number of labels: one for each draw of labels."""
+"""Accuracies of each kind of features, by the number of labels: one per sample of labels."""
 
 
 def compare(trained: TrainedRun, numbers: Sequence[int] = LABELS, seeds: int = 3) -> Found:
-    """Of one run, on the same texts whatever its features are."""
+    """Accuracies of one run, on the same texts for all features."""
     corpus = {name: trained.dataset(name)[1] for name in ("train", "valid")}
     label = {name: np.array([dataset[row]["label"] for row in range(len(dataset))]) for name, dataset in corpus.items()}
-    tested = drawn(label["valid"], min(MOST_TEST, 2 * int(np.bincount(label["valid"]).min())), 0)
+    tested = sample_balanced(label["valid"], min(MOST_TEST, 2 * int(np.bincount(label["valid"]).min())), 0)
     test = features(trained, corpus["valid"], tested.tolist())
     found: Found = {name: {} for name in test}
     for number in numbers:
         for seed in range(seeds):
-            chosen = drawn(label["train"], number, seed + 1)
+            chosen = sample_balanced(label["train"], number, seed + 1)
             train = features(trained, corpus["train"], chosen.tolist())
             for name, x_ND in train.items():
                 own = accuracy(x_ND, label["train"][chosen], test[name], label["valid"][tested])
@@ -129,7 +129,7 @@ def arms(seed: int) -> tuple[Arm, Arm]:
 
 
 def of_arm(own: Arm, draws: int) -> Found:
-    """The accuracies of an arm, as they were kept, or of its run, which is trained if it is not there."""
+    """Accuracies of an arm: as recorded, or of its run, which is trained if it is missing."""
     name = f"low-resource-{own.folder().name}-{draws}"
     if (kept := recorded(name)) is not None:
         return kept
@@ -142,7 +142,7 @@ def of_arm(own: Arm, draws: int) -> Found:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
-    parser.add_argument("--seeds", type=int, default=3, help="draws of labels")
+    parser.add_argument("--seeds", type=int, default=3, help="samples of labels")
     chosen = parser.parse_args()
     try:
         each = [compare(load(folder), seeds=chosen.seeds) for folder in chosen.runs]

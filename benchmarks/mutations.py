@@ -2,8 +2,8 @@
 
     python -m benchmarks.mutations [--count 500] [--seed 1]
 
-The text of every shipped recipe, of its filled form (every default written) and of one broad recipe below is changed at one
-place at a time, over all keys, in every way of ``KINDS``; then it is read and checked as ``weft check`` does. A mutant is
+The text of every shipped recipe, of its filled form (every default written) and of one broad recipe below is changed in one
+value at a time, over all keys, in every way of ``KINDS``; then it is read and checked as ``weft check`` does. A mutant is
 
 - *located* if every message has the line and the path of the mutation (or of something inside the mutated value; for a deleted
   key, of the part that lost it or of its other options; where the text is no YAML any more, the line alone),
@@ -12,7 +12,7 @@ place at a time, over all keys, in every way of ``KINDS``; then it is read and c
   ``structure.encoder``), or ``structure``, ``objective`` and ``learning`` for a mutation before them in this order (data tells
   both its fields, objectives get the structure's width and abilities, phases name objectives and weights). The message must
   have that part's path, and the line where that part, or the last part above it that is written at all, is written,
-- *valid* if nothing is wrong with it (a name misspelt in free text, another number of steps),
+- *valid* if nothing is wrong with it (a name misspelled in free text, another number of steps),
 - *wrong* if a message is anywhere else, and a *traceback* if anything but a user's mistake is raised.
 
 Exit code 1 if there is a wrong one or a traceback. A few mutants also go through the command line in a process of their own.
@@ -94,7 +94,7 @@ stages:
 ORDER = ("data", "structure", "objective", "learning")
 
 
-# ------------------------------------------------------------------------------------------------- places in a recipe
+# ------------------------------------------------------------------------------------------------- values in a recipe
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ def _self(text: str, spot: Spot, rng: random.Random) -> Any:
     return _written(text, spot, json.dumps("${" + spot.path + "}"))
 
 
-@kind("misspelt key")
-def _misspelt_key(text: str, spot: Spot, rng: random.Random) -> Any:
+@kind("misspelled key")
+def _misspelled_key(text: str, spot: Spot, rng: random.Random) -> Any:
     if spot.key is None:
         return None
     new = _misspell(spot.name, rng)
@@ -226,8 +226,8 @@ def _misspelt_key(text: str, spot: Spot, rng: random.Random) -> Any:
     return text[:start] + (json.dumps(new) if text[start] == '"' else new) + text[end:], path, (spot.line,)
 
 
-@kind("misspelt name")
-def _misspelt_name(text: str, spot: Spot, rng: random.Random) -> Any:
+@kind("misspelled name")
+def _misspelled_name(text: str, spot: Spot, rng: random.Random) -> Any:
     start, end = spot.value
     return _written(text, spot, _misspell(text[start:end].strip("\"'"), rng)) if spot.kind == "str" else None
 
@@ -316,14 +316,14 @@ def _bracket(text: str, spot: Spot, rng: random.Random) -> Any:
 
 
 def _misspell(word: str, rng: random.Random) -> str:
-    """Two letters changed places, one is missing, or one is there twice."""
+    """Two letters swapped, one is missing, or one is there twice."""
     ways = [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1) if word[i] != word[i + 1]]
     ways += [word[:i] + word[i + 1 :] for i in range(1, len(word)) if len(word) > 3]
     ways += [word + (word[-1] if word[-1:].isalnum() else "x")]
     return rng.choice([way for way in ways if re.fullmatch(r"[a-z][\w.*-]*", way)] or ["x" + word])
 
 
-# --------------------------------------------------------------------------------------------------------- judgement
+# --------------------------------------------------------------------------------------------------------- evaluation
 
 
 @dataclass
@@ -350,8 +350,8 @@ class Tally:
         return "\n".join(lines)
 
 
-def judge(mutant: Mutant) -> tuple[str, str]:
-    """What a mutant is (located, felt, valid, wrong, traceback) and what was said about it."""
+def classify(mutant: Mutant) -> tuple[str, str]:
+    """Classify a mutant (located, felt, valid, wrong, traceback) and return the message about it."""
     try:
         check(read_run_text(mutant.text, mutant.recipe, Path()))
         return "valid", ""
@@ -423,14 +423,14 @@ def _all_spots() -> list[tuple[str, str, Spot]]:
 def mutants(count: int, seed: int) -> list[Mutant]:
     """Every key at least once (if there are enough mutants), and every kind about equally often."""
     rng = random.Random(seed)
-    places = list(_all_spots())
-    rng.shuffle(places)
-    places.sort(key=lambda place: "-filled" in place[0])  # every key of the shipped recipes first, then of their filled forms
+    spots_left = list(_all_spots())
+    rng.shuffle(spots_left)
+    spots_left.sort(key=lambda spot: "-filled" in spot[0])  # every key of the shipped recipes first, then of their filled forms
     used: Counter[str] = Counter()
     made: dict[tuple[str, str], Mutant] = {}
     while len(made) < count:
         before = len(made)
-        for name, text, spot in places:
+        for name, text, spot in spots_left:
             for chosen in sorted(KINDS, key=lambda k: (used[k], rng.random())):
                 found = KINDS[chosen](text, spot, rng)
                 if found is None or found[0] == text or (name, found[0]) in made:
@@ -450,13 +450,13 @@ def by_command_line(chosen: list[Mutant]) -> list[str]:
     faults: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for mutant in chosen:
-            _, said = judge(mutant)
+            _, message = classify(mutant)
             (Path(folder) / mutant.recipe).write_text(mutant.text, encoding="utf-8")
             command = [sys.executable, "-m", "weft", "check", mutant.recipe]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-            if done.returncode != 2 or done.stderr.strip() != said or done.stdout:
+            if done.returncode != 2 or done.stderr.strip() != message or done.stdout:
                 faults.append(
-                    f"weft check: {mutant.kind}: exit code {done.returncode}\n{done.stderr or done.stdout}\nnot\n{said}"
+                    f"weft check: {mutant.kind}: exit code {done.returncode}\n{done.stderr or done.stdout}\nnot\n{message}"
                 )
     return faults
 
@@ -466,7 +466,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="mutants to make")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=5, help="how many also go through the command line")
-    parser.add_argument("--show", action="store_true", help="print what is said about each")
+    parser.add_argument("--show", action="store_true", help="print the message about each")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as data:
@@ -480,7 +480,7 @@ def figure(arguments: argparse.Namespace) -> int:
     made = mutants(arguments.count, arguments.seed)
     tally, refused = Tally(), list[Mutant]()
     for mutant in made:
-        outcome, detail = judge(mutant)
+        outcome, detail = classify(mutant)
         tally.add(mutant, outcome, detail)
         if outcome == "located":
             refused.append(mutant)

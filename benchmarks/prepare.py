@@ -1,4 +1,4 @@
-"""How fast a large text file is prepared, in how much memory, how soon training starts then, what bundling by length saves.
+"""Speed and memory of preparing a large text file, time to the first update, and padding saved by length bucketing.
 
 ``python -m benchmarks.prepare --gigabytes 2``; needs about four times as much space in the temporary folder.
 """
@@ -24,7 +24,7 @@ from weft.data import Buckets
 WORDS, VOCABULARY = 200_000, 8000
 RECIPE = """
 seed: 1
-data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, size: {vocabulary}}}, validation_fraction: 0.001}}
+data: {{type: plain-text, train: {file}, tokenizer: {{type: bpe, vocab_size: {vocabulary}}}, validation_fraction: 0.001}}
 structure: {{type: language-model, dim: 16, decoder: {{type: transformer, layers: 1, layer: {{mixer: {{heads: 2}}}}}}}}
 objective: next-token
 learning: {{type: gradient, steps: 3, batch_tokens: 1000, log_every: 1}}
@@ -53,7 +53,7 @@ print(json.dumps({"steps": steps, "peak": peak / 1024, "ledger": corpus.ledger})
 
 
 def generate(file: Path, size: int, seed: int = 0) -> None:
-    """Distinct lines of 5 to 30 words whose frequencies follow Zipf's law, up to so many bytes."""
+    """Distinct lines of 5 to 30 words whose frequencies follow Zipf's law, up to ``size`` bytes."""
     rng = np.random.default_rng(seed)
     letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))
     share = 1 / np.arange(1, 27)
@@ -63,10 +63,10 @@ def generate(file: Path, size: int, seed: int = 0) -> None:
     with file.open("w", encoding="ascii") as stream:
         while written < size:
             lengths = rng.integers(5, 31, 10_000)
-            drawn = np.searchsorted(frequency, rng.random(int(lengths.sum())) * frequency[-1]).tolist()
+            sampled = np.searchsorted(frequency, rng.random(int(lengths.sum())) * frequency[-1]).tolist()
             start = 0
             for length in lengths.tolist():
-                line = f"{' '.join([words[i] for i in drawn[start : start + length]])} {number // 1000} {number % 1000}\n"
+                line = f"{' '.join([words[i] for i in sampled[start : start + length]])} {number // 1000} {number % 1000}\n"
                 written += stream.write(line)
                 number, start = number + 1, start + length
 
@@ -90,31 +90,31 @@ def seconds_to_first_update(file: Path, folder: Path, environment: dict[str, str
         return time.perf_counter() - start
 
 
-def bundling(budget: int = 2000, batches: int = 40) -> None:
-    """Batches of similar lengths, and batches of any: the share of padding, and tokens a second of a small encoder layer."""
+def bucketing(budget: int = 2000, batches: int = 40) -> None:
+    """Batches with and without length bucketing: padding ratio, and tokens per second of a small encoder layer."""
     rng = np.random.default_rng(0)
     cost = np.clip(rng.lognormal(3.0, 0.7, 200_000), 3, 256).astype(np.int64)  # sentences: half below 20 tokens, some very long
     layer = torch.nn.TransformerEncoderLayer(128, 4, 512, batch_first=True, dropout=0.0)
-    for name, growth in (("bundled by length", 1.08), ("any length together", 1e9)):
+    for name, growth in (("length buckets", 1.08), ("no buckets", 1e9)):
         order = Buckets(cost, budget, growth=growth)
-        drawn = [cost[order.rows(key(1), 0, i)] for i in range(len(order))]
-        places = sum(len(rows) * int(rows.max()) for rows in drawn)
+        sampled = [cost[order.rows(key(1), 0, i)] for i in range(len(order))]
+        padded = sum(len(rows) * int(rows.max()) for rows in sampled)
         real, start = 0, time.perf_counter()
-        for rows in drawn[:batches]:
+        for rows in sampled[:batches]:
             x_BTD = torch.randn(len(rows), int(rows.max()), 128)
             padding_BT = torch.arange(x_BTD.shape[1])[None] >= torch.from_numpy(rows)[:, None]
             layer(x_BTD, src_key_padding_mask=padding_BT).sum().backward()
             real += int(rows.sum())
         speed = real / (time.perf_counter() - start)
-        print(f"{name:20} {len(order):6} batches, {1 - cost.sum() / places:6.1%} padding, {speed:8,.0f} tokens/s")
+        print(f"{name:20} {len(order):6} batches, {1 - cost.sum() / padded:6.1%} padding, {speed:8,.0f} tokens/s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=0.2)
     size = int(parser.parse_args().gigabytes * 1e9)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         file = folder / "text.txt"
         generate(file, size)
         environment = {**os.environ, "WEFT_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -127,7 +127,7 @@ def main() -> None:
         print(f"{'all':40} {whole:7.1f} s  {megabytes / whole:8.1f} MB/s of {megabytes:.0f} MB")
         print(f"peak memory {found['peak']:.0f} MB; {kept:.0f} MB on the disk; {found['ledger']['train']['tokens']:,} tokens")
         print(f"weft train to its first update, prepared: {seconds_to_first_update(file, folder, environment):.1f} s")
-    bundling()
+    bucketing()
 
 
 if __name__ == "__main__":

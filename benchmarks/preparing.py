@@ -1,7 +1,7 @@
-"""Whether preparing keeps up with training: tokens a second that each pre-training objective prepares on one core, beside those
-that a small Transformer (4 layers of 192, as in benchmarks/pretraining.yaml) learns from on all cores.
+"""Whether preparation keeps up with training: tokens per second that each pretraining objective prepares on one core, compared
+with the training speed of a small Transformer (4 layers, dim 192, as in benchmarks/pretraining.yaml) on all cores.
 
-``python -m benchmarks.preparing``; texts are made up: half of them are shorter than 20 tokens, some are very long.
+``python -m benchmarks.preparing``; texts are synthetic: half of them are shorter than 20 tokens, some are very long.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedTo
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
 INFO = Info({"text": Field("text", VOCAB, max_length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
 ENCODER = partial(Transformer, layers=4)
-READER = partial(
+TEXT_ENCODER = partial(
     TextEncoder, dim=DIM, encoder=ENCODER, pooler=FirstPooler, segment_head=ClassifierHead, discriminator=ClassifierHead
 )
-WRITER = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))
-BOTH = partial(Seq2Seq, dim=DIM, encoder=ENCODER, decoder=partial(TransformerDecoder, layers=2))
+LANGUAGE_MODEL = partial(LanguageModel, dim=DIM, decoder=partial(TransformerDecoder, layers=4))
+SEQ2SEQ = partial(Seq2Seq, dim=DIM, encoder=ENCODER, decoder=partial(TransformerDecoder, layers=2))
 PREPARE, TRAIN = 2.0, 6.0
-"""Seconds given to each."""
+"""Seconds for each measurement."""
 
 
-class MadeUp:
+class SyntheticTexts:
     """Rows of ids; one in a hundred of them ends a sentence."""
 
     def __init__(self, rows: int = 20_000):
@@ -58,15 +58,15 @@ class MadeUp:
 
 def objectives() -> dict[str, tuple[Any, Any]]:
     """Structure and objective, by name."""
-    found: dict[str, tuple[Any, Any]] = {"next-token": (WRITER, NextToken), "prefix-lm": (WRITER, PrefixLM)}
+    found: dict[str, tuple[Any, Any]] = {"next-token": (LANGUAGE_MODEL, NextToken), "prefix-lm": (LANGUAGE_MODEL, PrefixLM)}
     for name, masking in CATALOG[MaskingStrategy].items():
-        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, masking=masking))
+        found[f"masked-lm, {name}"] = (TEXT_ENCODER, partial(MaskedLM, masking=masking))
     for name, pairing in CATALOG[Pairing].items():
-        found[f"masked-lm, {name}"] = (READER, partial(MaskedLM, pairing=pairing))
-    found["replaced-token"] = (READER, ReplacedToken)
+        found[f"masked-lm, {name}"] = (TEXT_ENCODER, partial(MaskedLM, pairing=pairing))
+    found["replaced-token"] = (TEXT_ENCODER, ReplacedToken)
     for name, noise in CATALOG[Noise].items():
         if name != "chain":
-            found[f"denoising, {name}"] = (BOTH, partial(Denoising, noise=noise))
+            found[f"denoising, {name}"] = (SEQ2SEQ, partial(Denoising, noise=noise))
     return found
 
 
@@ -75,7 +75,7 @@ def tokens(feed: Feed, draws: int) -> int:
 
 
 def prepared(feed: Feed) -> float:
-    """Tokens of the texts a second, on one core."""
+    """Prepared tokens per second, on one core."""
     draw, start = 0, time.process_time()
     while time.process_time() - start < PREPARE:
         feed.batch(draw)
@@ -84,7 +84,7 @@ def prepared(feed: Feed) -> float:
 
 
 def trained(feed: Feed, model: Any, objective: Any) -> float:
-    """The same of a step of training, without preparing."""
+    """Tokens per second of training steps, without preparation."""
     parameters = [*model.parameters(), *objective.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1e-4)
     draw, spent = 0, 0.0
@@ -101,7 +101,7 @@ def trained(feed: Feed, model: Any, objective: Any) -> float:
 
 
 def main() -> None:
-    data = MadeUp()
+    data = SyntheticTexts()
     print(f"{'objective':36} {'prepares':>12} {'learns from':>12}  tokens/s")
     for name, (structure, make) in objectives().items():
         torch.manual_seed(0)

@@ -1,14 +1,14 @@
-"""One small Transformer, pre-trained in five ways on the same text or not at all, then tuned and probed with few labels.
+"""Pretraining objectives: one small Transformer, pretrained with five objectives or not at all, then fine-tuned and probed.
 
-    python -m benchmarks.pretraining           run what is missing, then show the table and draw the picture
-    python -m benchmarks.pretraining --table   only show what is there; missing runs are named
-    python -m benchmarks.pretraining --minutes 30    stop after that time; another call goes on
-    python -m benchmarks.pretraining --part 1/2      every second run, for a core; another call takes --part 2/2
+    python -m benchmarks.pretraining           run missing arms, then print the table and write the plot
+    python -m benchmarks.pretraining --table   print the table only; names missing arms
+    python -m benchmarks.pretraining --minutes 30    stop after that time; another call resumes
+    python -m benchmarks.pretraining --part 1/2      every second run, for one core; another call takes --part 2/2
 
-Pre-training: Yelp's sentences (benchmarks/pretraining.yaml), the same rows in the same order and as many updates for each
-objective, once. Then SST-2 with 200, 1,000 and 5,000 labels, drawn by three seeds: all weights tuned, or only a linear head on
-what is frozen (probed). Figures are the accuracy on the development file after the last update. Files are looked for under
-WEFT_DATA; runs are kept under the hash of their recipe.
+Pretraining: Yelp sentences (benchmarks/pretraining.yaml), the same examples in the same order and the same number of updates for
+each objective, one seed. Then SST-2 with 200, 1,000 and 5,000 labels, sampled with three seeds: all weights fine-tuned, or a
+linear probe on the frozen encoder. The metric is accuracy on the development set after the last update. The data is expected
+under WEFT_DATA; runs are stored under the hash of their recipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.arms import PLACE, Arm, done, figures_of, run
+from benchmarks.arms import FOLDER, Arm, done, figures_of, run
 from benchmarks.queue import parser_of, wanted
 from benchmarks.results import spread
 from weft.core.io import write_text
@@ -34,16 +34,26 @@ _LAYER = "{mixer: {type: multihead, heads: 4}, residual: {type: pre-norm, dropou
 _PARTS = "dim: 128, embedder: {type: sum, parts: [token, sinusoidal], dropout: 0.1}"
 _STACK = f"{{type: transformer, layers: 3, layer: {_LAYER}}}"
 _ENCODER, _DECODER = f"encoder: {_STACK}", f"decoder: {_STACK.replace('layers: 3', 'layers: 1')}"
-_WRITER = f"structure={{type: language-model, {_PARTS}, decoder: {_STACK}}}"
-_BOTH = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
+_LM = f"structure={{type: language-model, {_PARTS}, decoder: {_STACK}}}"
+_SEQ2SEQ = f"structure={{type: seq2seq, {_PARTS}, {_ENCODER}, {_DECODER}}}"
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "masked tokens": (),
     "replaced tokens": ("objective=replaced-token", "structure.discriminator={type: classifier, hidden: 128}"),
-    "next token": (_WRITER, "objective=next-token"),
-    "random spans": (_BOTH, "objective={type: denoising, noise: random-spans}"),
-    "infilling": (_BOTH, "objective={type: denoising, noise: text-infilling}"),
+    "next token": (_LM, "objective=next-token"),
+    "random spans": (_SEQ2SEQ, "objective={type: denoising, noise: random-spans}"),
+    "infilling": (_SEQ2SEQ, "objective={type: denoising, noise: text-infilling}"),
 }
-"""Changes of the recipe, by what is learned: BERT's, ELECTRA's, GPT's, T5's and BART's objective."""
+"""Overrides of the recipe by objective."""
+TITLES = {
+    "masked tokens": "masked tokens (BERT)",
+    "replaced tokens": "replaced tokens (ELECTRA)",
+    "next token": "next token (GPT)",
+    "random spans": "random spans (T5)",
+    "infilling": "infilling (BART)",
+    "nothing": "no pretraining",
+}
+WAY_TITLES = {"tuned": "fine-tuned", "probed": "probed"}
+"""Titles in the table and the plot; names of runs stay as recorded."""
 
 
 def pretraining(name: str) -> Arm:
@@ -52,7 +62,7 @@ def pretraining(name: str) -> Arm:
 
 @dataclass(frozen=True)
 class Trial:
-    """One fine-tuning: from what, with how many labels, drawn by which seed, and whether all weights are trained."""
+    """One fine-tuning run: the pretraining objective, the number of labels, their seed, and the trained weights."""
 
     before: str
     labels: int
@@ -60,14 +70,14 @@ class Trial:
     way: str
 
     def arm(self) -> Arm:
-        """The run; its pre-training must be there."""
+        """Return the run. Its pretraining run must exist."""
         begun = pretraining(self.before if self.before in OBJECTIVES else "masked tokens").folder().resolve()
         weights = f"weights: {begun}" if self.before in OBJECTIVES else "weights: null"
         if self.before == "next token":
             structure = f"type: language-model, {_PARTS}, decoder: {_STACK}, pooler: last"
         else:
             structure = f"type: classifier, {_PARTS}, {_ENCODER}, pooler: mean"
-        files = f"train: {subset(self.labels, self.seed)}, valid: {find_file('sst2/dev.tsv')}, length: 64"
+        files = f"train: {subset(self.labels, self.seed)}, valid: {find_file('sst2/dev.tsv')}, max_length: 64"
         tokenizer = f"tokenizer: {{type: with-sentinels, tokenizer: {{type: pretrained, from: {begun}}}, count: 20}}"
         rate, trained = ("1e-3", "'*'") if self.way == "tuned" else ("1e-2", "classifier.*")
         changes = (
@@ -91,13 +101,13 @@ def trials() -> Iterator[Trial]:
     for labels in LABELS:
         for seed in SEEDS:
             for way in WAYS:
-                for before in (*OBJECTIVES, "nothing"):
+                for before in TITLES:
                     yield Trial(before, labels, seed, way)
 
 
 def subset(labels: int, seed: int) -> Path:
-    """A file with so many rows of SST-2's training file."""
-    file = (PLACE / f"sst2-{labels}-{seed}.tsv").resolve()
+    """Return a file with ``labels`` examples of the SST-2 training set."""
+    file = (FOLDER / f"sst2-{labels}-{seed}.tsv").resolve()
     if not file.is_file():
         header, *rows = find_file("sst2/train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,12 +116,12 @@ def subset(labels: int, seed: int) -> Path:
 
 
 def accuracies(before: str, labels: int, way: str) -> list[float]:
-    """Of all seeds that are done."""
+    """Return the accuracy of each seed with a result."""
     found: list[float] = []
     for seed in SEEDS:
         try:
             kept = figures_of(Trial(before, labels, seed, way).arm())
-        except (OSError, RecipeError):  # its data, or what it begins with, is not there
+        except (OSError, RecipeError):  # its data or its pretraining run is missing
             continue
         if kept is not None:
             found.append(100 * kept["metrics"]["accuracy"])
@@ -126,30 +136,34 @@ def cell(found: list[float]) -> str:
 
 def table() -> str:
     columns = [(way, labels) for way in WAYS for labels in LABELS]
-    lines = ["| pre-trained by | " + " | ".join(f"{way}, {labels:,} labels" for way, labels in columns) + " |"]
+    lines = ["| pretrained by | " + " | ".join(f"{WAY_TITLES[way]}, {labels:,} labels" for way, labels in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
-    for before in (*OBJECTIVES, "nothing"):
-        lines.append(f"| {before} | " + " | ".join(cell(accuracies(before, labels, way)) for way, labels in columns) + " |")
+    for before in TITLES:
+        lines.append(
+            f"| {TITLES[before]} | " + " | ".join(cell(accuracies(before, labels, way)) for way, labels in columns) + " |"
+        )
     return "\n".join(lines)
 
 
 def draw(file: Path) -> None:
-    """Accuracy over the number of labels, tuned and probed."""
+    """Plot accuracy against the number of labels, fine-tuned and probed."""
     import matplotlib.pyplot as plt
 
     figure, sides = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
     for side, way in zip(sides, WAYS, strict=True):
-        for before in (*OBJECTIVES, "nothing"):
+        for before in TITLES:
             points = [(labels, found) for labels in LABELS if (found := accuracies(before, labels, way))]
             means = [statistics.mean(found) for _, found in points]
             spreads = [statistics.stdev(found) if len(found) > 1 else 0.0 for _, found in points]
-            style = "--" if before == "nothing" else "-"
-            side.errorbar([labels for labels, _ in points], means, spreads, label=before, marker="o", linestyle=style, capsize=3)
-        side.set(xscale="log", title=way, xlabel="labels", xticks=LABELS, xticklabels=[f"{n:,}" for n in LABELS])
+            look = {"label": TITLES[before], "marker": "o", "linestyle": "--" if before == "nothing" else "-", "capsize": 3}
+            side.errorbar([labels for labels, _ in points], means, spreads, **look)
+        side.set(
+            xscale="log", title=WAY_TITLES[way], xlabel="labeled examples", xticks=LABELS, xticklabels=[f"{n:,}" for n in LABELS]
+        )
         side.minorticks_off()
         side.grid(alpha=0.3)
-    sides[0].set_ylabel("accuracy on SST-2's development file, %")
-    sides[1].legend(title="pre-trained by", fontsize=8)
+    sides[0].set_ylabel("accuracy, % (SST-2 development set)")
+    sides[1].legend(title="pretrained by", fontsize=8)
     figure.tight_layout()
     figure.savefig(file, dpi=110)
 

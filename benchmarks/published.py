@@ -1,4 +1,4 @@
-"""Published models beside the packages that people use: transformers and sentence-transformers, in one interleaved run.
+"""Speed of pretrained models compared with other packages: transformers and sentence-transformers, in one interleaved run.
 
 python -m benchmarks.published            everything
 python -m benchmarks.published start      load MiniLM and embed one sentence: time and memory, each in a new process
@@ -61,7 +61,7 @@ def start() -> None:
 
 
 def sentences(number: int = 1000) -> list[str]:
-    """Made-up sentences of 3 to 120 words, most of them short."""
+    """Synthetic sentences of 3 to 120 words, most of them short."""
     rng = np.random.default_rng(0)
     words = ["the", "a", "man", "woman", "dog", "is", "was", "eating", "food", "in", "on", "street", "red", "old", "music", "and"]
     return [" ".join(rng.choice(words, min(120, 3 + int(rng.exponential(18))))) for _ in range(number)]
@@ -104,7 +104,7 @@ def step() -> None:
 
 
 def one_step(name: str, sizes: dict[str, Any], rows: int, dropout: float) -> None:
-    """Forward, backward, clip and AdamW on one batch of full rows, 15 % of the tokens hidden."""
+    """Forward, backward, clip and AdamW on one batch of full rows, 15 % of the tokens masked."""
     import tempfile
 
     import torch

@@ -1,11 +1,11 @@
-"""What the two questions about segments ask for: next sentence is answered by a bag of words, sentence order is not.
+"""Sentence-pair pretraining tasks: a bag of words solves next-sentence prediction, but not sentence order.
 
-    python -m benchmarks.segments           train what is missing, then show the table
+    python -m benchmarks.segments           train missing arms, then print the table
     python -m benchmarks.segments --table   without training
 
-State of the Union addresses (files under WEFT_DATA), cut into rows of 288 tokens; a tenth of the speeches is held out, and all
-figures are of pairs made of those rows. The bag of words is a logistic regression on tf-idf: the cosine of the two segments, and
-the difference of their vectors. The Transformer (benchmarks/segments.yaml) learns to fill in hidden tokens at the same time.
+State of the Union addresses (files under WEFT_DATA), split into examples of 288 tokens; a tenth of the speeches is held out, and
+all metrics are computed on pairs of held-out examples. The bag of words is a logistic regression on tf-idf: the cosine of the two
+segments, and the difference of their vectors. The Transformer (benchmarks/segments.yaml) is trained on masked tokens as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def arm(name: str) -> Arm:
 
 
 def pairs(trained: weft.TrainedRun, pairing: Pairing, split: str) -> list[SegmentPair]:
-    """Pairs made of the rows of a split, as many as are wanted."""
+    """Pairs from the examples of a split."""
     _, rows = trained.dataset(split)
     rng = np.random.default_rng(7)
     made = [pairing.pair(rows[int(rng.integers(len(rows)))]["text"], rng, rows, "text") for _ in range(PAIRS[split])]
@@ -42,7 +42,7 @@ def pairs(trained: weft.TrainedRun, pairing: Pairing, split: str) -> list[Segmen
 
 
 def bag_of_words(train: Sequence[SegmentPair], valid: Sequence[SegmentPair]) -> dict[str, float]:
-    """The share of held-out pairs that a bag of words is right about."""
+    """Accuracy of a bag of words on held-out pairs."""
 
     def texts(some: Sequence[SegmentPair], which: str) -> list[str]:
         return [" ".join(f"w{i}" for i in getattr(pair, which)) for pair in some]
@@ -60,15 +60,15 @@ def bag_of_words(train: Sequence[SegmentPair], valid: Sequence[SegmentPair]) -> 
 
 @torch.inference_mode()
 def transformer(trained: weft.TrainedRun, some: Sequence[SegmentPair]) -> float:
-    """The share of pairs that the run is right about."""
+    """Accuracy of the run on pairs."""
     objective, hits = next(iter(trained.objectives.values())), 0
     frame = objective.field.frame
     for start in range(0, len(some), 64):
         group = some[start : start + 64]
         batch = collate([{"text": frame.around([pair.first, pair.second])} for pair in group], range(len(group)))
-        said_B = trained.model.segment_head(trained.model.pooler(trained.model.encode(batch["text"]))).argmax(-1)
+        predicted_B = trained.model.segment_head(trained.model.pooler(trained.model.encode(batch["text"]))).argmax(-1)
         # the first class is that they belong together
-        hits += sum((int(said) == 0) == pair.belong for said, pair in zip(said_B, group, strict=True))
+        hits += sum((int(predicted) == 0) == pair.belong for predicted, pair in zip(predicted_B, group, strict=True))
     return hits / len(some)
 
 

@@ -1,7 +1,7 @@
-"""Short sentences of two classes, cut into parts that share none: what systems that write texts of a class are compared on.
+"""Short sentences of two classes, split into disjoint parts: the data of the class-conditional generation benchmark.
 
-Each sentence once, shuffled by one seed; those that stand in both classes are left out. The parts are files by class under
-runs/arms, one sentence a line.
+Sentences are deduplicated and shuffled with one seed; those in both classes are dropped. The parts are files by class under
+runs/arms, one sentence per line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from benchmarks.arms import PLACE
+from benchmarks.arms import FOLDER
 from weft.core.io import write_text
 from weft.core.options import find_file
 
@@ -19,13 +19,13 @@ Rows = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences by class, and how they are cut.
+    """Sentences by class, and how they are split.
 
     Args:
         name: The folder under WEFT_DATA.
         classes: The names of its files.
-        words: Fewest and most words.
-        parts: How many sentences each part has, as many of each class; what is left is the part ``rest``.
+        words: Minimum and maximum number of words.
+        parts: Number of sentences per part, balanced over the classes; the remainder is the part ``rest``.
     """
 
     name: str
@@ -61,8 +61,8 @@ class Corpus:
         return found | {"rest": rest}
 
     def files(self, part: str) -> dict[str, str]:
-        """The file of each class; written if they are not there."""
-        folder = PLACE / f"sentences-{self.name}"
+        """The file of each class; written if missing."""
+        folder = FOLDER / f"sentences-{self.name}"
         found = {name: folder / f"{part}.{name}.txt" for name in self.classes}
         if not all(file.is_file() for file in found.values()):
             folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class Corpus:
         return {name: str(file.resolve()) for name, file in found.items()}
 
     def data(self) -> tuple[str, ...]:
-        """Changes of a recipe that trains on this corpus."""
+        """Overrides of a recipe that trains on this corpus."""
         return tuple(f"data.{split}={_flow(self.files(split))}" for split in ("train", "valid", "test"))
 
 
@@ -86,7 +86,7 @@ def apart(rows: Rows) -> tuple[list[str], list[str]]:
 
 
 YELP = Corpus("yelp", ("negative", "positive"), (4, 15), (("test", 1000), ("valid", 2000), ("oracle", 60_000), ("train", 40_000)))
-"""What is left, some 60,000 sentences, is for the language model that says how usual a text is."""
+"""The remaining 60,000 sentences train the language model that measures perplexity."""
 STYLE = Corpus(
     "flickrstyle", ("humorous", "romantic"), (4, 20), (("test", 800), ("valid", 800), ("oracle", 3000), ("train", 7000))
 )

@@ -1,4 +1,4 @@
-"""Small made-up files in the places where the shipped recipes look for their data, so that they can be checked and tried."""
+"""Small synthetic files at the paths of the packaged recipes' data, so that the recipes can be checked and run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-_PEOPLE, _PLACES = ("Anna", "Peter", "Maria", "Jan"), ("Berlin", "Oslo", "Rome")
+_PEOPLE, _CITIES = ("Anna", "Peter", "Maria", "Jan"), ("Berlin", "Oslo", "Rome")
 _NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
 
 
-def _choice(noun: str, place: str) -> str:
-    choices = [{"label": "A", "text": f"in {place}"}, {"label": "B", "text": "nowhere"}]
+def _choice(noun: str, city: str) -> str:
+    choices = [{"label": "A", "text": f"in {city}"}, {"label": "B", "text": "nowhere"}]
     return json.dumps({"question": {"stem": f"Where is the {noun}?", "choices": choices}, "answerKey": "A"}) + "\n"
 
 
 def _paragraph(noun: str) -> dict[str, Any]:
-    answers = [{"text": place, "answer_start": len(f"The {noun} is in ")} for place in _PLACES[:1]]
+    answers = [{"text": city, "answer_start": len(f"The {noun} is in ")} for city in _CITIES[:1]]
     questions = [{"id": f"{noun}-1", "question": f"Where is the {noun}?", "answers": answers}]
-    return {"context": f"The {noun} is in {_PLACES[0]}.", "qas": questions}
+    return {"context": f"The {noun} is in {_CITIES[0]}.", "qas": questions}
 
 
 def write_stand_ins(folder: Path) -> Path:
@@ -27,11 +27,11 @@ def write_stand_ins(folder: Path) -> Path:
     reviews = [f"a {word} story about {noun} number {i} \t{label}" for i in range(4) for noun in _NOUNS.values()
                for word, label in (("fine", 1), ("dull", 0))]  # fmt: skip
     sentences = [
-        f"{person} NNP B-NP I-PER\nlives VBZ B-VP O\nin IN B-PP O\n{place} NNP B-NP I-LOC\n. . O O\n\n"
+        f"{person} NNP B-NP I-PER\nlives VBZ B-VP O\nin IN B-PP O\n{city} NNP B-NP I-LOC\n. . O O\n\n"
         for person in _PEOPLE
-        for place in _PLACES
+        for city in _CITIES
     ]
-    lines = [f"{person}: I saw the {noun} in {place}.\n" for person in _PEOPLE for noun in _NOUNS.values() for place in _PLACES]
+    lines = [f"{person}: I saw the {noun} in {city}.\n" for person in _PEOPLE for noun in _NOUNS.values() for city in _CITIES]
     files = {
         "sst2/train.tsv": "sentence\tlabel\n" + "\n".join(reviews) + "\n",
         "sst2/dev.tsv": "sentence\tlabel\n" + "\n".join(reviews[::5]) + "\n",
@@ -40,10 +40,10 @@ def write_stand_ins(folder: Path) -> Path:
         "shakespeare/input.txt": "".join(lines),
         "stsb/train.csv": "".join(f"a {a} here,a {b} there,{5.0 * (a == b)}\n" for a in _NOUNS.values() for b in _NOUNS.values()),
         "stsb/dev.csv": "".join(f"a {a} here,a {a} there,{i}.0\n" for i, a in enumerate(_NOUNS.values())),
-        "commonsenseqa/train.jsonl": "".join(_choice(noun, place) for noun in _NOUNS.values() for place in _PLACES),
+        "commonsenseqa/train.jsonl": "".join(_choice(noun, city) for noun in _NOUNS.values() for city in _CITIES),
         "xquad/train.json": json.dumps({"data": [{"paragraphs": [_paragraph(noun) for noun in _NOUNS.values()]}]}),
-        "yelp/positive.txt": "".join(f"the {noun} in {place} was fine .\n" for noun in _NOUNS.values() for place in _PLACES),
-        "yelp/negative.txt": "".join(f"the {noun} in {place} was dull .\n" for noun in _NOUNS.values() for place in _PLACES),
+        "yelp/positive.txt": "".join(f"the {noun} in {city} was fine .\n" for noun in _NOUNS.values() for city in _CITIES),
+        "yelp/negative.txt": "".join(f"the {noun} in {city} was dull .\n" for noun in _NOUNS.values() for city in _CITIES),
     }
     for split, some in (("train", captions), ("val", captions[::4])):
         for side, language in enumerate(("de", "en")):

@@ -1,7 +1,7 @@
 """A training step of a Transformer by weft and by hand: the same shapes and batches, interleaved. ``python -m benchmarks.step``
 
 The hand-written side is what one would write in plain torch, with nothing of weft: nn.Linear, nn.LayerNorm, nn.Dropout,
-scaled_dot_product_attention, one product for query, key and value, cross-entropy on all places, fused Adam. Weft's side is the
+scaled_dot_product_attention, one product for query, key and value, cross-entropy on all positions, fused Adam. Weft's side is the
 whole loop as ``weft train`` runs it, with the batches prepared and put together from the corpus. Both work in one process, so
 both have what ``weft.training.allocator`` does; ``--plain-memory`` runs them without.
 """
@@ -45,7 +45,7 @@ DIM, HEADS, HIDDEN, LAYERS, VOCAB, DROPOUT, SMOOTHING, BUDGET, LONGEST = 256, 4,
 
 
 class Pairs:
-    """Made-up sentence pairs of about 13 tokens each."""
+    """Synthetic sentence pairs of about 13 tokens each."""
 
     def __init__(self, rows: int):
         rng = np.random.default_rng(0)

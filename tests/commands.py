@@ -35,7 +35,7 @@ evaluate: {search: {type: greedy, max_length: 12}, metrics: [exact-match]}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said, and its exit code."""
+    """The output of a command and its exit code."""
 
     code: int
     out: str
@@ -64,7 +64,7 @@ def standard_input(given: bytes) -> Iterator[None]:
 
 
 def state(run: Path) -> str:
-    """The SHA-256 of weights and optimiser in the last checkpoint."""
+    """The SHA-256 of weights and optimizer in the last checkpoint."""
     return digest(sorted((run / "checkpoints").glob("step-*"))[-1])
 
 
@@ -79,7 +79,7 @@ class Forked:
 
     Args:
         arguments: Those of ``weft``.
-        output: A file or a descriptor for what it says.
+        output: A file or a descriptor for its output.
         errors: A file for standard error; None = as ``output``.
         given: Standard input.
         folder: Where it runs.
@@ -120,9 +120,9 @@ class Forked:
             os.kill(self.pid, sig)
 
 
-def forked(*arguments: str | Path, place: Path, **how: Any) -> Answer:
-    """Run a command in a process of its own to its end; ``place`` is for the files that it is heard through."""
-    out, err = place / "out.txt", place / "err.txt"
+def forked(*arguments: str | Path, output_folder: Path, **how: Any) -> Answer:
+    """Run a command in a process of its own to its end; ``output_folder`` holds the files of its output."""
+    out, err = output_folder / "out.txt", output_folder / "err.txt"
     for file in (out, err):
         file.unlink(missing_ok=True)
     code = Forked([str(a) for a in arguments], out, err, **how).wait()

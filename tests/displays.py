@@ -1,4 +1,4 @@
-"""What every display of a notebook must be: well-formed, without scripts, and free of what its texts say."""
+"""Every notebook display must be well-formed, without scripts, and unaffected by markup in its texts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def parsed(shown: Any) -> ET.Element:
     """The display of an object, or its text, as a tree. Fails where it is not well-formed or could do something."""
     text = shown if isinstance(shown, str) else shown._repr_html_()
     tree = ET.fromstring(text)  # strict: every element is closed, every entity known
-    reader = _Tags()
-    reader.feed(text)
-    assert not reader.tags & {"script", "style", "link", "iframe", "object", "img"}, reader.tags
-    assert not {name for name in reader.attributes if name.startswith("on")} | reader.attributes & {"id", "href", "src"}
+    parser = _Tags()
+    parser.feed(text)
+    assert not parser.tags & {"script", "style", "link", "iframe", "object", "img"}, parser.tags
+    assert not {name for name in parser.attributes if name.startswith("on")} | parser.attributes & {"id", "href", "src"}
     return tree
 
 

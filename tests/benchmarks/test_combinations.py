@@ -24,8 +24,8 @@ def test_accepted_trains_and_refused_raises(part):
     for combination in SAMPLE[part::8]:
         verdicts.append(accepted(combination))
         if verdicts[-1]:
-            if trouble := trains(combination):
-                wrong.append(f"{combination.title}: {trouble}")
+            if problem := trains(combination):
+                wrong.append(f"{combination.title}: {problem}")
         elif not raises(combination):
             wrong.append(f"{combination.title}: refused, but with checking off it works")
     assert not wrong, "\n".join(wrong)

@@ -32,7 +32,7 @@ def test_a_page_without_the_marks_is_left_as_it_is(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(TEXT.replace("<!-- end two -->", ""))
     for name in ("two", "three"):
-        with pytest.raises(ValueError, match=f"no place for the table '{name}'"):
+        with pytest.raises(ValueError, match=f"has no markers for the table '{name}'"):
             show(name, ["| a |"], page)
     assert page.read_text() == TEXT.replace("<!-- end two -->", "")
 

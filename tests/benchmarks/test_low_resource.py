@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from benchmarks.low_resource import accuracy, compare, drawn, features
+from benchmarks.low_resource import accuracy, compare, features, sample_balanced
 
 from weft.core.contracts import Codec
 from weft.core.fields import Field, Info
@@ -73,13 +73,13 @@ def test_a_plain_encoder_is_the_mean_of_its_states_and_others_are_refused(run):
         features(SimpleNamespace(model=decoder, codec=run.codec, name="decoder"), dataset, rows)
 
 
-def test_what_is_drawn_has_all_classes_equally_and_follows_from_the_seed():
+def test_a_sample_is_balanced_and_follows_from_the_seed():
     labels = np.array([0] * 30 + [1] * 10)
-    rows = drawn(labels, 9, 1)
+    rows = sample_balanced(labels, 9, 1)
     assert np.bincount(labels[rows]).tolist() == [5, 4] and len(set(rows.tolist())) == 9
-    assert drawn(labels, 9, 1).tolist() == rows.tolist() != drawn(labels, 9, 2).tolist()
+    assert sample_balanced(labels, 9, 1).tolist() == rows.tolist() != sample_balanced(labels, 9, 2).tolist()
     with pytest.raises(ValueError, match="22 labels are more than there are: a class has 10 texts"):
-        drawn(labels, 22, 1)
+        sample_balanced(labels, 22, 1)
 
 
 def test_accuracy_is_on_texts_that_were_not_seen():

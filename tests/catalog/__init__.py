@@ -1,1 +1,1 @@
-"""The suite with which the catalog tests itself: checks.py says what, bench.py on what, test_planted.py tests the suite."""
+"""The test suite of catalog parts: checks.py has the checks, bench.py the inputs, test_planted.py tests the suite."""

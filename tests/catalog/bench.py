@@ -58,7 +58,7 @@ IMAGE = Field("image", 2, kind="image", max_length=32, space="image")
 LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
-    "labelled": Info({"text": TEXT, "label": LABEL}, target="text"),
+    "labeled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info(
         {
             "source": Field("source", VOCAB, max_length=24, sentinel_count=6),
@@ -129,7 +129,7 @@ OWN_TESTS = (
     "Stage",
     "Evaluation",
 )
-"""Slots whose behaviour is tested elsewhere; here only their registration and documentation."""
+"""Slots whose behavior is tested elsewhere; here only their registration and documentation."""
 
 
 # ------------------------------------------------------------------------------------------------- what is in the catalog
@@ -434,7 +434,7 @@ class Bound(nn.Module):
 
 
 def stir(module: nn.Module, amount: float = 0.2) -> None:
-    """Generic weights: what starts at zero or one (biases, gates, relative positions) must not hide a fault."""
+    """Generic weights: parameters initialized to zero or one (biases, gates, relative positions) must not conceal a fault."""
     with torch.no_grad():
         for number, parameter in enumerate(module.parameters()):
             noise = normal(*parameter.shape, seed=900 + number, dtype=parameter.dtype)
@@ -508,7 +508,7 @@ def cases(factory: Any) -> list[Case]:
 
 
 def accepts(factory: Any, first: Sequence[str] = ()) -> bool:
-    """Whether a block can be built with some wiring of its slot; those labelled ``first`` are tried first."""
+    """Whether a block can be built with some wiring of its slot; those labeled ``first`` are tried first."""
     kind = kind_of(factory)
     labels = sorted(WIRINGS[kind], key=lambda label: label not in first)
     return not all(isinstance(_trial(Case(factory, kind, WIRINGS[kind][label], label)), ValueError) for label in labels)
@@ -786,12 +786,12 @@ def to_model(case: Case, to: Mover) -> Any:
 
 
 def objective_batch(objective: Any, info: Info, rows: Sequence[int] | None = None, seed: int = 5) -> Batch:
-    """The prepared batch of a few made-up examples (or of the chosen ``rows`` of them)."""
+    """The prepared batch of a few synthetic examples (or of the chosen ``rows`` of them)."""
     pool = examples(info, seed=seed)
     prepared = [objective.prepare(example, np.random.default_rng(7), pool) for example in pool]
     chosen = [prepared[i] for i in (range(len(pool)) if rows is None else rows)]
     kept = [i for i in chosen if i is not None]
-    assert kept, "prepare found nothing to learn in any of the made-up examples"
+    assert kept, "prepare found nothing to learn in any of the synthetic examples"
     return collate(kept, range(len(kept)))
 
 

@@ -150,7 +150,7 @@ def checks_for(factory: Any) -> list[Check]:
 def _applies(entry: Entry, factory: Any) -> bool:
     try:
         return entry.when(factory)
-    except Exception:  # a block that cannot be built at all: the check itself fails and says why
+    except Exception:  # a block that cannot be built at all: the check itself fails and reports why
         return True
 
 
@@ -300,14 +300,14 @@ def check_docstring(factory: Any) -> None:
     base = _base(factory)
     own = vars(base).get("__doc__") if inspect.isclass(base) else base.__doc__
     assert own, "it has no docstring"
-    said, known = document(base), option_parameters(base)
-    assert said.summary.endswith("."), f"the first paragraph is not a sentence: {said.summary!r}"
-    assert not re.search(r"[a-z)][.] [A-Z]", said.summary), f"the first paragraph has more than one sentence: {said.summary!r}"
-    assert len(said.summary) <= 200, f"the first sentence has {len(said.summary)} characters; 200 are enough"
-    missing, extra = [n for n in known if n not in said.args], [n for n in said.args if n not in known]
-    assert not missing, f"Args: says nothing about {', '.join(missing)}"
+    docs, known = document(base), option_parameters(base)
+    assert docs.summary.endswith("."), f"the first paragraph is not a sentence: {docs.summary!r}"
+    assert not re.search(r"[a-z)][.] [A-Z]", docs.summary), f"the first paragraph has more than one sentence: {docs.summary!r}"
+    assert len(docs.summary) <= 200, f"the first sentence has {len(docs.summary)} characters; 200 are enough"
+    missing, extra = [n for n in known if n not in docs.args], [n for n in docs.args if n not in known]
+    assert not missing, f"Args: lacks {', '.join(missing)}"
     assert not extra, f"Args: describes {', '.join(extra)}, which is no option"
-    empty = [n for n, text in said.args.items() if not text]
+    empty = [n for n, text in docs.args.items() if not text]
     assert not empty, f"Args: has no text for {', '.join(empty)}"
     assert re.search(r"^ *Examples?:$", own, re.MULTILINE), "it has no Example:"
     assert ">>>" in own, "its Example: has no line that runs"
@@ -315,15 +315,15 @@ def check_docstring(factory: Any) -> None:
 
 @check()
 def check_example(factory: Any) -> None:
-    """The docstring's example runs and prints what it says."""
+    """The docstring's example runs and prints the expected output."""
     base = _base(factory)
     space = dict(vars(sys.modules[base.__module__]))
     found = doctest.DocTestFinder(recurse=False).find(base, base.__name__, globs=space)
     assert any(test.examples for test in found), "it has no example that runs"
-    said = io.StringIO()
+    report = io.StringIO()
     for test in found:
-        result = doctest.DocTestRunner(verbose=False).run(test, out=said.write)
-        assert not result.failed, f"its example fails:\n{said.getvalue()}"
+        result = doctest.DocTestRunner(verbose=False).run(test, out=report.write)
+        assert not result.failed, f"its example fails:\n{report.getvalue()}"
 
 
 # ------------------------------------------------------------------------------------------------------------- any module
@@ -394,7 +394,7 @@ def check_deepcopy(factory: Any) -> None:
 
 @check(*MODULES)
 def check_meta(factory: Any) -> None:
-    """Built and run on the meta device: no value is looked at, so that ``weft check`` costs nothing."""
+    """Built and run on the meta device: no value is read, so that ``weft check`` costs nothing."""
     for case in cases(factory):
         real = case.call(case.build())
         with torch.device("meta"):
@@ -487,7 +487,7 @@ def check_positionwise(factory: Any) -> None:
 
 @check(Activation)
 def check_elementwise(factory: Any) -> None:
-    """A function of each number."""
+    """Element-wise activation."""
     for case in cases(factory):
         module = case.build(dtype=torch.float64)
         x = normal(DIM, seed=22, dtype=torch.float64)
@@ -537,7 +537,7 @@ def check_position(factory: Any) -> None:
 @check(Score)
 @torch.no_grad()
 def check_score(factory: Any) -> None:
-    """B x H x T x S, each score from its own query and key; ``scale`` says what forward does."""
+    """B x H x T x S, each score from its own query and key; ``scale`` specifies what forward does."""
     for case in cases(factory):
         module = case.build()
         query, key = normal(2, 3, 4, case.wiring[0], seed=31), normal(2, 3, 5, case.wiring[1], seed=32)
@@ -585,7 +585,7 @@ def check_attention_mask(factory: Any) -> None:
             allow = mask.allow(grid(2, 5), Seq(query, real).positions())
             inner = real[:, None, :].expand(2, 5, 5) if allow is None else allow & real[:, None, :]
             no_influence(found, diagonal(2, inner), f"{case.label}: the mask {mask} leaks")
-            assert bool((found[diagonal(2, inner)] > 0).all()), f"{case.label}: {mask} allows more than what is looked at"
+            assert bool((found[diagonal(2, inner)] > 0).all()), f"{case.label}: {mask} allows more than is attended to"
 
 
 @check(Attention)
@@ -703,10 +703,10 @@ def check_embedder_images(factory: Any) -> None:
         assert out.data.ndim == 3 and out.rows == 3 and out.data.shape[-1] == DIM, f"images become {tuple(out.data.shape)}"
         for row in range(3):
             same(module(Seq(x.data[row : row + 1])).data[0], out.data[row], f"row {row} depends on other rows")
-        for place in ((0, 0, 0), (1, 31, 31), (0, 7, 20)):
+        for pixel in ((0, 0, 0), (1, 31, 31), (0, 7, 20)):
             changed = x.data.clone()
-            changed[(slice(None), *place)] += 1
-            assert not torch.equal(module(Seq(changed)).data, out.data), f"the pixel {place} does not matter"
+            changed[(slice(None), *pixel)] += 1
+            assert not torch.equal(module(Seq(changed)).data, out.data), f"the pixel {pixel} does not matter"
 
 
 @check(Embedder, when=_takes_ids)
@@ -746,7 +746,7 @@ def check_embedder_padding(factory: Any) -> None:
 @check(Embedder, when=_takes_ids)
 @torch.no_grad()
 def check_embedder_local(factory: Any) -> None:
-    """The vector of a position depends on its own id (and place) only."""
+    """The vector of a position depends on its own id (and position) only."""
     for case in _of_ids(factory):
         module, x = case.build(), torch.stack(ids((6, 6)))
         changed = x.clone()
@@ -774,7 +774,7 @@ def check_embedder_steps(factory: Any) -> None:
 # ---------------------------------------------------------------------------------------------------------------- encoder
 
 
-def honoured(module: Encoder) -> list[Mask]:
+def applied_masks(module: Encoder) -> list[Mask]:
     return [mask for mask in MASKS if isinstance(mask, module.supported_masks)]
 
 
@@ -785,7 +785,7 @@ def check_padding(factory: Any) -> None:
     for case in cases(factory):
         module, rows = case.build(), vectors()
         assert Full in module.supported_masks or Mask in module.supported_masks, "an encoder respects Full at least"
-        for mask in honoured(module):
+        for mask in applied_masks(module):
             alone = [module(Seq(row[None]), mask).data[0] for row in rows]
             for side in ("right", "left"):
                 x = pack(rows, side)
@@ -827,7 +827,7 @@ def check_mask_leak(factory: Any) -> None:
     """Zero Jacobian wherever the mask, through all layers, forbids influence; also from padding and other rows."""
     for case in cases(factory):
         module, x = case.build(dtype=torch.float64), _mixed()
-        for mask in honoured(module):
+        for mask in applied_masks(module):
             layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "layer_mix", None) is not None))
             found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
             found = found * x.real()[:, :, None, None]
@@ -836,11 +836,11 @@ def check_mask_leak(factory: Any) -> None:
 
 @check(Encoder)
 def check_mask_reach(factory: Any) -> None:
-    """Under a mask it still looks at all that the mask allows, as far as it would without one."""
+    """Under a mask it still attends to all that the mask allows, as far as it would without one."""
     for case in cases(factory):
         module, x = case.build(dtype=torch.float64), _mixed()
         free = influence(lambda d, x=x, e=module: e(x.with_data(d), Full()).data, x.data) > 0
-        for mask in honoured(module):
+        for mask in applied_masks(module):
             layers = max(1, len(module.states(x, mask)) - 1 - (getattr(module, "layer_mix", None) is not None))
             found = influence(lambda d, x=x, m=mask, e=module: e(x.with_data(d), m).data, x.data)
             allowed = diagonal(3, reach(mask, x, layers)) & x.real()[:, :, None, None] & free
@@ -850,7 +850,7 @@ def check_mask_reach(factory: Any) -> None:
 
 @check(Encoder)
 def check_refused_masks(factory: Any) -> None:
-    """A mask that it does not honour is refused with a ValueError, not ignored."""
+    """A mask that it does not apply is refused with a ValueError, not ignored."""
     for case in cases(factory):
         module, x = case.build(), Seq(normal(2, 4, DIM, seed=53))
         for mask in MASKS:
@@ -862,7 +862,7 @@ def check_refused_masks(factory: Any) -> None:
                 except ValueError as error:
                     assert type(mask).__name__ in str(error), f"{name}: the error does not name the mask {type(mask).__name__}"
                 else:
-                    raise AssertionError(f"{name} takes {mask}, which it does not honour")
+                    raise AssertionError(f"{name} takes {mask}, which it does not apply")
 
 
 @check(Encoder)
@@ -871,7 +871,7 @@ def check_states(factory: Any) -> None:
     """``states`` ends with what forward returns; all have the input's shape."""
     for case in cases(factory):
         module, x = case.build(), pack(vectors(), extra=0)
-        for mask in honoured(module):
+        for mask in applied_masks(module):
             states = module.states(x, mask)
             assert states, "states gives nothing: the input and the output of every layer are wanted"
             for state in states:
@@ -956,7 +956,7 @@ def check_causal(factory: Any) -> None:
             earlier = torch.ones(5, 5).tril().bool() & x.real()[:, None, :] | torch.eye(5).bool()
             no_influence(found, diagonal(3, earlier), f"{case.label}: it looks ahead")
             seen = diagonal(3, earlier) & x.real()[:, :, None, None]
-            assert bool((found[seen] > 0).all()), f"{case.label}: it does not look at all that came before"
+            assert bool((found[seen] > 0).all()), f"{case.label}: it does not attend to all earlier positions"
 
 
 @check(Decoder)
@@ -1041,7 +1041,7 @@ def check_step_gradient(factory: Any) -> None:
 @check(Decoder)
 @torch.no_grad()
 def check_select(factory: Any) -> None:
-    """``state.select(rows)``, with rows left out, reordered or doubled, goes on as those rows would from scratch."""
+    """``state.select(rows)``, with rows left out, reordered or doubled, continues as those rows would from scratch."""
     for case in cases(factory):
         module, memory = case.build(), memories(case)[-1]
         start_BTD = normal(3, 3, DIM, seed=71)
@@ -1201,7 +1201,7 @@ def _single(batch: Batch, row: int) -> Batch:
 
 @check(Structure)
 def check_protocols(factory: Any) -> None:
-    """It says what it can do, and its width."""
+    """It declares its protocols and its dimension."""
     for case in cases(factory):
         module = case.build()
         assert module.provides(), f"{case.label}: it provides none of the protocols"
@@ -1338,7 +1338,7 @@ def check_decodes(factory: Any) -> None:
 @check(Structure, when=_provides(Decodes))
 @torch.no_grad()
 def check_decodes_causal(factory: Any) -> None:
-    """A later token changes nothing before it, and something at its own place."""
+    """A later token changes nothing before it, and something at its own position."""
     for case, module, info in _structures(factory, Decodes):
         batch = text_batch(info, (6, 6, 6), extra=0)
         x, memory = batch[module.target.name], module.memory(batch)
@@ -1396,7 +1396,7 @@ def check_pair_counts(objective: Any, model: Any, info: Info) -> None:
     batch = objective_batch(objective, info)
     loss, counts = objective(model, batch, Clock()), objective.counts(batch)
     found = {name: term.count for name, term in loss.items()}
-    assert counts == found, f"counts says {counts}, the loss {found}"
+    assert counts == found, f"counts returns {counts}, the loss {found}"
     for name, term in loss.items():
         assert isinstance(term.count, int), f"the count of {name} is a {type(term.count).__name__}, not an int"
         assert term.total.shape == (), f"the total of {name} has shape {tuple(term.total.shape)}"
@@ -1441,7 +1441,7 @@ def check_pair(structure: Any, objective: Any, info: Info) -> None:
 @check(Objective)
 @torch.no_grad()
 def check_counts(factory: Any) -> None:
-    """``counts`` says from the batch alone what the loss will be divided by."""
+    """``counts`` returns, from the batch alone, what the loss will be divided by."""
     for case, objective, model in _fitting(factory):
         check_pair_counts(objective, model, case.wiring[0])
 
@@ -1488,7 +1488,7 @@ def check_targets(factory: Any) -> None:
     """Targets stand at real positions and are ids of the vocabulary, never padding."""
     for case, objective, _ in _fitting(factory):
         info: Info = case.wiring[0]
-        if not info.texts():  # there are no ids: what is whole numbers there are places
+        if not info.texts():  # there are no ids: integers there are positions
             continue
         vocab = max(f.vocab for f in info.fields.values())
         for example in [info.synthetic_example(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
@@ -1529,7 +1529,7 @@ def check_recipe(factory: Any) -> None:
     except ValueError as error:
         raise AssertionError(f"cannot be written as a recipe: {error}") from error
     node = recipe.parse(recipe.to_yaml({"part": tree}), "recipe.yaml")
-    reader = recipe.RecipeParser()
-    back = reader.read(kind_of(factory), node.value["part"], "part")
-    assert not reader.problems, "; ".join(str(p) for p in reader.problems)
+    parser = recipe.RecipeParser()
+    back = parser.read(kind_of(factory), node.value["part"], "part")
+    assert not parser.problems, "; ".join(str(p) for p in parser.problems)
     assert recipe.dump(back) == tree, f"read back it is {recipe.dump(back)}, written {tree}"

@@ -33,7 +33,7 @@ def surface() -> Surface:
 
 
 def written(value: Any) -> Any:
-    """A default as a recipe would say it."""
+    """A default as written in a recipe."""
     if value is inspect.Parameter.empty:
         return REQUIRED
     if base_of(value) is not None:

@@ -30,7 +30,7 @@ INVARIANT = ["mean", "max", "concat"]
 """Poolers for which the order of positions does not matter."""
 
 PAGES = {"check_registration", "check_vocabulary", "check_defaults", "check_docstring", "check_example"}
-"""Checks of what is written, not of what is computed: they look at the registered class or function itself."""
+"""Static checks: they inspect the registered class or function itself."""
 
 ONCE = PAGES | {"check_recipe", "check_deepcopy", "check_seed", "check_bfloat16", "check_dropout"}
 """Checks that are not repeated for every option."""
@@ -77,7 +77,7 @@ def test_every_module_can_be_imported() -> None:
 
 @pytest.mark.parametrize("slot", list(CATALOG), ids=lambda s: s.__name__)
 def test_slot_is_covered(slot: type) -> None:
-    """A new slot needs checks of its own, or a place in the list of those tested elsewhere."""
+    """A new slot needs checks of its own, or an entry in the list of those tested elsewhere."""
     assert slot in checks.MODULES or slot.__name__ in bench.OWN_TESTS
 
 

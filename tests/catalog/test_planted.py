@@ -46,21 +46,21 @@ from .toys import (
     OneHead,
     Picker,
     PlainLayer,
-    Reader,
     Rescale,
     Slope,
     Speaks,
     Tokens,
+    ToyEncoder,
+    ToyLanguageModel,
     Translator,
     Wide,
-    Writer,
 )
 
 # ------------------------------------------------------------------------------------------- registration, docs, options
 
 
 class RescaleManager(Rescale):
-    """A name that says nothing."""
+    """A meaningless name."""
 
 
 class Synonym(Norm):
@@ -97,7 +97,7 @@ class Undocumented(Rescale):
 
 
 class TwoSentences(Rescale):
-    """Divides every vector by its length. Then says more.
+    """Divides every vector by its length. Then explains more.
 
     Args:
         eps: Added to the length.
@@ -157,7 +157,7 @@ class Unsaved(Rescale):
 
 
 class Entangled(Rescale):
-    """A closure over itself: a copy goes on with the original's weights."""
+    """A closure over itself: a copy continues with the original's weights."""
 
     def __init__(self, dim: int, *, eps: Fraction = 0.0):
         super().__init__(dim, eps=eps)
@@ -213,13 +213,13 @@ class OwnDice(Rescale):
 
 
 class BatchStatistics(Rescale):
-    """Centres by the batch's mean while it trains."""
+    """Centers by the batch's mean while it trains."""
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return self.weight * (x_BTD - (x_BTD.mean((0, 1)) if self.training else 0.0))
 
 
-class Neighbours(Wide):
+class Neighbors(Wide):
     def forward(self, x_BTD: Tensor) -> Tensor:
         return super().forward(x_BTD) + x_BTD.roll(1, 1)
 
@@ -242,12 +242,12 @@ class Absolute(Slope):
 
 
 class Unscaled(Bilinear):
-    """Says that it is half an inner product, and is a whole one."""
+    """Declares half an inner product, and computes a whole one."""
 
     scale = 0.5
 
 
-class Normalised(Bilinear):
+class Normalized(Bilinear):
     """Compares keys with each other."""
 
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
@@ -284,14 +284,14 @@ class LooksAhead(OneHead):
 
 
 class CountsSlots(OneHead):
-    """Takes the place in the tensor for the position."""
+    """Takes the index in the tensor for the position."""
 
     def allowed(self, query: Seq, kv: KV, mask: Mask) -> Tensor:
         return super().allowed(Seq(query.data), kv, mask)
 
 
 class NotANumber(OneHead):
-    """Nothing to look at is minus infinity everywhere."""
+    """Nothing to attend to is minus infinity everywhere."""
 
     def weights(self, score_BTS: Tensor, keep_BTS: Tensor) -> Tensor:
         return score_BTS.masked_fill(~keep_BTS, -torch.inf).softmax(-1)
@@ -340,7 +340,7 @@ class NoPast(PlainLayer):
 
 
 class Hard(Tokens):
-    """Takes the likeliest of soft ids: right for one-hot rows, and no gradient."""
+    """Takes the most probable of soft ids: correct for one-hot rows, and no gradient."""
 
     def forward(self, x: Seq) -> Seq:
         return super().forward(x.with_data(x.data.argmax(-1)) if x.data.is_floating_point() else x)
@@ -387,7 +387,7 @@ class RightPaddingOnly(Backward):
         return [x, x.with_data(super().states(replace(x, mask=first), mask)[-1].data)]
 
 
-class CentredBatch(Attends):
+class CenteredBatch(Attends):
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
         found = super().states(x, mask)
         middle = found[-1].data.mean(0) if self.training else 0.0
@@ -404,7 +404,7 @@ class TakesAnyMask(Backward):
 
 
 class LastStateOnly(Attends):
-    """Forward does more than states says."""
+    """Forward does more than ``states`` declares."""
 
     def forward(self, x: Seq, mask: Mask = Full()) -> Seq:
         out = super().forward(x, mask)
@@ -474,7 +474,7 @@ class Detached(Speaks):
 
 @dataclass
 class KeepsContext(Cache):
-    """Selects the past, not what the decoder looks at."""
+    """Selects the past, not the memory that the decoder attends to."""
 
     def select(self, rows: Tensor) -> Cache:
         kept = super().select(rows)
@@ -508,7 +508,7 @@ class InPlace:
 
 @dataclass
 class Shared(InPlace):
-    """A fork of all rows in order goes on writing into the same memory."""
+    """A fork of all rows in order keeps writing into the same memory."""
 
     copies = False
 
@@ -519,7 +519,7 @@ class Preallocated(Speaks):
     memory_state: type[InPlace] = InPlace
 
     def start(self, memory: Memory | None, rows: int) -> Any:
-        empty_BSD = torch.zeros(rows, 16, DIM, dtype=self.place.weight.dtype)
+        empty_BSD = torch.zeros(rows, 16, DIM, dtype=self.projection.weight.dtype)
         context = None if memory is None else self.inner.project(memory)
         return self.memory_state(empty_BSD, empty_BSD.clone(), 0, context)
 
@@ -564,13 +564,13 @@ class NoSmoothing(Dense):
 
 
 class NoGradient(Dense):
-    """The right numbers, with the wrong gradient."""
+    """Correct values with a wrong gradient."""
 
     def nll(self, x_ND: Tensor, target_N: Tensor, smoothing: float = 0.0) -> Tensor:
         return super().nll(x_ND.detach(), target_N, smoothing) + 0.0 * x_ND.sum()
 
 
-class CentresRows(Dense):
+class CentersRows(Dense):
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.map(x_ND - (x_ND.mean(0) if self.training else 0.0))
 
@@ -586,23 +586,23 @@ class Nothing(Structure):
         self.dim = DIM
 
 
-class PoolsPadding(Reader):
+class PoolsPadding(ToyEncoder):
     def __init__(self, info: Info):
         super().__init__(info)
         self.pooler = AveragesPadding(DIM)
 
 
-class SaysWords(Labels):
+class PredictsWords(Labels):
     """Logits over the words in place of the tags."""
 
-    def said(self, info: Info) -> Field:
+    def outputs(self, info: Info) -> Field:
         return replace(info["tags"], vocab=info["text"].vocab)
 
 
 class PointsAtWords(Finds):
     """Logits over the words in place of two."""
 
-    def said(self, info: Info) -> Field:
+    def outputs(self, info: Info) -> Field:
         return replace(info["answer"], vocab=info["context"].vocab)
 
 
@@ -613,7 +613,7 @@ class LosesMask(Translator):
         return Memory((Seq(self.encode(batch["source"]).data),))
 
 
-class EmbedsFromZero(Writer):
+class EmbedsFromZero(ToyLanguageModel):
     """While stepping, every token is embedded as the first."""
 
     def embed(self, x: Seq) -> Seq:
@@ -740,12 +740,12 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_dropout, Wide, NeverDrops),
     (checks.check_seed, Rescale, OwnDice),
     (checks.check_positionwise, Rescale, BatchStatistics),
-    (checks.check_positionwise, Wide, Neighbours),
+    (checks.check_positionwise, Wide, Neighbors),
     (checks.check_elementwise, Cube, Softmax),
     (checks.check_residual, Add, Forgets),
     (checks.check_position, Slope, Absolute),
     (checks.check_score, Bilinear, Unscaled),
-    (checks.check_score, Bilinear, Normalised),
+    (checks.check_score, Bilinear, Normalized),
     (checks.check_attention_padding, OneHead, ReadsPadding),
     (checks.check_attention_mask, OneHead, IgnoresMask),
     (checks.check_attention_mask, OneHead, LooksAhead),
@@ -765,7 +765,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_padding, Backward, RightPaddingOnly),
     (checks.check_padding, Attends, encoder_of(ReadsPadding)),
     (checks.check_padding, Attends, encoder_of(CountsSlots)),
-    (checks.check_rows, Attends, CentredBatch),
+    (checks.check_rows, Attends, CenteredBatch),
     (checks.check_mask_leak, partial(Attends, layers=2), partial(encoder_of(LooksAhead), layers=2)),
     (checks.check_mask_leak, Attends, encoder_of(IgnoresMask)),
     (checks.check_mask_leak, Attends, encoder_of(ReadsPadding)),
@@ -793,17 +793,17 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_invariance, Average, Weighs),
     (checks.check_nll, Dense, NoSmoothing),
     (checks.check_nll, Dense, NoGradient),
-    (checks.check_head_rows, Dense, CentresRows),
-    (checks.check_protocols, Reader, Nothing),
-    (checks.check_encodes, Reader, partial(Reader, encoder=RunsOverPadding)),
-    (checks.check_classifies, Reader, PoolsPadding),
+    (checks.check_head_rows, Dense, CentersRows),
+    (checks.check_protocols, ToyEncoder, Nothing),
+    (checks.check_encodes, ToyEncoder, partial(ToyEncoder, encoder=RunsOverPadding)),
+    (checks.check_classifies, ToyEncoder, PoolsPadding),
     (checks.check_chooses, Picker, partial(Picker, pooler=AveragesPadding)),
-    (checks.check_tags, Labels, SaysWords),
+    (checks.check_tags, Labels, PredictsWords),
     (checks.check_points, Finds, PointsAtWords),
     (checks.check_decodes, Translator, LosesMask),
     (checks.check_decodes, Translator, partial(Translator, decoder=ReadsMemoryPadding)),
-    (checks.check_decodes_causal, Writer, partial(Writer, decoder=decoder_of(LooksAhead))),
-    (checks.check_structure_stepping, Writer, EmbedsFromZero),
+    (checks.check_decodes_causal, ToyLanguageModel, partial(ToyLanguageModel, decoder=decoder_of(LooksAhead))),
+    (checks.check_structure_stepping, ToyLanguageModel, EmbedsFromZero),
     (checks.check_structure_stepping, Translator, partial(Translator, decoder=Stale)),
     (checks.check_counts, Follow, WrongCounts),
     (checks.check_sum, Follow, MeanLoss),
@@ -828,7 +828,7 @@ def test_fault_turns_its_check_red(check: checks.Check, good: Any, bad: Any) -> 
     check(good)
     with pytest.raises(AssertionError) as failure:
         check(bad)
-    assert str(failure.value), "a check says in a sentence what is wrong"
+    assert str(failure.value), "a check reports in a sentence what is wrong"
 
 
 @pytest.mark.parametrize("name", checks.CHECKS)
@@ -853,8 +853,8 @@ def test_every_check_can_turn_red(name: str) -> None:
         Speaks,
         Average,
         Dense,
-        Reader,
-        Writer,
+        ToyEncoder,
+        ToyLanguageModel,
         Translator,
         Labels,
         Picker,

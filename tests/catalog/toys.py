@@ -163,7 +163,7 @@ class PlainLayer(Layer):
 
     def project(self, memory: Memory) -> KV:
         if self.context is None:
-            raise ValueError("this layer looks at no memory")
+            raise ValueError("this layer attends to no memory")
         return self.context.project(memory.sources[0])
 
     def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
@@ -242,17 +242,17 @@ class Speaks(Decoder):
     def __init__(self, dim: int, memory: int | None):
         super().__init__(dim, memory)
         self.inner = self.layer(dim, memory)
-        self.place = nn.Linear(1, dim)
+        self.projection = nn.Linear(1, dim)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
         context = None if memory is None else self.inner.project(memory)
         return Decoded(self.inner(self.placed(x), mask, None, None, context).hidden)
 
     def placed(self, x: Seq) -> Seq:
-        return x.with_data(x.data + self.place(x.positions()[:, :, None].to(x.data.dtype)))
+        return x.with_data(x.data + self.projection(x.positions()[:, :, None].to(x.data.dtype)))
 
     def start(self, memory: Memory | None, rows: int) -> Cache:
-        seen_B = torch.zeros(rows, dtype=torch.long, device=self.place.weight.device)
+        seen_B = torch.zeros(rows, dtype=torch.long, device=self.projection.weight.device)
         return self.state(None, None if memory is None else self.inner.project(memory), seen_B)
 
     def step(self, x: Seq, state: Cache) -> Decoded:
@@ -287,8 +287,8 @@ class Dense(Head):
         return nn.functional.cross_entropy(self(x_ND), target_N, reduction="none", label_smoothing=smoothing)
 
 
-class Reader(Structure, Encodes, Classifies):
-    """Embedder, encoder, pooler, head: says the class of a text."""
+class ToyEncoder(Structure, Encodes, Classifies):
+    """Embedder, encoder, pooler, head: classifies a text."""
 
     def __init__(self, info: Info, *, encoder: type[Encoder] = Backward):
         super().__init__(info)
@@ -303,7 +303,7 @@ class Reader(Structure, Encodes, Classifies):
         return self.pooler(self.encode(x))
 
 
-class Writer(Structure, Decodes):
+class ToyLanguageModel(Structure, Decodes):
     """A language model."""
 
     def __init__(self, info: Info, *, decoder: type[Decoder] = Speaks):
@@ -316,7 +316,7 @@ class Writer(Structure, Decodes):
 
 
 class Translator(Structure, Encodes, Decodes):
-    """An encoder and a decoder that looks at it."""
+    """An encoder and a decoder that attends to it."""
 
     def __init__(self, info: Info, *, encoder: type[Encoder] = Backward, decoder: type[Decoder] = Speaks):
         super().__init__(info)
@@ -335,8 +335,8 @@ class Translator(Structure, Encodes, Decodes):
         return Memory((self.encode(batch["source"]),))
 
 
-class Versatile(Writer, Classifies):
-    """A language model that also says the class of a text."""
+class Versatile(ToyLanguageModel, Classifies):
+    """A language model that also classifies a text."""
 
     def __init__(self, info: Info):
         super().__init__(info)
@@ -346,7 +346,7 @@ class Versatile(Writer, Classifies):
         return self.pooler(self.decode(x, None).hidden)
 
 
-class Attentive(Reader):
+class Attentive(ToyEncoder):
     """An encoder whose encoder respects any mask."""
 
     def __init__(self, info: Info):
@@ -354,15 +354,15 @@ class Attentive(Reader):
 
 
 class Labels(Structure, Tags, Encodes):
-    """Says a tag for each word."""
+    """Predicts a tag for each word."""
 
     def __init__(self, info: Info):
         super().__init__(info)
         self.dim = DIM
         self.embedder, self.encoder = Tokens(DIM, info["text"]), Backward(DIM)
-        self.tag_head, self.chain = Dense(DIM, self.said(info), None), None
+        self.tag_head, self.chain = Dense(DIM, self.outputs(info), None), None
 
-    def said(self, info: Info) -> Field:
+    def outputs(self, info: Info) -> Field:
         return info["tags"]
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
@@ -370,7 +370,7 @@ class Labels(Structure, Tags, Encodes):
 
 
 class Picker(Structure, Encodes, ScoresChoices):
-    """Says which of several texts is right."""
+    """Predicts which of several texts is correct."""
 
     def __init__(self, info: Info, *, pooler: type[Pooler] = Average):
         super().__init__(info)
@@ -386,22 +386,22 @@ class Picker(Structure, Encodes, ScoresChoices):
 
 
 class Finds(Structure, ExtractsSpans, Encodes):
-    """Says where an answer is."""
+    """Predicts the span of an answer."""
 
     def __init__(self, info: Info):
         super().__init__(info)
         self.dim = DIM
         self.embedder, self.encoder = Tokens(DIM, info["context"]), Backward(DIM)
-        self.span_head = Dense(DIM, self.said(info), None)
+        self.span_head = Dense(DIM, self.outputs(info), None)
 
-    def said(self, info: Info) -> Field:
+    def outputs(self, info: Info) -> Field:
         return info["answer"]
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
 
 
-TOYS = (Translator, Writer, Reader, Versatile, Attentive, Labels, Picker, Finds)
+TOYS = (Translator, ToyLanguageModel, ToyEncoder, Versatile, Attentive, Labels, Picker, Finds)
 
 
 class Follow(Objective):

@@ -95,7 +95,7 @@ def test_nothing_shows_the_help():
     assert "train" in weft().out
 
 
-def test_train_writes_a_run_and_says_where(tmp_path):
+def test_train_writes_a_run_and_prints_its_path(tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY)
     for number in (1, 2):
         answer = weft("train", "tiny.yaml", "learning.steps=1")
@@ -257,7 +257,7 @@ def test_an_empty_folder_cannot_be_resumed(words, home, tmp_path):
     assert weft(*shlex.split(begin.removeprefix("start one with: weft ").replace("RECIPE", str(home / "tiny.yaml")))).code == 0
 
 
-def test_a_warm_up_longer_than_the_run_is_said(home, tmp_path):
+def test_a_warm_up_longer_than_the_run_is_reported(home, tmp_path):
     words = ["learning.steps=1", "learning.schedule={type: linear, warmup: 2}"]
     answer = weft_train(home / "tiny.yaml", tmp_path / "run", *words)
     assert answer.code == 0
@@ -385,9 +385,9 @@ def test_the_bar_leaves_room_for_the_echo_of_ctrl_c(width):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long_run, tmp_path):
+def test_a_stop_saves_prints_how_to_resume_and_the_end_is_the_same(sign, home, long_run, tmp_path):
     run = tmp_path / "my run"
-    process = Forked(["train", str(home / "tiny.yaml"), *LONG, "--run", str(run)], tmp_path / "said.txt")
+    process = Forked(["train", str(home / "tiny.yaml"), *LONG, "--run", str(run)], tmp_path / "output.txt")
     wait_for_step(process, run, 5)
     process.send_signal(signal.SIGSTOP)  # it shall not come to its end meanwhile
     refused = weft_train(home / "tiny.yaml", run, *LONG, "--resume")
@@ -396,11 +396,11 @@ def test_a_stop_saves_says_how_to_go_on_and_the_end_is_the_same(sign, home, long
     process.send_signal(sign)
     process.send_signal(signal.SIGCONT)
     assert process.wait() == 130
-    said = (tmp_path / "said.txt").read_text()
-    assert "Traceback" not in said and "stopping after this step" in said
+    output = (tmp_path / "output.txt").read_text()
+    assert "Traceback" not in output and "stopping after this step" in output
     last = [row for row in read_lines(run / "log.jsonl") if row["event"] in ("train", "saved")][-2:]
     assert [row["event"] for row in last] == ["train", "saved"] and last[0]["step"] == last[1]["step"] < 60
-    command = shlex.split(said.rpartition("Resume with: ")[2])
+    command = shlex.split(output.rpartition("Resume with: ")[2])
     answer = weft(*command[1:])
     assert answer.code == 0 and f"resuming from {run}/checkpoints/step-{last[1]['step']:08d}" in answer.err
     assert state(run) == long_run
@@ -455,17 +455,17 @@ def test_the_newest_run_of_a_recipe_is_resumed_by_default(home, tmp_path):
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    mount = tmp_path / "disk"
+    mount.mkdir()
     if not shutil.which("mount"):
         pytest.skip("there is no mount command here")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, text=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
     try:
-        yield place
+        yield mount
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 def fill(disk: Path, free: int) -> Path:
@@ -480,15 +480,15 @@ def fill(disk: Path, free: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("free", "said"), [(0, "No space left on device"), (24 * 1024, "no space left on the disk or in the quota")]
+    ("free", "message"), [(0, "No space left on device"), (24 * 1024, "no space left on the disk or in the quota")]
 )
-def test_a_full_disk(free, said, home, disk, tmp_path):
+def test_a_full_disk(free, message, home, disk, tmp_path):
     run = disk / "run"
     assert weft_train(home / "tiny.yaml", run).code == 0
     kept = state(run)
     filler = fill(disk, free)
     answer = weft_train(home / "tiny.yaml", run, "learning.steps=8", "learning.log_every=1", "--resume")
-    assert answer.code == 2 and said in answer.err, answer.err
+    assert answer.code == 2 and message in answer.err, answer.err
     assert "checkpoint is intact" in answer.err and "then resume" in answer.err
     assert state(run) == kept and not Checkpoints(run / "checkpoints").latest().damaged
     filler.unlink()
@@ -613,7 +613,7 @@ def test_evaluate_all_kinds(name, figure, texts):
     assert figure in metric_values
 
 
-def test_the_classifier_learnt_and_says_names(texts):
+def test_the_classifier_learns_and_predicts_names(texts):
     assert json.loads((texts / "cls" / "metrics.json").read_text())["accuracy"] == 1.0
 
 
@@ -649,7 +649,7 @@ class Bursts(NextToken):
 def test_a_plugin_is_used_recorded_and_asked_for(home, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD)
     train = ["train", home / "tiny.yaml", "objective=loud-next-token", "--run", "run"]
-    here = {"place": tmp_path, "folder": tmp_path}
+    here = {"output_folder": tmp_path, "folder": tmp_path}
     answer = forked(*train, **here)
     assert answer.code == 2 and "no Objective named 'loud-next-token'" in answer.err and "plug-in" not in answer.err
     answer = forked(*train, "--import", "loud", **here)
@@ -668,16 +668,16 @@ def test_an_installed_plugin_is_found_by_its_entry_point(home, tmp_path):
     (installed / "loud-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
     (installed / "loud-1.0.dist-info" / "entry_points.txt").write_text("[weft.plugins]\nloud = loud_parts\n")
     (installed / "loud_parts.py").write_text(LOUD)
-    answer = forked("catalog", "objective", place=tmp_path, path=installed)
+    answer = forked("catalog", "objective", output_folder=tmp_path, path=installed)
     assert answer.code == 0 and "loud-next-token" in answer.out
     words = ["train", home / "tiny.yaml", "objective=loud-next-token", "learning.steps=1", "--run", tmp_path / "run"]
-    assert forked(*words, place=tmp_path, path=installed).code == 0
+    assert forked(*words, output_folder=tmp_path, path=installed).code == 0
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"] == ["loud_parts"]
 
 
 def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(home, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD)
-    here = {"place": tmp_path, "folder": tmp_path}
+    here = {"output_folder": tmp_path, "folder": tmp_path}
     choices = ["objective=bursting-next-token", "learning.steps=6", "learning.save_every=1"]
     answer = forked("train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", **here)
     assert answer.code == 1
@@ -691,17 +691,19 @@ def test_a_loss_that_is_not_finite_stops_there_and_keeps_the_last_checkpoint(hom
 
 
 @pytest.mark.parametrize("policy", ["skip", "rollback"])
-def test_skip_and_rollback_go_on(policy, home, tmp_path):
+def test_skip_and_rollback_continue(policy, home, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD)
     choices = ["objective=bursting-next-token", "learning.steps=6", f"learning.on_nonfinite={policy}", "learning.max_skips=1"]
-    answer = forked("train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", place=tmp_path, folder=tmp_path)
+    answer = forked(
+        "train", home / "tiny.yaml", *choices, "--run", "run", "--import", "loud", output_folder=tmp_path, folder=tmp_path
+    )
     # The update with number 3 bursts whatever its rows are: a skipped one is tried again with others, and bursts again.
     assert answer.code == 1 and f"{policy}: update 3" in answer.err
     events = [row["event"] for row in read_lines(tmp_path / "run" / "log.jsonl")]
     assert events.count(policy) == 1
 
 
-def test_too_little_memory_is_said_and_the_folder_can_be_used_again(home):
+def test_too_little_memory_is_reported_and_the_folder_can_be_used_again(home):
     answer = weft("train", home / "tiny.yaml", "data.train=999999999999", "--run", "big")
     assert answer.code == 1 and "error: out of memory" in answer.err
     assert not Path("big").exists()

@@ -71,7 +71,7 @@ def test_an_invalid_recipe_gets_no_figure(tmp_path: Path) -> None:
     assert not (tmp_path / "figure.svg").exists()
 
 
-def test_a_trained_run_is_drawn_as_it_was_composed(recipe: Path, tmp_path: Path) -> None:
+def test_a_trained_run_is_plotted_as_it_was_composed(recipe: Path, tmp_path: Path) -> None:
     trained = read_run(recipe).train(tmp_path / "run", quiet=True)
     before = architecture(read_run(recipe))
     after = architecture(load(tmp_path / "run"))

@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_a_run_says_what_it_read_and_writes_what_it_did(home):
+def test_a_run_prints_its_data_and_writes_its_outputs(home):
     run = home / "run1"
     metrics = json.loads((run / "metrics.json").read_text())
     low, high = metrics["intervals"]["accuracy"]
@@ -54,7 +54,7 @@ def test_a_run_says_what_it_read_and_writes_what_it_did(home):
     assert list((run / "tensorboard").iterdir())
 
 
-def test_a_wrong_price_is_said_before_training(home, monkeypatch):
+def test_a_wrong_price_is_reported_before_training(home, monkeypatch):
     for price in ("abc", "-1", "nan"):
         monkeypatch.setenv("WEFT_PRICE", price)
         answer = weft("train", home / "films.yaml", "--run", home / "priced")
@@ -62,7 +62,7 @@ def test_a_wrong_price_is_said_before_training(home, monkeypatch):
         assert not (home / "priced").exists()
 
 
-def test_what_a_run_cost_is_said_with_price_and_grid(home, monkeypatch):
+def test_the_cost_of_a_run_is_reported_with_price_and_grid(home, monkeypatch):
     monkeypatch.setenv("WEFT_PRICE", "0.3")
     monkeypatch.setenv("WEFT_GRID", "400")
     answer = weft("train", home / "films.yaml", "--run", home / "priced")
@@ -139,7 +139,7 @@ def test_compare_two_seeds(home, tmp_path, monkeypatch):
     assert weft("compare", home / "run1", home).code == 2
 
 
-def test_sweep_makes_a_table_and_goes_on(home, tmp_path):
+def test_sweep_makes_a_table_and_resumes(home, tmp_path):
     words = ("sweep", home / "films.yaml", "learning.optimizer.lr=0.02,0.001", "seed=1,2", "--run", tmp_path / "s", "--quiet")
     answer = weft(*words, "--json")
     assert answer.code == 0, answer.err
@@ -169,13 +169,13 @@ def test_the_same_from_python_in_three_lines(home):
 
 
 KINDS = {
-    "labelled": ({"train.tsv": table(*range(60))}, "labeled-text", "classifier"),
-    "labelled csv": (
+    "labeled": ({"train.tsv": table(*range(60))}, "labeled-text", "classifier"),
+    "labeled csv": (
         {"d.csv": "review,stars\n" + '"It was, in all, good",5\n"It was really bad",1\n' * 20},
         "labeled-text",
         "classifier",
     ),
-    "labelled jsonl": (
+    "labeled jsonl": (
         {"d.jsonl": '{"text": "it was very good", "label": "yes"}\n{"text": "it was very bad", "label": "no"}\n' * 20},
         "labeled-text",
         "classifier",

@@ -41,8 +41,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("runs")
     rows = [f"the {a} {b} is {c}" for a in ("old", "red", "big") for b in ("cat", "dog", "cow") for c in ("happy", "sad")]
     (home / "text.txt").write_text("\n".join(rows) + "\n")
-    labelled = [f"{row}\t{'good' if row.endswith('happy') else 'bad'}" for row in rows]
-    (home / "text.tsv").write_text("\n".join(["text\tlabel", *labelled]) + "\n")
+    labeled = [f"{row}\t{'good' if row.endswith('happy') else 'bad'}" for row in rows]
+    (home / "text.tsv").write_text("\n".join(["text\tlabel", *labeled]) + "\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(artifacts, "draw_curve", lambda *args: None)
         for name, recipe in (("dates", TINY), ("lm", LANGUAGE_MODEL), ("cls", CLASSIFIER)):
@@ -102,7 +102,7 @@ def test_no_lines_no_answers(home):
 
 
 @pytest.mark.parametrize(("name", "command"), [("dates", "generate"), ("cls", "predict")])
-def test_what_is_not_utf8_is_refused_with_its_place(name, command, home, tmp_path):
+def test_invalid_utf8_is_refused_with_its_line(name, command, home, tmp_path):
     data = b"good\nb\xe4d\n"
     (tmp_path / "in.txt").write_bytes(data)
     answer = weft(command, home / name, tmp_path / "in.txt")
@@ -141,7 +141,7 @@ def test_n_best_is_sorted_and_its_first_is_the_beams_answer(home):
     assert [group[0][1] for group in groups] == single
 
 
-def test_a_beam_of_one_is_greedy_whatever_the_recipe_says(home):
+def test_a_beam_of_one_is_greedy_whatever_the_recipe_specifies(home):
     beam = weft("generate", home / "dates", "--beams", "1", "--max-length", "12", given=given(LINES))
     assert beam == weft("generate", home / "dates", given=given(LINES))
 
@@ -163,7 +163,7 @@ def test_length_bounds_every_search(how, home):
     assert any(len(line) == 3 for line in answer.out.split("\n"))
 
 
-def test_a_reader_that_goes_away_is_no_failure(home, tmp_path):
+def test_a_closed_pipe_is_no_failure(home, tmp_path):
     reading, writing = os.pipe()
     lines = given(["3 March 1999"] * 20_000)
     words = ["generate", str(home / "dates"), "--beams", "1", "--max-length", "2"]
@@ -177,13 +177,13 @@ def test_a_reader_that_goes_away_is_no_failure(home, tmp_path):
 # ------------------------------------------------------------------------------------------------------------ other kinds
 
 
-def test_a_language_model_goes_on_from_each_line(home):
+def test_a_language_model_continues_each_line(home):
     lines = ["the old cat", "", "the"]
     answer = weft("generate", home / "lm", given=given(lines))
     assert answer.code == 0 and answer.out.split("\n") == [*load(home / "lm").generate(lines), ""]
 
 
-def test_predict_says_the_class_of_each_line(home):
+def test_predict_classifies_each_line(home):
     lines = ["the old cow is happy", "the big cat is sad", ""]
     answer = weft("predict", home / "cls", given=given(lines))
     assert answer.code == 0 and answer.out.split("\n")[:2] == ["good", "bad"] and answer.out.count("\n") == 3

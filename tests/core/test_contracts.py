@@ -16,7 +16,7 @@ TYPED = {"model", "dataset", "pool", "objective", "codec"}
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_models_and_datasets_are_typed_by_a_protocol(file: Path) -> None:
-    """``Any`` would hide from a type checker what a structure, an objective or a metric may call."""
+    """``Any`` would conceal from a type checker what a structure, an objective or a metric may call."""
     untyped = [
         f"{file.name}:{node.lineno}: {node.arg}"
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))

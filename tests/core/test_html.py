@@ -59,7 +59,7 @@ def test_squares_of_a_heat_map_do_not_overlap_its_labels() -> None:
     assert all(float(t.attrib["x"]) <= left for t in labels if t.get("text-anchor") == "end")
 
 
-def test_a_long_sequence_is_shown_in_part_and_says_so() -> None:
+def test_a_long_sequence_is_truncated_with_a_note() -> None:
     size = MOST_TOKENS + 5
     tree = parsed(heat_map([[0.0] * size] * size, ["t"] * size, ["t"] * size))
     assert len(rects(tree)) == MOST_TOKENS**2
@@ -67,7 +67,7 @@ def test_a_long_sequence_is_shown_in_part_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -1.0, 2.0])
-def test_a_weight_that_is_none_is_drawn_all_the_same(weight: float) -> None:
+def test_a_weight_that_is_none_is_rendered_all_the_same(weight: float) -> None:
     (rect,) = rects(parsed(heat_map([[weight]], ["a"], ["b"])))
     assert 0 <= float(rect.attrib["fill-opacity"]) <= 1
 

@@ -53,7 +53,7 @@ def test_json_that_would_come_back_otherwise_is_refused(tmp_path):
     assert files.read_json(path) == "old"
 
 
-def test_broken_json_says_where(tmp_path):
+def test_broken_json_is_reported_with_its_position(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"a": 1,\n "b" 2}')
     with pytest.raises(ValueError, match=r"a\.json: not valid JSON: .* \(line 2, column 6\)"):

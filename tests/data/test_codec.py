@@ -23,12 +23,12 @@ def sources(tmp_path: Path) -> dict[str, Data]:
         "plain": PlainText(train=a, tokenizer=Word),
         "shared": ParallelText(train=(a, b)),
         "separate": ParallelText(train=(a, b), tokenizer=Character, target_tokenizer=Word),
-        "labelled": LabeledText(train=t, tokenizer=Character, validation_fraction=0),
+        "labeled": LabeledText(train=t, tokenizer=Character, validation_fraction=0),
         "choices": MultipleChoice(train=q, tokenizer=Character, validation_fraction=0),
     }
 
 
-@pytest.mark.parametrize("name", ["dates", "plain", "shared", "separate", "labelled", "choices"])
+@pytest.mark.parametrize("name", ["dates", "plain", "shared", "separate", "labeled", "choices"])
 def test_round_trip(name: str, sources: dict[str, Data], tmp_path: Path) -> None:
     data, folder = sources[name], tmp_path / "run" / "data"
     codec = data.open().codec
@@ -70,7 +70,7 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
     broken(json.dumps({"format": 2}), r"fields\.json: damaged file: KeyError")
     first = content["fields"][0]
     broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: damaged file.*vocab is 'many'")
-    broken(json.dumps({**content, "fields": [{**first, "colour": 1}]}), r"fields\.json: damaged file")
+    broken(json.dumps({**content, "fields": [{**first, "color": 1}]}), r"fields\.json: damaged file")
     broken(
         json.dumps({**content, "fields": [{k: v for k, v in first.items() if k != "special"}]}),
         r"fields\.json: damaged file.*special",

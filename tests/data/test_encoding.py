@@ -101,7 +101,7 @@ def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
     )
 
 
-def test_words_without_tokens_have_a_place() -> None:
+def test_words_without_tokens_keep_a_position() -> None:
     codec = codec_of(Word())
     example = encode_example(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
     assert isinstance(example["tags"], Targets) and len(example["tags"].at) == 3

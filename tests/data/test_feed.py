@@ -17,7 +17,7 @@ INFO = Info({"text": Field("text", 1000)})
 
 
 class Noisy(Objective):
-    """Hands on the ids and a number drawn for the row; rows whose first id is 13 teach nothing."""
+    """Passes on the ids and a number sampled for the row; rows whose first id is 13 teach nothing."""
 
     def __init__(self):
         super().__init__(INFO, 4)
@@ -73,7 +73,7 @@ def test_the_batch_is_the_rows_of_the_draw() -> None:
 def test_neither_processes_nor_missing_rows_change_what_a_row_becomes(draw: int, world: int, without: set[int]) -> None:
     whole = contents(Feed(dataset(), Noisy(), key=(1, "main"), budget=150).batch(draw))
     feed = Feed(dataset(), Noisy(), key=(1, "main"), budget=150)
-    feed.batch((draw * 7 + 1) % 300)  # what was drawn before does not matter
+    feed.batch((draw * 7 + 1) % 300)  # earlier batches do not matter
     parts = [feed.batch(draw, frozenset(without), rank, world) for rank in range(world)]
     merged = {row: value for part in parts for row, value in contents(part).items()}
     assert merged == {row: value for row, value in whole.items() if row not in without}

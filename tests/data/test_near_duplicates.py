@@ -44,8 +44,8 @@ def sets(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     valid = draw(st.lists(text, max_size=8))
     for _ in range(draw(st.integers(0, 4)) if train else 0):
         words = draw(st.sampled_from(train)).split()
-        place = draw(st.integers(0, len(words)))
-        words[place : place + draw(st.integers(0, 1))] = draw(st.lists(word, max_size=1))
+        start = draw(st.integers(0, len(words)))
+        words[start : start + draw(st.integers(0, 1))] = draw(st.lists(word, max_size=1))
         valid.append(" ".join(words))
     return train, valid
 
@@ -108,7 +108,7 @@ def test_functions_iterators_and_files(tmp_path: Path) -> None:
     assert len(opened) == 4  # twice as a function
 
 
-def test_sample_is_drawn_by_seed_and_said() -> None:
+def test_the_sample_depends_on_the_seed_and_is_reported() -> None:
     rows = [f"row {i}" for i in range(400)]
     one, same, other = (near_duplicates(rows, rows, max_rows=100, seed=s, examples=500) for s in (0, 0, 1))
     assert one == same and one.examples != other.examples

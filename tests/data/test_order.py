@@ -67,7 +67,7 @@ def test_key_tells_parts_apart_but_not_kinds_of_int() -> None:
 
 
 def test_mix_is_splitmix64() -> None:
-    # the first output of SplitMix64 seeded with 0 is the finaliser of its increment
+    # the first output of SplitMix64 seeded with 0 is the finalizer of its increment
     assert int(mix(np.array([0]), 0x9E3779B97F4A7C15)[0]) == 0xE220A8397B1DCDAF
 
 
@@ -84,16 +84,16 @@ def test_every_row_exactly_once_an_epoch_and_no_batch_over_budget(costs: list[in
 
 @given(COSTS, st.integers(1, 500), st.randoms(use_true_random=False))
 @settings(max_examples=40)
-def test_a_batch_depends_on_its_place_alone(costs: list[int], budget: int, random) -> None:
+def test_a_batch_depends_on_epoch_and_index_alone(costs: list[int], budget: int, random) -> None:
     first, second = Buckets(np.array(costs), budget), Buckets(np.array(costs, np.uint16), budget)
-    places = [(epoch, i) for epoch in range(3) for i in range(len(first))]
-    there = {place: first.rows(9, *place).tolist() for place in places}
-    random.shuffle(places)
-    assert {place: second.rows(9, *place).tolist() for place in places} == there
+    indices = [(epoch, i) for epoch in range(3) for i in range(len(first))]
+    there = {index: first.rows(9, *index).tolist() for index in indices}
+    random.shuffle(indices)
+    assert {index: second.rows(9, *index).tolist() for index in indices} == there
 
 
 def test_epochs_and_seeds_differ_in_batches_and_in_their_order() -> None:
-    costs = np.random.default_rng(0).integers(1, 6, 1000) * 12  # so that a batch's cost says which bucket it is from
+    costs = np.random.default_rng(0).integers(1, 6, 1000) * 12  # so that a batch's cost identifies its bucket
     order = Buckets(costs, 120)
 
     def epoch(seed: int, number: int) -> list[list[int]]:
@@ -124,9 +124,9 @@ def test_rows_of_a_batch_are_alike_and_a_bucket_is_shared_out_evenly() -> None:
 def test_short_rows_are_parted_by_length_and_few_rows_make_few_batches() -> None:
     short = np.random.default_rng(2).integers(2, 9, 5000)
     order = Buckets(short, 400)
-    drawn = [order.rows(key(0), 0, i) for i in range(len(order))]
-    assert all(len(set(short[rows].tolist())) == 1 for rows in drawn)
-    assert max(map(len, drawn)) <= 400 // 8, "a batch of hundreds of rows would be one update for all of them"
+    sampled = [order.rows(key(0), 0, i) for i in range(len(order))]
+    assert all(len(set(short[rows].tolist())) == 1 for rows in sampled)
+    assert max(map(len, sampled)) <= 400 // 8, "a batch of hundreds of rows would be one update for all of them"
     assert len(Buckets(np.ones(64, np.int64), 32)) == 2, "rows that all cost one are no short texts"
     assert len(Buckets(np.arange(2, 42), 10_000)) == 1, "40 rows of 40 costs fit into one batch"
     assert len(Buckets(np.arange(2, 42), 400)) <= 6, "860 tokens"
@@ -143,17 +143,17 @@ def test_parted_by_a_second_length_every_row_is_still_there_once_and_within_the_
     assert all(len(rows) == 1 or len(rows) * cost[rows].max() <= budget for rows in batches)
 
 
-def test_two_texts_of_different_lengths_are_padded_less_when_both_are_looked_at() -> None:
+def test_two_texts_of_different_lengths_are_padded_less_when_both_count() -> None:
     rng = np.random.default_rng(3)
     first = rng.integers(5, 30, 20_000)
     second = np.maximum(1, (first * rng.normal(1.0, 0.25, first.size)).astype(int))
 
-    def places(order: Buckets) -> int:
+    def padded_tokens(order: Buckets) -> int:
         rows = [order.rows(key(0), 0, i) for i in range(len(order))]
         return sum(len(r) * int(first[r].max() + second[r].max()) for r in rows)
 
     real = int((first + second).sum())
-    plain, parted = places(Buckets(first + second, 1500)), places(Buckets(first + second, 1500, beside=first))
+    plain, parted = padded_tokens(Buckets(first + second, 1500)), padded_tokens(Buckets(first + second, 1500, beside=first))
     assert (parted - real) < 0.7 * (plain - real)
 
 

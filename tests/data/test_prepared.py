@@ -83,7 +83,7 @@ def test_round_trip(content: list[list[tuple[Any, Any]]], small: bool, tmp_path_
 
 @given(content=batches, data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_going_on_from_any_place_gives_the_same_files(
+def test_resuming_anywhere_gives_the_same_files(
     content: list[list[tuple[Any, Any]]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def write(writer: DatasetWriter, start: int, stop: int, notes: bool) -> None:

@@ -37,7 +37,7 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
 
 
 @pytest.mark.parametrize(
-    ("info", "asked", "said"),
+    ("info", "asked", "message"),
     [
         (PAIR, "a b", r"one text given, but an input needs 2 \(first, second\)"),
         (PAIR, ("a", "b", "c"), "3 texts given, but an input needs 2"),
@@ -47,8 +47,8 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
         (Info({"text": Field("text", 9)}), ("a", "b"), "one text, but .* has 2 texts"),
     ],
 )
-def test_what_is_no_row_is_refused(info, asked, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_is_no_row_is_refused(info, asked, message):
+    with pytest.raises(ValueError, match=message):
         request_cells(info, asked)
 
 
@@ -96,7 +96,7 @@ def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
     assert [len(answer.text.split()) for answer in answers] == [3, 0, 2]
 
 
-def test_a_decoder_alone_goes_on_from_its_text_also_where_rows_are_pairs():
+def test_a_decoder_alone_continues_its_text_also_for_pairs():
     model = LanguageModel(PAIR, dim=8)
     assert encoder_field(model, PAIR) is None
     both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")

@@ -22,13 +22,13 @@ EDGES = [
 ]
 
 
-def drawn(rng, letters, untyped=False):
+def sample_tags(rng, letters, untyped=False):
     kinds = ["-PER", "-LOC", "-A-B"] + [""] * untyped
     return [rng.choice(["O"] + [letter + rng.choice(kinds) for letter in letters]) for _ in range(rng.randrange(9))]
 
 
 def spans(rng, length):
-    """Spans that do not overlap, neighbours included."""
+    """Spans that do not overlap, neighbors included."""
     found, at = [], 0
     while at < length:
         end = min(length, at + rng.randrange(1, 4))
@@ -41,7 +41,7 @@ def spans(rng, length):
 def test_lenient_reading_equals_seqeval():
     reference = import_module("seqeval.metrics.sequence_labeling").get_entities
     rng = random.Random(0)
-    for tags in EDGES + [drawn(rng, letters, True) for letters in ("BI", "BIES", "ES") for _ in range(2000)]:
+    for tags in EDGES + [sample_tags(rng, letters, True) for letters in ("BI", "BIES", "ES") for _ in range(2000)]:
         assert entities(tags) == [(kind, start, last + 1) for kind, start, last in reference(tags)], tags
 
 
@@ -52,7 +52,7 @@ def test_strict_reading_equals_seqeval(scheme, letters, name):
     theirs = import_module("seqeval.scheme")
     rng = random.Random(1)
     edges = [tags for tags in EDGES if all(tag[0] in letters + "O" for tag in tags)]
-    for tags in edges + [drawn(rng, letters, True) for _ in range(4000)]:
+    for tags in edges + [sample_tags(rng, letters, True) for _ in range(4000)]:
         expected = [(e.tag, e.start, e.end) for e in theirs.Tokens(tags, getattr(theirs, name)).entities]
         assert entities(tags, scheme) == expected, tags
 

@@ -8,7 +8,7 @@ What the first word after the fence, and those that follow it, mean:
   ``yaml fragment`` has some of a recipe's keys; they replace those of the recipe ``dates-transformer``, and the whole is checked.
   ``yaml wrong`` must be refused.
 - ``console``: lines ``$ weft ...`` run in this process, with tiny sizes; lines below are what they print. ``console untrained``
-  does not compare, since a model of tiny size has learnt nothing; ``console mistake`` must end with exit code 2. ``torchrun``
+  does not compare, since a model of tiny size has learned nothing; ``console mistake`` must end with exit code 2. ``torchrun``
   starts processes; what is neither is not run, but what it names must exist.
 
 In expected output, ``...`` stands for anything.
@@ -61,7 +61,7 @@ DATES = [
 ROWS = 3
 """How many of these are about the data."""
 BEGUN, RESUMED = 4, 6
-"""Steps of a run that a page begins, and of one that it goes on with."""
+"""Steps of a run that a page starts, and of one that it resumes."""
 
 
 def shown(page: Path) -> str:
@@ -73,7 +73,7 @@ def shown(page: Path) -> str:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block: where its first line stands, what it is, what it says."""
+    """A fenced block: its first line, its language, its content."""
 
     page: Path
     line: int
@@ -143,8 +143,8 @@ def captured(given: str = "") -> Iterator[Output]:
         sys.stdin = before
 
 
-class Reader:
-    """Reads a page as a diligent person would: does everything it says, in order, in one folder."""
+class PageRunner:
+    """Executes all blocks of a page in order, in one folder."""
 
     def __init__(self, page: Path, folder: Path):
         self.page, self.folder = page, folder
@@ -219,8 +219,8 @@ class Reader:
             self.torchrun(snippet, line, words)
             return
         if words[0] != "weft":
-            if trouble := missing(words):
-                snippet.fail(trouble, line)
+            if problem := missing(words):
+                snippet.fail(problem, line)
             return
         code: int | str = 0
         with captured(given) as output:
@@ -232,9 +232,9 @@ class Reader:
             (self.folder / kept).write_text(output.out.getvalue(), encoding="utf-8")
         got = output.everything.getvalue()
         if code != (2 if "mistake" in snippet.options else 0):
-            snippet.fail(f"{command} ends with exit code {code} and says\n{got}", line)
+            snippet.fail(f"{command} ends with exit code {code} and prints\n{got}", line)
         if expected.strip() and "untrained" not in snippet.options and not alike(expected, got):
-            snippet.fail(f"{command} says\n{got}", line)
+            snippet.fail(f"{command} prints\n{got}", line)
 
     def torchrun(self, snippet: Snippet, line: int, words: list[str]) -> None:
         """Run a command in several processes, with tiny sizes."""
@@ -283,8 +283,8 @@ def missing(words: list[str]) -> str | None:
             gone = [w for w in rest if w.startswith("tests") and not (ROOT / w).exists()]
             return f"there is no {gone[0]}" if gone else None
         case [".venv/bin/python", "-m", module, *_]:
-            place = ROOT / module.replace(".", "/")
-            return None if place.with_suffix(".py").is_file() or place.is_dir() else f"there is no module {module}"
+            path = ROOT / module.replace(".", "/")
+            return None if path.with_suffix(".py").is_file() or path.is_dir() else f"there is no module {module}"
     return f"the test does not know this command: {shlex.join(words)}"
 
 
@@ -292,7 +292,7 @@ def missing(words: list[str]) -> str | None:
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that looks like a clone, and the catalog as it was."""
     monkeypatch.syspath_prepend(str(ROOT))
-    importlib.import_module("benchmarks.gan")  # from its own place, whatever the folder is
+    importlib.import_module("benchmarks.gan")  # from its own folder, whatever the working directory is
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # as for Python started there
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
@@ -308,10 +308,10 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_snippets(page: Path, clean: Path) -> None:
-    Reader(page, clean).read()
+    PageRunner(page, clean).read()
 
 
-# ------------------------------------------------------------------------------------------------- the reader is no rubber stamp
+# ------------------------------------------------------------------------------------------------- faults in pages are found
 
 
 MINIMAL = (
@@ -330,20 +330,20 @@ MINIMAL = (
         (f"```yaml wrong\n{MINIMAL}```\n", "should be wrong"),
         ("```console\n$ weft catalog norm nothing\n```\n", "exit code 2"),
         ("```console mistake\n$ weft --version\n```\n", "exit code 0"),
-        ("```console\n$ weft --version\nnever\n```\n", "weft --version says"),
+        ("```console\n$ weft --version\nnever\n```\n", "weft --version prints"),
         ("```console\n$ weft --version\n...\n$ weft nothing\n```\n", "page.md:4"),
         ("```console\n$ make nothing\n```\n", "no target nothing"),
         ("```console\n$ rm -r x\n```\n", "does not know"),
         ("```bash\n$ weft --version\n```\n", "known are"),
     ],
 )
-def test_reader_finds_faults(text: str, complaint: str, clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_in_a_page_are_found(text: str, complaint: str, clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ROOT / "Makefile", clean)
     monkeypatch.setattr(sys.modules[__name__], "ROOT", clean)
     page = clean / "page.md"
     page.write_text(text, encoding="utf-8")
     with pytest.raises(pytest.fail.Exception, match=f"(?s){complaint}"):
-        Reader(page, clean).read()
+        PageRunner(page, clean).read()
 
 
 def test_alike() -> None:
@@ -370,10 +370,10 @@ def anchors(page: Path) -> set[str]:
 def test_links(page: Path) -> None:
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        place, _, anchor = link.partition("#")
-        if place.startswith(("http://", "https://")):
+        target_path, _, anchor = link.partition("#")
+        if target_path.startswith(("http://", "https://")):
             continue
-        target = (page.parent / place).resolve() if place else page
+        target = (page.parent / target_path).resolve() if target_path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert not broken, f"{shown(page)} links to what is not there"
@@ -418,7 +418,7 @@ FOREIGN = (
 )
 
 
-def test_no_file_names_another_place() -> None:
+def test_no_file_names_an_absolute_path() -> None:
     """No machine's paths, no hosts of packages, no documents that are not here."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a clone")

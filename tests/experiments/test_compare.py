@@ -112,7 +112,7 @@ def test_the_plot_has_every_run(two: list[Path], tmp_path: Path, monkeypatch: py
     assert list(figure.axes[4].lines[1].get_xdata()) == [2, 4] and list(figure.axes[4].lines[1].get_ydata()) == [20, 40]
 
 
-def test_a_plot_that_cannot_be_drawn_is_a_note(two: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plot_that_fails_is_a_note(two: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = compare(two, tmp_path / "c.png")
     assert result.plot is None and any("pip install 'weft[plots]'" in note for note in result.notes)

@@ -15,7 +15,7 @@ TIGHT = Special(pad=0, bos=1, eos=2, unk=3, mask=0, cls=0, sep=0)
 PENALTIES = [("power", 0.0), ("power", 0.7), ("power", 1.5), ("gnmt", 0.6), ("gnmt", 2.0)]
 
 
-def penalise(logprob, n, penalty, alpha):
+def penalize(logprob, n, penalty, alpha):
     return logprob / ((5 + n) / 6 if penalty == "gnmt" else n) ** alpha
 
 
@@ -28,7 +28,7 @@ def everything(model, number, limit, allowed, penalty, alpha):
             for token in last:
                 ids = [*body, token]
                 logprob = sum(model.logp(number, (1, *ids[:t]))[i] for t, i in enumerate(ids))
-                found.append((penalise(logprob, n, penalty, alpha), [i for i in ids if i != EOS], token == EOS))
+                found.append((penalize(logprob, n, penalty, alpha), [i for i in ids if i != EOS], token == EOS))
     return sorted(found, key=lambda f: -f[0])
 
 
@@ -71,7 +71,7 @@ def by_hand(model, number, limit, width, penalty, alpha, prune=None):
             new = [x for x in new if x[1] >= new[0][1] - prune]
         pool += [x for x in new[:width] if x[0][-1] == EOS or n == limit]
         running = [x for x in new if x[0][-1] != EOS][:width]
-    scored = [(penalise(total, len(ids), penalty, alpha), [i for i in ids if i != EOS]) for ids, total in pool]
+    scored = [(penalize(total, len(ids), penalty, alpha), [i for i in ids if i != EOS]) for ids, total in pool]
     return sorted(scored, key=lambda x: -x[0])
 
 
@@ -101,7 +101,7 @@ def test_scores_are_those_of_the_sequences(toy, remember, penalty, alpha):
             expected = [model.logp(number, (1, *tokens[:t]))[i] for t, i in enumerate(tokens)]
             assert h.steps == pytest.approx(expected, abs=1e-5)
             assert h.logprob == pytest.approx(sum(expected), abs=1e-5)
-            assert h.score == pytest.approx(penalise(h.logprob, len(tokens), penalty, alpha))
+            assert h.score == pytest.approx(penalize(h.logprob, len(tokens), penalty, alpha))
 
 
 def test_a_row_does_not_depend_on_its_batch(toy, remember):
@@ -125,9 +125,9 @@ def test_stops_when_nothing_can_improve(toy):
         assert model.read < 40
 
 
-def test_an_end_mark_takes_no_place_in_the_beam(toy):
+def test_eos_takes_no_beam(toy):
     class Fork(toy):
-        """Ends at once (0.4), or says 7 (0.3, then anything) or 8 (0.2, then ends)."""
+        """Ends at once (0.4), or outputs 7 (0.3, then anything) or 8 (0.2, then ends)."""
 
         def logits(self, number, prefix):
             p = {1: {EOS: 0.4, 7: 0.3, 8: 0.2}, 8: {EOS: 0.99}}.get(prefix[-1], {})
@@ -151,7 +151,7 @@ def test_pruning_drops_what_is_far_behind(toy, remember):
 
 
 def test_fewer_continuations_than_width(toy):
-    model = toy(vocab=3, special=TIGHT)  # nothing but the end mark can be generated
+    model = toy(vocab=3, special=TIGHT)  # nothing but EOS can be generated
     [row] = BeamSearch(beams=4, n_best=3)(model, None, limits=[5])
     assert [(h.ids, h.finished) for h in row] == [([], True)]
     model = toy(vocab=4, special=TIGHT, seed=1)

@@ -27,7 +27,7 @@ def by_hand(model, number, prompt, limit):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_takes_the_likeliest_token(toy, remember, seed):
+def test_takes_the_most_probable_token(toy, remember, seed):
     model = toy(vocab=12, seed=seed)
     limits = [9, 0, 4, 1, 30, 7]
     found = GreedySearch()(model, remember(*range(6)), limits=limits)
@@ -55,7 +55,7 @@ def test_a_row_that_is_done_costs_nothing(toy, remember):
     model = toy(vocab=12, seed=1)
     limits = [3, 10, 0, 10, 1]
     found = GreedySearch()(model, remember(*range(5)), limits=limits)
-    # Every generated token but each row's last is read once; so is the begin mark of rows with something to generate.
+    # Every generated token but each row's last is read once; so is the BOS of rows with something to generate.
     assert model.read == sum(len(h.steps) for [h] in found)
 
 
@@ -84,7 +84,7 @@ def test_forbidden_ids_are_never_generated_but_keep_their_probability(toy):
         assert h.steps == pytest.approx([expected] * len(h.steps))
 
 
-def test_a_begin_mark_that_is_also_the_end_mark_can_end(toy):
+def test_a_bos_that_is_also_the_eos_can_end(toy):
     model = toy(vocab=6, seed=0, special=Special(pad=2, bos=2, eos=2, unk=2, mask=2, cls=2, sep=2))
     found = GreedySearch()(model, None, limits=[60])
     assert found[0][0].finished

@@ -64,7 +64,7 @@ def bart(folder: Path, **config: Any) -> Any:
 
 
 def theirs(model: Any, folder: Path, text: str, **options: Any) -> list[int]:
-    """The ids that transformers writes, without the prompt and what is not said (weft never writes <s> and <pad>)."""
+    """The ids that transformers generates, without the prompt and suppressed tokens (weft never generates <s> and <pad>)."""
     tokenizer = hf.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     told: Any = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
     never = {"suppress_tokens": [BEGIN, PAD]} | options
@@ -83,7 +83,7 @@ def test_a_language_model_begins_as_its_tokenizer_does(frame: str, tmp_path: Pat
     for text in TEXTS:
         wanted = theirs(model, tmp_path / "gpt", text, max_new_tokens=12)
         assert ours(run, text, 12) == ours(again, text, 12) == [i for i in wanted if i != END]
-    assert len(ours(run, "", 5)) > 0  # an empty one begins with the begin mark
+    assert len(ours(run, "", 5)) > 0  # an empty one begins with BOS
 
 
 def test_a_score_is_that_of_the_text_as_the_tokenizer_gives_it(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def change(folder: Path, file: str, drop: tuple[str, ...] = (), **more: Any) -> 
 GENERATED = ("decoder_start_token_id", "forced_bos_token_id", "eos_token_id")
 
 
-@pytest.mark.parametrize("said", ["both", "config.json", "generation_config.json", "different"])
-def test_begin_and_end_are_those_of_the_generation_config(said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["both", "config.json", "generation_config.json", "different"])
+def test_begin_and_end_are_those_of_the_generation_config(source: str, tmp_path: Path) -> None:
     folder = tmp_path / "bart"
     model = bart(folder, decoder_start_token_id=70)
     model.generation_config.forced_bos_token_id, model.generation_config.forced_eos_token_id = 71, None
@@ -144,12 +144,12 @@ def test_begin_and_end_are_those_of_the_generation_config(said: str, tmp_path: P
     model.generation_config.eos_token_id = [9999, end]
     model.generation_config.save_pretrained(folder)
     change(folder, "config.json", eos_token_id=[9999, end])
-    if said == "config.json":
+    if source == "config.json":
         (folder / "generation_config.json").unlink()
         change(folder, "config.json", forced_bos_token_id=71, decoder_start_token_id=70)
-    if said == "generation_config.json":
+    if source == "generation_config.json":
         change(folder, "config.json", drop=GENERATED)
-    if said == "different":
+    if source == "different":
         change(folder, "config.json", decoder_start_token_id=1, eos_token_id=2, forced_bos_token_id=3)
     run, again = weft.load(folder, "cpu"), weft.load(to_run(folder, tmp_path / "run"), "cpu")
     for text in TEXTS:
@@ -172,14 +172,14 @@ def test_a_language_model_ends_with_the_id_of_its_config(tmp_path: Path) -> None
         assert wanted[-1] == end and ours(run, "Hello", 20) == wanted[:-1]
 
 
-@pytest.mark.parametrize("said", ["config.json", "generation_config.json"])
-def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["config.json", "generation_config.json"])
+def test_a_text_ends_with_any_of_several_eos_tokens(source: str, tmp_path: Path) -> None:
     texts = ["Hello", "ab", " x", "world", "q", "zz", "good film", "no"]
     first = gpt(tmp_path / "first")
     often = Counter(i for text in texts for i in {*theirs(first, tmp_path / "first", text, max_new_tokens=30)} if i < END)
     two = [i for i, _ in often.most_common(2)]
-    model = gpt(tmp_path / "gpt", eos_token_id=two, bos_token_id=two[1])  # an end mark may be another mark as well
-    if said == "config.json":
+    model = gpt(tmp_path / "gpt", eos_token_id=two, bos_token_id=two[1])  # an EOS may be another special token as well
+    if source == "config.json":
         (tmp_path / "gpt" / "generation_config.json").unlink()
     else:
         change(tmp_path / "gpt", "config.json", drop=("eos_token_id",))
@@ -203,7 +203,7 @@ def test_a_text_ends_with_any_of_several_end_marks(said: str, tmp_path: Path) ->
             assert [*found.ids, *([found.end] if found.finished else [])] == wanted
             ends[found.end] += 1
             different.add(tuple(found.ids))
-    assert all(ends[i] >= 4 for i in two) and len(different) >= 5, (ends, different)  # or the comparison says little
+    assert all(ends[i] >= 4 for i in two) and len(different) >= 5, (ends, different)  # or the comparison proves little
 
 
 @pytest.mark.parametrize("frame", ["$A", "<s> $A"])
@@ -222,9 +222,9 @@ def test_inspected_tokens_and_probabilities_equal_those_of_transformers(frame: s
             assert seen == {tuple(opened.codec.tokenizers["text"].tokens(read))}
             with torch.no_grad():
                 share = model(torch.tensor([read])).logits[0].softmax(-1)
-            said = [*ids, END][1 : len(read) + 1]
-            assert len(example.steps) == len(said)
-            for t, (step, token) in enumerate(zip(example.steps, said, strict=True)):
+            generated = [*ids, END][1 : len(read) + 1]
+            assert len(example.steps) == len(generated)
+            for t, (step, token) in enumerate(zip(example.steps, generated, strict=True)):
                 assert step.forced == (t < len(given) - 1)
                 assert step.probability == pytest.approx(float(share[t, token]), abs=1e-5)
     (empty,) = inspect_texts(run, [""])

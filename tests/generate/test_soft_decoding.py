@@ -1,4 +1,4 @@
-"""Writing in soft ids: where rows end, what is drawn and when, and that gradients flow."""
+"""Decoding in soft ids: where rows end, what is sampled and when, and that gradients flow."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def latent_decoder(decoder=GRUDecoder, embedder=SumEmbedder) -> LatentDecoder:
     return made.eval()
 
 
-def places(rows: int = ROWS) -> torch.Tensor:
+def latents(rows: int = ROWS) -> torch.Tensor:
     return 2 * torch.randn(rows, 4, generator=torch.Generator().manual_seed(3))
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_single_symbols_without_noise_are_a_greedy_search(decoder):
-    model, z = latent_decoder(decoder), places()
+    model, z = latent_decoder(decoder), latents()
     soft = soft_decode(model, model.memory_from(z), max_length=9, straight_through=True)
     found = GreedySearch(max_length=9)(model, model.memory_from(z), limits=[9] * ROWS)
     lengths = set()
@@ -52,7 +52,7 @@ def test_single_symbols_without_noise_are_a_greedy_search(decoder):
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
 def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
-    model, z = latent_decoder(decoder), places()
+    model, z = latent_decoder(decoder), latents()
     together = soft_decode(model, model.memory_from(z), max_length=9)
     assert torch.equal(together.data, soft_decode(model, model.memory_from(z), max_length=9).data)
     for row in range(ROWS):
@@ -62,17 +62,17 @@ def test_in_evaluation_a_row_does_not_depend_on_the_others(decoder):
         torch.testing.assert_close(together.data[row][real], alone.data[0])
 
 
-def test_a_row_ends_with_the_first_end_mark():
+def test_a_row_ends_with_the_first_eos():
     model, eos = latent_decoder(), INFO["text"].special.eos
-    text = soft_decode(model, model.memory_from(places()), max_length=9)
+    text = soft_decode(model, model.memory_from(latents()), max_length=9)
     for weights, real in zip(text.data, text.real(), strict=True):
         ends = (weights.argmax(-1) == eos).nonzero().flatten().tolist()
         assert real.tolist() == [t <= ends[0] if ends else True for t in range(text.width)]
 
 
-def test_noise_is_drawn_in_training_alone_and_samples_what_the_model_says():
+def test_noise_is_sampled_in_training_alone_and_follows_the_distribution_of_the_model():
     model = latent_decoder()
-    z = places(1).expand(6000, -1)
+    z = latents(1).expand(6000, -1)
     one, two = (soft_decode(model.train(), model.memory_from(z), max_length=1).data for _ in range(2))
     assert not torch.equal(one, two)
     memory = model.memory_from(z[:1])
@@ -92,7 +92,7 @@ def _begin(rows: int):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("straight_through", [True, False])
 def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_through):
-    model, z = latent_decoder().train(training), places().requires_grad_()
+    model, z = latent_decoder().train(training), latents().requires_grad_()
     text = soft_decode(model, model.memory_from(z), max_length=5, straight_through=straight_through)
     torch.testing.assert_close(text.data.sum(-1), torch.ones(text.data.shape[:2]))
     assert not text.data[..., forbidden(INFO["text"], 12)].any()
@@ -103,7 +103,7 @@ def test_mixtures_have_no_forbidden_symbol_and_a_gradient(training, straight_thr
 def test_the_colder_the_nearer_to_single_symbols():
     model = latent_decoder()
     peaks = [
-        soft_decode(model, model.memory_from(places()), max_length=1, temperature=t).data.amax(-1).mean()
+        soft_decode(model, model.memory_from(latents()), max_length=1, temperature=t).data.amax(-1).mean()
         for t in (2.0, 0.5, 0.05)
     ]
     assert peaks[0] < peaks[1] < peaks[2] and peaks[2] > 0.95
@@ -113,7 +113,7 @@ def test_what_is_refused():
     model = latent_decoder(
         TransformerDecoder, partial(SumEmbedder, parts=[TokenEmbedder, partial(LearnedPositionEmbedder, length=4)])
     )
-    memory = model.memory_from(places())
+    memory = model.memory_from(latents())
     assert soft_decode(model, memory, max_length=4).width <= 4
     with pytest.raises(ValueError, match="length is 5; it must be at least 1 and at most 4, the model's positions"):
         soft_decode(model, memory, max_length=5)

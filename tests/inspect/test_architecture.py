@@ -202,15 +202,15 @@ def _post(layer: Any) -> Any:
 
 
 @pytest.mark.parametrize("layers", [2, 6, 48])
-def test_identical_layers_are_drawn_once_with_their_number(layers: int) -> None:
+def test_identical_layers_are_shown_once_with_their_number(layers: int) -> None:
     figure = figure_of(partial(Seq2Seq, dim=16, encoder=partial(Transformer, layers=layers)), NextToken, PAIR)
     assert f"Layer × {layers}" in "".join(texts(figure))
-    drawn_layers = [b for b in by_path(figure.panels[0]).values() if b.role == "layer"]
-    assert [(b.repeat, len(b.paths)) for b in drawn_layers] == [(layers, layers)]
+    layer_boxes = [b for b in by_path(figure.panels[0]).values() if b.role == "layer"]
+    assert [(b.repeat, len(b.paths)) for b in layer_boxes] == [(layers, layers)]
     assert len(figure.svg()) < 40_000
 
 
-def test_layers_that_alternate_are_drawn_as_one_group() -> None:
+def test_layers_that_alternate_are_shown_as_one_group() -> None:
     from weft.blocks import GatedFeedForward
 
     kinds = [TransformerLayer, partial(TransformerLayer, feedforward=GatedFeedForward)]
@@ -252,7 +252,7 @@ def test_the_objective_and_what_its_loss_is_computed_from_are_named() -> None:
     assert any(text.startswith("next-token") and "loss ← Head" in text for text in shown)
 
 
-def test_every_stage_is_drawn_under_its_name() -> None:
+def test_every_stage_is_shown_under_its_name() -> None:
     one, two = stage(LanguageModel, NextToken, TEXT), stage(seq2seq(), NextToken, PAIR)
     figure = architecture(Composed([one, two]))
     assert len(figure.panels) == 2 and figure.parameters == [parameters(one), parameters(two)]
@@ -296,7 +296,7 @@ class Branches(nn.Module):
         return self.attention(y, y, y)[0]
 
 
-def test_any_module_is_drawn_along_the_data_of_an_example() -> None:
+def test_any_module_is_shown_along_the_data_of_an_example() -> None:
     figure = architecture(Branches(), example=(torch.ones(2, 3, 4),))
     blocks = by_path(figure.panels[0])
     edges = {(p.path, c.path) for p, c in figure.panels[0].top.edges}
@@ -342,7 +342,7 @@ def test_a_wire_that_would_cross_a_block_ends_at_the_frame_around_it() -> None:
     assert_tidy(figure)
 
 
-def test_a_module_without_an_example_is_drawn_in_the_order_of_its_parts() -> None:
+def test_a_module_without_an_example_is_shown_in_the_order_of_its_parts() -> None:
     figure = architecture(Branches())
     assert [b.path for b in figure.panels[0].top.children][1:] == ["model.left", "model.right", "model.norm", "model.attention"]
     assert not figure.panels[0].top.edges
@@ -368,7 +368,7 @@ def test_long_names_stay_inside_their_boxes() -> None:
     assert all(len(text) < 120 for text in texts(figure))
 
 
-def test_a_model_without_parameters_is_drawn() -> None:
+def test_a_model_without_parameters_is_shown() -> None:
     for model in (nn.Sequential(nn.ReLU()), nn.Identity()):
         figure = architecture(model)
         assert figure.parameters == [0]

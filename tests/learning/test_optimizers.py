@@ -171,7 +171,7 @@ def test_a_restored_optimizer_continues_bit_for_bit(tmp_path, name, stop):
 
 @pytest.mark.parametrize("name", ["adam", "sgd-momentum", "rmsprop"])
 def test_an_optimizer_without_its_state_continues_differently(name):
-    """The test above can fail: a fresh optimiser does not give the same weights."""
+    """The test above can fail: a fresh optimizer does not give the same weights."""
     straight, second = Net(), Net()
     train(straight, KINDS[name](groups_of(straight)).inner, range(6))
     train(second, KINDS[name](groups_of(second)).inner, range(3))

@@ -90,7 +90,7 @@ def test_every_position_sees_z_and_no_later_token(injections):
         assert bool((by_x[0, t + 1 :] == 0).all()), f"position {t} sees a later token"
 
 
-def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none():
+def test_per_position_each_token_has_its_own_map_and_those_after_the_last_have_none():
     model = vae(injections=[partial(LatentPerPosition, positions=2)])
     (injection,) = model.decoder.injections
     z_BP, plain = torch.randn(2, 4), model.decoder.model.embed(Seq(IDS)).data
@@ -107,7 +107,7 @@ def test_by_place_each_token_has_its_own_map_and_those_after_the_last_have_none(
     torch.testing.assert_close(given[0, 2:], (injection.map(z_BP[0])).unflatten(0, (2, -1)), **CLOSE)
 
 
-def test_what_several_injections_add_is_summed_place_by_place():
+def test_several_injections_are_summed_element_wise():
     model = vae(injections=[partial(LatentPerPosition, positions=3), LatentEmbedding, partial(LatentPerPosition, positions=2)])
     z_BP = torch.randn(2, 4)
     three, everywhere, two = (injection.embedding_offsets(z_BP) for injection in model.decoder.injections)
@@ -134,7 +134,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
-def test_with_the_latent_paths_at_zero_the_writer_is_the_plain_one(decoder):
+def test_with_the_latent_paths_at_zero_the_decoder_is_the_plain_one(decoder):
     model = vae(decoder=decoder)
     for injection in model.decoder.injections:
         torch.nn.init.zeros_(injection.map.weight)
@@ -154,7 +154,7 @@ def test_a_slot_is_key_and_value_of_every_layer():
     assert kv.position.tolist() == [[0], [0]]
 
 
-def test_a_recurrent_writer_takes_the_embedding_and_refuses_the_slot():
+def test_a_recurrent_decoder_takes_the_embedding_and_refuses_the_memory():
     decoder = partial(LanguageModel, dim=8, decoder=GRUDecoder)
     model = vae(decoder=decoder, injections=[LatentEmbedding])
     assert model.decode(Seq(IDS), model.memory_from(torch.randn(2, 4))).hidden.data.shape == (2, 4, 8)

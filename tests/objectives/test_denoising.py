@@ -292,7 +292,7 @@ def test_a_chain_refuses_what_does_not_restore_the_text() -> None:
         NoiseChain(parts=[RandomSpans])
 
 
-def test_too_few_sentinels_are_said() -> None:
+def test_too_few_sentinels_are_reported() -> None:
     with pytest.raises(
         ValueError, match=r"need \d+ sentinels, but the vocabulary of 'text' has 2; use the tokenizer with-sentinels"
     ):
@@ -331,17 +331,17 @@ def masked(ids: np.ndarray, seed: int = 0, **options: Any) -> Any:
 @pytest.mark.parametrize("masking", [TokenMasking, WholeWordMasking, SpanMasking])
 @given(ids=TEXTS, seed=SEEDS)
 @settings(max_examples=60)
-def test_hidden_places_can_be_put_back_and_marks_are_never_hidden(masking: Any, ids: np.ndarray, seed: int) -> None:
+def test_masked_positions_can_be_restored_and_special_tokens_are_never_masked(masking: Any, ids: np.ndarray, seed: int) -> None:
     made = masked(ids, seed, masking=masking)
     whole, picks = made["text"].copy(), made["picks"]
     assert len(set(picks.at.tolist())) == len(picks.at) == max(1, round(0.15 * len(ids)))
-    assert picks.at.max() < len(ids)  # the end mark stands after them
+    assert picks.at.max() < len(ids)  # EOS comes after them
     whole[picks.at] = picks.ids
     assert whole.tolist() == [*ids, Special.eos]
     assert not np.isin(picks.ids, FIELD.reserved_ids()).any()
 
 
-def test_of_the_hidden_tokens_80_are_masked_10_replaced_and_10_left() -> None:
+def test_of_the_selected_tokens_80_are_masked_10_replaced_and_10_left() -> None:
     ids = np.arange(7, 207)
     fates = np.zeros(3)
     for seed in range(300):
@@ -371,7 +371,7 @@ def test_dynamic_differs_between_draws_and_static_does_not() -> None:
     assert masked(ids[:-1], 1, static=True)["picks"].at.tolist() != first["picks"].at.tolist()
 
 
-def test_static_places_depend_on_the_seed() -> None:
+def test_static_positions_depend_on_the_seed() -> None:
     ids, found = np.arange(7, 107), []
     for seed in (1, 2, 1):
         torch.manual_seed(seed)
@@ -380,7 +380,7 @@ def test_static_places_depend_on_the_seed() -> None:
 
 
 def pieces_field() -> Field:
-    """Ids from 100 go on with the word before them."""
+    """Ids from 100 continue the word before them."""
     from weft.core.fields import pack_continuations
 
     return Field("text", VOCAB, continuations=pack_continuations([i >= 100 for i in range(VOCAB)]))
@@ -407,7 +407,7 @@ def test_spans_are_as_long_as_published() -> None:
     assert 3.0 < np.mean(first) < 4.2 and max(first) <= 12
 
 
-def test_texts_without_anything_to_hide_are_left_out_and_settings_are_checked() -> None:
+def test_texts_without_anything_to_mask_are_dropped_and_settings_are_checked() -> None:
     assert masked(np.array([], np.int64)) is None
     with pytest.raises(ValueError, match=r"mask_token_ratio 0.8 \+ random_token_ratio 0.3 is more than 1"):
         MaskedLM(INFO, 8, random_token_ratio=0.3)
@@ -441,7 +441,7 @@ def test_next_sentences_are_the_texts_own_or_anothers() -> None:
 
 
 def test_lengths_and_ends_do_not_tell_whether_a_next_sentence_belongs() -> None:
-    """Texts of very different lengths; each ends with an id of its own that no other place has."""
+    """Texts of very different lengths; each ends with an id of its own that occurs nowhere else."""
     sizes = [2, 3, 4, 5, 8, 13, 21, 60]
     pool = Pool({"text": np.append(np.full(n - 1, 10 + i), 100 + i)} for i, n in enumerate(sizes))
     lengths: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
@@ -554,8 +554,8 @@ def test_the_generator_draws_by_its_probabilities() -> None:
     assert sample_tokens(share.log()[None], torch.tensor([1e-12])).item() == 0
 
 
-def test_the_generator_learns_from_hidden_tokens_only_and_the_model_from_all() -> None:
-    """No gradient goes from the second loss into the generator, and replaced places are those that differ."""
+def test_the_generator_learns_from_masked_tokens_only_and_the_model_from_all() -> None:
+    """No gradient goes from the second loss into the generator, and replaced positions are those that differ."""
     import torch
 
     from weft.blocks import ClassifierHead
@@ -595,7 +595,7 @@ def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_doe
 
 
 def test_the_judge_is_high_where_a_token_was_replaced() -> None:
-    """Most tokens are as they were: saying so of all of them costs little, and the contrary costs much."""
+    """Most tokens are original: predicting so for all of them costs little, and the contrary costs much."""
     import torch
 
     from weft.blocks import ClassifierHead
@@ -607,9 +607,9 @@ def test_the_judge_is_high_where_a_token_was_replaced() -> None:
     batch, cost = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)]), {}
     assert model.discriminator is not None
     with torch.no_grad():
-        for said in (-10.0, 10.0):
+        for logit in (-10.0, 10.0):
             for parameter in model.discriminator.parameters():
                 parameter.zero_()
-            model.discriminator.out.bias.fill_(said)
-            cost[said] = float(objective(model, batch, Clock())["replaced"].total) / 30
+            model.discriminator.out.bias.fill_(logit)
+            cost[logit] = float(objective(model, batch, Clock())["replaced"].total) / 30
     assert cost[-10.0] <= 10 * 5 / 30 < 10 * 25 / 30 <= cost[10.0]

@@ -118,7 +118,7 @@ def test_a_text_alone_is_read_with_its_end_at_which_it_is_classified() -> None:
     assert batch(Classification(own, DIM, bos=True), [row])["text"].data.tolist() == [[BOS, 7, 8, END]]
     assert batch(Classification(bare, DIM), [row])["text"].data.tolist() == [[7, 8]]
     model, read = model_for(own), Seq(torch.tensor([[7, 8, END, 0]]), torch.tensor([[True, True, True, False]]))
-    with torch.no_grad():  # the state at the end mark, which has seen all of the text
+    with torch.no_grad():  # the state at EOS, which has seen all of the text
         last = model.decode(read, None).hidden.data[:, 2]
         assert torch.allclose(model.features(read), last, atol=1e-6)
 
@@ -144,7 +144,7 @@ def test_where_a_tokenizer_puts_nothing_between_two_texts_its_separator_stands_t
     assert read == [*QUESTIONS[0]["question"], BETWEEN, *QUESTIONS[0]["choices"].parts[0]]
 
 
-def test_the_begin_mark_stands_first_where_it_is_wanted() -> None:
+def test_bos_comes_first_where_it_is_requested() -> None:
     made = Classification(pairs(), DIM, pair_order="both", bos=True).prepare(PAIRS[0], None, None)
     assert made["text"][0] == made["reversed"][0] == BOS and made["text"][-1] == END
     assert all(
@@ -177,7 +177,7 @@ def test_the_loss_of_a_pair_is_that_of_its_texts_as_one() -> None:
     made = whole.prepare(PAIRS[1], None, None)
     assert made["input"].tolist() == [BOS, *as_one[1]["text"]] and made["picks"].ids.tolist() == [*as_one[1]["text"], END]
     assert whole.cost({"first": np.array([3]), "second": np.array([4])}).tolist() == [9]
-    # what is classified is the same sequence, with the end mark at which it is read
+    # what is classified is the same sequence, with the EOS whose state is classified
     read = Classification(info, DIM, bos=True).prepare(PAIRS[1], None, None)["text"]
     assert read.tolist() == [*made["input"].tolist(), END]
 

@@ -175,15 +175,15 @@ def test_recipe_words_for_weights():
     from weft.recipe import RecipeParser, parse
 
     for text, want in (("balanced", "balanced"), ("{a: 2}", {"a": 2.0}), ("null", None)):
-        reader = RecipeParser()
+        parser = RecipeParser()
         node = parse(f"part: {{type: classification, weights: {text}}}", "r.yaml")
-        part = reader.read(Objective, node.value["part"], "part")
-        assert not reader.problems
+        part = parser.read(Objective, node.value["part"], "part")
+        assert not parser.problems
         assert part.keywords["weights"] == want
     for text in ("equal", "{a: -1}"):
-        reader = RecipeParser()
-        reader.read(Objective, parse(f"part: {{type: classification, weights: {text}}}", "r.yaml").value["part"], "part")
-        assert reader.problems
+        parser = RecipeParser()
+        parser.read(Objective, parse(f"part: {{type: classification, weights: {text}}}", "r.yaml").value["part"], "part")
+        assert parser.problems
 
 
 def test_smoothing_and_weights_together():

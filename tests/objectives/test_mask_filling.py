@@ -33,8 +33,8 @@ def test_a_mask_by_its_name_stands_where_a_token_would(make: Any, name: str) -> 
     whole = tokenizer.encode("the cat sat on the mat .")
     assert len(whole) == 7  # a token for each word
     asked = {"the {0} sat on the mat .": [1], "{0} cat sat {0} the mat {0}": [0, 3, 6], "the cat {0} {0} the mat .": [2, 3]}
-    for text, places in asked.items():
-        wanted = [4 if i in places else whole[i] for i in range(7)]
+    for text, positions in asked.items():
+        wanted = [4 if i in positions else whole[i] for i in range(7)]
         found = MaskAwareTokenizer(tokenizer).encode(text.format(name))
         assert found == wanted
         assert MaskAwareTokenizer(tokenizer).encode_batch([text.format(name), "the cat sat"]) == [
@@ -78,7 +78,7 @@ def asked(objective: Objective, *texts: Any) -> Batch:
     return collate([instance for instance in instances if instance is not None])
 
 
-def test_the_best_ordinary_token_is_said_of_each_mask() -> None:
+def test_the_best_ordinary_token_is_predicted_for_each_mask() -> None:
     model, objective = filler(), MaskedLM(INFO, 16)
     texts = [np.array([8, 4, 9, 4]), np.array([4, 10, 11, 12, 13])]
     found = objective.predict(model, asked(objective, *texts), GreedySearch())

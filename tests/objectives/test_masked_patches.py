@@ -65,8 +65,8 @@ def test_the_generator_decides_what_is_hidden_and_nothing_else() -> None:
     objective, example = MaskedPatches(INFO, 16, patch_size=4), INFO.synthetic_example(rng())
     before = example["image"].copy()
     draws = [objective.prepare(example, rng(seed), None) for seed in (1, 1, 2)]
-    places = [instance["masked"].tolist() for instance in draws if instance is not None]
-    assert places[0] == places[1] != places[2]
+    positions = [instance["masked"].tolist() for instance in draws if instance is not None]
+    assert positions[0] == positions[1] != positions[2]
     assert np.array_equal(example["image"], before)
 
 
@@ -89,13 +89,13 @@ def test_the_encoder_gets_the_seen_patches_and_no_pixel_of_the_others(first: boo
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_what_is_said_depends_on_the_seen_patches_alone_and_is_asked_of_the_hidden(normalize: bool) -> None:
+def test_predictions_depend_on_the_visible_patches_alone_and_are_made_for_masked_ones(normalize: bool) -> None:
     model, objective = pair(normalize_pixels=normalize)
     batch = made(objective, 1)
     changed = batch["image"].data.clone()
     hidden = batch["masked"].data[0].tolist()
-    for place in hidden:
-        row, column = divmod(place, 3)
+    for position in hidden:
+        row, column = divmod(position, 3)
         changed[:, :, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = torch.randn(1, 2, 4, 4)
     other = Batch({**batch.fields, "image": batch["image"].with_data(changed)}, 1)
     assert torch.equal(objective.predict_pixels(model, batch), objective.predict_pixels(model, other))
@@ -106,18 +106,18 @@ def test_what_is_said_depends_on_the_seen_patches_alone_and_is_asked_of_the_hidd
     torch.testing.assert_close(objective.target_pixels(batch), true)
 
 
-def test_a_hidden_patch_is_told_apart_by_its_place_and_the_order_of_places_does_not_matter() -> None:
+def test_a_masked_patch_is_identified_by_its_position_and_the_order_of_positions_does_not_matter() -> None:
     model, objective = pair()
     batch = made(objective, 2)
-    said = objective.predict_pixels(model, batch)
-    assert (said[0, 0] - said[0, 1]).abs().max() > 1e-3
+    predicted = objective.predict_pixels(model, batch)
+    assert (predicted[0, 0] - predicted[0, 1]).abs().max() > 1e-3
     turned = {"visible": batch["visible"].with_data(batch["visible"].data.flip(1))}
-    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), said)
+    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), predicted)
     turned = {"masked": batch["masked"].with_data(batch["masked"].data.flip(1))}
-    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), said.flip(1))
+    torch.testing.assert_close(objective.predict_pixels(model, Batch({**batch.fields, **turned}, 2)), predicted.flip(1))
 
 
-def test_the_loss_is_a_sum_of_means_over_hidden_patches() -> None:
+def test_the_loss_is_a_sum_of_means_over_masked_patches() -> None:
     model, objective = pair()
     batch = made(objective)
     loss = objective(model, batch, Clock())["loss"]
@@ -142,7 +142,7 @@ def test_an_image_is_reconstructed_with_the_seen_patches_as_they_are() -> None:
 
 
 def test_the_loss_falls() -> None:
-    """Images of one colour each: what is seen says what is hidden."""
+    """Images of one color each: visible patches determine masked ones."""
     torch.manual_seed(0)
     structure = vit(dim=32, layers=1, heads=2, hidden=64, patch=4, task="encode")
     model, objective = structure(INFO), MaskedPatches(INFO, 32, patch_size=4, normalize_pixels=False)
@@ -157,10 +157,10 @@ def test_the_loss_falls() -> None:
         optimizer.step()
         losses.append(float(loss.detach()))
     assert np.mean(losses[-5:]) < 0.3 * np.mean(losses[:5])
-    assert np.mean(losses[-5:]) < 0.5  # 1 is what saying the mean of all colours gives
+    assert np.mean(losses[-5:]) < 0.5  # 1 is the loss of predicting the mean of all colors
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_mismatches_are_reported() -> None:
     with pytest.raises(ValueError, match=r"masked-patches needs images, but the fields of the data \(data\) are: text"):
         MaskedPatches(Info({"text": Field("text", 9)}), 16)
     with pytest.raises(ValueError, match="images of 12 x 12 pixels are not divisible into patches of 16 x 16"):

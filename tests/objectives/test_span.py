@@ -46,7 +46,7 @@ ROWS = [example(3, 6, [1, 3], 1), example(2, 9, [0, 0], 2), example(4, 1, [], 3)
 
 
 def logits_of(model: Any, objective: SpanAnswer, row: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
-    """Logits of one row alone, by the definition: [place 0, context 0, context 1, ...]."""
+    """Logits of one row alone, by the definition: [position 0, context 0, context 1, ...]."""
     made = objective.prepare(row, None, None)
     assert made is not None
     x = collate([made])["text"]
@@ -87,7 +87,7 @@ def test_the_loss_is_that_of_the_definition(setting: tuple[Any, SpanAnswer]) -> 
     want = torch.zeros((), dtype=torch.float64)
     for row in ROWS:
         begin, end, _ = logits_of(model, objective, row)
-        first, last = (place + 1 for place in row["answer"].tolist()) if len(row["answer"]) else (0, 0)
+        first, last = (index + 1 for index in row["answer"].tolist()) if len(row["answer"]) else (0, 0)
         want = want - begin.log_softmax(0)[first] - end.log_softmax(0)[last]
     assert loss.count == 4 and objective.counts(batch) == {"loss": 4}
     torch.testing.assert_close(loss.total.double(), want, atol=1e-4, rtol=1e-5)
@@ -122,8 +122,8 @@ def test_longest_and_order_are_kept_whatever_the_scores() -> None:
         best = SpanScores(begin, end, inside).best(longest)
         assert bool((best.start_B <= best.end_B).all()) and bool((best.end_B - best.start_B < longest).all())
         for row in range(50):
-            places = inside[row].nonzero()[:, 0].tolist()
-            every = [(float(begin[row, i] + end[row, j]), i, j) for i in places for j in places if i <= j < i + longest]
+            positions = inside[row].nonzero()[:, 0].tolist()
+            every = [(float(begin[row, i] + end[row, j]), i, j) for i in positions for j in positions if i <= j < i + longest]
             assert max(every)[1:] == (int(best.start_B[row]), int(best.end_B[row]))
 
 

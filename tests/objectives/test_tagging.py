@@ -79,8 +79,8 @@ def test_spelled_words_are_tagged():
 
 def test_protocols_and_refusals():
     assert Tagger(INFO, dim=8).provides() == (Encodes, Embeds, Tags)
-    labelled = Info({"text": Field("text", 20), "tags": Field("tags", 3, kind="label")})
-    for build in (partial(Tagger, labelled), partial(Tagging, labelled, 8)):
+    labeled = Info({"text": Field("text", 20), "tags": Field("tags", 3, kind="label")})
+    for build in (partial(Tagger, labeled), partial(Tagging, labeled, 8)):
         with pytest.raises(ValueError, match=r"field 'tags' .*has the kind 'label', expected 'tags'"):
             build()
 
@@ -101,10 +101,10 @@ def test_what_is_to_be_predicted_is_not_seen(encoder, info):
     model.embedder = Given(vectors)
     picks = batch["picks"]
     nll_N = objective.head.nll(picks.gather(_encode(objective, model, batch)), picks.target_N)
-    for n, place in enumerate(picks.index_N.tolist()):
+    for n, position in enumerate(picks.index_N.tolist()):
         (gradient,) = torch.autograd.grad(nll_N[n], vectors, retain_graph=True)
         seen_T = gradient[0].abs().sum(-1) > 0
-        assert seen_T[place] and not seen_T[place + 1 :].any()  # input[t] is the token before target[t]
+        assert seen_T[position] and not seen_T[position + 1 :].any()  # input[t] is the token before target[t]
 
 
 class Given(nn.Module):

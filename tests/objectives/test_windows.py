@@ -114,13 +114,13 @@ def test_a_question_that_fills_the_window_is_left_out_and_refused_where_it_is_as
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(3)
-    place = tmp_path_factory.mktemp("windows") / "bert"
+    folder = tmp_path_factory.mktemp("windows") / "bert"
     sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 20}
     config = hf.BertConfig(vocab_size=len(WORDS), max_position_embeddings=LENGTH, initializer_range=0.7, **sizes)
-    hf.BertForQuestionAnswering(config).save_pretrained(place)
-    (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    hf.BertTokenizer(str(place / "vocab.txt")).save_pretrained(place)
-    return place
+    hf.BertForQuestionAnswering(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    hf.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
 
 
 def theirs(folder: Path, question: str, context: str, stride: int) -> tuple[str, float]:
@@ -154,7 +154,7 @@ def theirs(folder: Path, question: str, context: str, stride: int) -> tuple[str,
 
 
 @pytest.mark.parametrize(("converted", "stride"), [(False, 128), (True, 128), (False, 7)])
-def test_a_published_reader_answers_from_anywhere_in_a_long_context(
+def test_a_published_model_answers_from_anywhere_in_a_long_context(
     folder: Path, tmp_path: Path, converted: bool, stride: int
 ) -> None:
     run = weft.load(to_run(folder, tmp_path / "run") if converted else folder, "cpu")

@@ -49,7 +49,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def written(name: str, seed: int, folder: Path, norms: float = 0.0) -> Any:
-    """A model of transformers whose every number is drawn from N(0, 0.3), those of norms around ``norms``."""
+    """A model of transformers whose every parameter is sampled from N(0, 0.3), those of norms around ``norms``."""
     model = hf.BartForSequenceClassification(hf.BartConfig(**BODY, **MORE[name]))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -61,10 +61,10 @@ def written(name: str, seed: int, folder: Path, norms: float = 0.0) -> Any:
 
 
 def rows(seed: int, lengths: tuple[int, ...] = (9, 6, 1, 2)) -> tuple[Tensor, Tensor]:
-    """Ids that end with the end mark, padded on the right, and which of them are real."""
+    """Ids that end with EOS, padded on the right, and which of them are real."""
     ids = torch.randint(5, VOCAB, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(seed))
-    place, last = torch.arange(max(lengths)), torch.tensor(lengths)[:, None] - 1
-    return ids.masked_fill(place == last, END).masked_fill(place > last, PAD), place <= last
+    position, last = torch.arange(max(lengths)), torch.tensor(lengths)[:, None] - 1
+    return ids.masked_fill(position == last, END).masked_fill(position > last, PAD), position <= last
 
 
 def logits(model: Any, x: Seq) -> Tensor:
@@ -129,7 +129,7 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     theirs = written(name, 7, tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     save(loaded.model, loaded.structure, tmp_path / "ours")
-    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    first, second = (load_file(tmp_path / side / "model.safetensors") for side in ("theirs", "ours"))
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
     again = hf.BartForSequenceClassification.from_pretrained(tmp_path / "ours").eval()
     ids, real = rows(7)
@@ -201,7 +201,7 @@ def test_the_named_model_has_the_parts_of_the_published_one(tmp_path: Path) -> N
 
 
 def test_the_classes_differ_by_the_last_token_alone() -> None:
-    """The last state has seen all of the text: also the token before the end mark."""
+    """The last state has seen all of the text: also the token before EOS."""
     info = Info({"text": Field("text", VOCAB), "label": Field("label", 2, kind="label", labels=("a", "b"))})
     torch.manual_seed(0)
     model = bart(dim=16, layers=1, heads=2, hidden=8, length=20, task="classification")(info).eval()
@@ -226,16 +226,16 @@ TEXTS = [("good film", "yes"), ("bad play", "no"), ("fine film", "yes"), ("poor 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A tiny published BART that writes, with its tokenizer."""
-    place = tmp_path / "published"
+    folder = tmp_path / "published"
     small = {"vocab_size": len(WORDS), "d_model": 16, "max_position_embeddings": 32, "dropout": 0.0}
     torch.manual_seed(0)
-    hf.BartForConditionalGeneration(hf.BartConfig(**BODY | small | {"decoder_attention_heads": 2})).save_pretrained(place)
+    hf.BartForConditionalGeneration(hf.BartConfig(**BODY | small | {"decoder_attention_heads": 2})).save_pretrained(folder)
     inner = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.add_special_tokens(WORDS[:5])
     inner.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
-    inner.save(str(place / "tokenizer.json"))
-    return place
+    inner.save(str(folder / "tokenizer.json"))
+    return folder
 
 
 def recipe(folder: Path, data: str) -> str:
@@ -252,8 +252,8 @@ def test_a_published_bart_is_trained_asked_and_goes_back(tmp_path: Path, folder:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS * 4))
     judged = read_run_text(recipe(folder, "labeled-text"), "r.yaml", tmp_path).train(tmp_path / "run", quiet=True).result
     assert judged.metric_values["accuracy"] == 1.0
-    said = command("predict", tmp_path / "run", given=b"very good film\nbad play\n")
-    assert said.code == 0 and said.out.split() == ["yes", "no"]
+    answer = command("predict", tmp_path / "run", given=b"very good film\nbad play\n")
+    assert answer.code == 0 and answer.out.split() == ["yes", "no"]
     to_published(tmp_path / "run", tmp_path / "out")
     theirs = hf.BartForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     ids = torch.tensor([[0, *(WORDS.index(w) for w in ["very", "good", "film"]), END]])

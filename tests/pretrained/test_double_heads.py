@@ -91,7 +91,7 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     theirs = written(name, 7, tmp_path / "theirs")
     loaded = load(tmp_path / "theirs")
     save(loaded.model, loaded.structure, tmp_path / "ours")
-    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    first, second = (load_file(tmp_path / side / "model.safetensors") for side in ("theirs", "ours"))
     if name == "gpt":  # theirs keeps the tokens' vectors under the head's name
         first["transformer.tokens_embed.weight"] = first.pop("lm_head.weight")
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
@@ -124,7 +124,7 @@ def test_a_model_that_writes_chooses_with_a_new_head(tmp_path: Path) -> None:
         load(tmp_path, task="token-classification")
 
 
-def test_a_bias_of_a_class_has_no_place_in_their_layout(tmp_path: Path) -> None:
+def test_a_bias_of_a_class_has_no_tensor_in_their_layout(tmp_path: Path) -> None:
     hf.GPT2LMHeadModel(hf.GPT2Config(**BODY)).save_pretrained(tmp_path)
     loaded = load(tmp_path, task="classification")
     structure = partial(loaded.structure, classifier=partial(ClassifierHead, dropout=0.1))
@@ -147,7 +147,7 @@ CLASSES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
+def test_a_classifier_without_a_bias(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     kind, config = CLASSES[name]
     theirs = kind(config(**BODY, num_labels=3, pad_token_id=1)).eval()
@@ -156,9 +156,9 @@ def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
     assert not loaded.report.new and not loaded.report.unused
     assert isinstance(loaded.model, LanguageModel) and loaded.model.classifier.out.bias is None
     loaded.save(tmp_path / "ours")
-    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    first, second = (load_file(tmp_path / side / "model.safetensors") for side in ("theirs", "ours"))
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
-    was, now = (json.loads((tmp_path / place / "config.json").read_text()) for place in ("theirs", "ours"))
+    was, now = (json.loads((tmp_path / side / "config.json").read_text()) for side in ("theirs", "ours"))
     assert {key for key in was | now if was.get(key) != now.get(key)} <= {"dtype", "transformers_version", "tie_word_embeddings"}
     again = kind.from_pretrained(tmp_path / "ours").eval()
     ids = torch.randint(5, VOCAB, (2, 7), generator=torch.Generator().manual_seed(0))
@@ -170,7 +170,7 @@ def test_a_class_said_without_a_bias(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "make"), [("gpt", gpt), ("gpt2", gpt2)])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_a_named_model_that_says_a_class_is_written(name: str, make: Any, dropout: float, tmp_path: Path) -> None:
+def test_a_named_model_with_a_classifier_is_saved(name: str, make: Any, dropout: float, tmp_path: Path) -> None:
     structure = make(dim=48, layers=2, heads=3, length=30, dropout=dropout, task="classification")
     info = Info({"text": Field("text", VOCAB), "label": Field("label", 3, kind="label", labels=("a", "b", "c"))})
     model: Any = structure(info).eval()

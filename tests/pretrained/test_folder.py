@@ -184,11 +184,11 @@ SIZES = {kind: (config, sizes) for kind, (_, config, sizes) in MODELS.items()} |
 @pytest.mark.parametrize("kind", SIZES)
 def test_a_config_of_sizes_alone_has_the_defaults_of_transformers(kind: str, tmp_path: Path) -> None:
     config, sizes = SIZES[kind]
-    said = {"model_type": kind, **sizes}
-    assert described(tmp_path, said) == described(tmp_path, config(**sizes).to_dict())
+    content = {"model_type": kind, **sizes}
+    assert described(tmp_path, content) == described(tmp_path, config(**sizes).to_dict())
     for key in sizes:
         with pytest.raises(ValueError, match=f"config.json has no '{key}', which a {kind} needs"):
-            described(tmp_path, {name: value for name, value in said.items() if name != key})
+            described(tmp_path, {name: value for name, value in content.items() if name != key})
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -210,9 +210,9 @@ def test_keys_of_another_family_are_not_read(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- names of norms
 
 
-@pytest.mark.parametrize("place", ["bert.embeddings", "cls.predictions.transform"])
+@pytest.mark.parametrize("module", ["bert.embeddings", "cls.predictions.transform"])
 @pytest.mark.parametrize(("old", "new"), [("gamma", "weight"), ("beta", "bias")])
-def test_of_an_old_and_a_new_name_one_is_told_of(place: str, old: str, new: str, tmp_path: Path) -> None:
+def test_of_an_old_and_a_new_name_one_is_told_of(module: str, old: str, new: str, tmp_path: Path) -> None:
     tensors = written("bert", tmp_path)
-    rewrite(tmp_path, tensors | {f"{place}.LayerNorm.{old}": torch.randn(16)})
-    assert same("bert", tmp_path).report.unused == [f"{place}.LayerNorm.{new}"]
+    rewrite(tmp_path, tensors | {f"{module}.LayerNorm.{old}": torch.randn(16)})
+    assert same("bert", tmp_path).report.unused == [f"{module}.LayerNorm.{new}"]

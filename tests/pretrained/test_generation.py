@@ -84,7 +84,7 @@ def test_greedy_and_beam_write_the_same(name: str, tmp_path: Path) -> None:
                 early_stopping="never" if width > 1 else False,
                 max_new_tokens=LIMIT,
                 do_sample=False,
-                **({} if name == "gpt2" else {"suppress_tokens": [BEGIN]}),  # weft never writes a begin mark
+                **({} if name == "gpt2" else {"suppress_tokens": [BEGIN]}),  # weft never generates BOS
             )
             start = 7 if name == "gpt2" else 1
             wanted = [row[: row.index(END)] if END in row else row for row in expected[:, start:].tolist()]
@@ -93,7 +93,7 @@ def test_greedy_and_beam_write_the_same(name: str, tmp_path: Path) -> None:
             assert [row[0].ids for row in rows] == wanted, (seed, width, alpha)
             ended += sum(row[0].finished for row in rows)
             different += len({tuple(row[0].ids) for row in rows})
-    assert ended >= 5 and different >= 30  # or the comparison says little
+    assert ended >= 5 and different >= 30  # or the comparison proves little
 
 
 def cut(row: list[int], ends: tuple[int, ...]) -> list[int]:
@@ -101,7 +101,7 @@ def cut(row: list[int], ends: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("ends", [(END, 8), (END, 8, 2), (END, END)])
-def test_any_of_several_end_marks_ends_a_text(ends: tuple[int, ...], tmp_path: Path) -> None:
+def test_any_of_several_eos_tokens_ends_a_text(ends: tuple[int, ...], tmp_path: Path) -> None:
     ended: set[int | None] = set()
     finished, different = 0, 0
     for seed in range(4):
@@ -130,6 +130,6 @@ def test_any_of_several_end_marks_ends_a_text(ends: tuple[int, ...], tmp_path: P
             different += len({tuple(h.ids) for h in rows})
         plain = found("gpt2", ours, ids, real, Sampling(seed=seed))
         for one, two in zip(found("gpt2", ours, ids, real, Sampling(seed=seed), ends), plain, strict=True):
-            assert one[0].ids == cut(two[0].ids, ends)  # the same draws, up to the first end mark
+            assert one[0].ids == cut(two[0].ids, ends)  # the same draws, up to the first EOS
             ended |= {one[0].end}
-    assert {*ends} <= ended and finished >= 20 and different >= 30, (ended, finished, different)  # or it says little
+    assert {*ends} <= ended and finished >= 20 and different >= 30, (ended, finished, different)  # or it proves little

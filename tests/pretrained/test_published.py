@@ -45,7 +45,7 @@ BART = {
     "max_position_embeddings": 30,
 }
 
-READERS: dict[str, Callable[[], Any]] = {
+ENCODERS: dict[str, Callable[[], Any]] = {
     "bert-pretraining": lambda: hf.BertForPreTraining(hf.BertConfig(**BODY)),
     "bert-relate": lambda: hf.BertForNextSentencePrediction(hf.BertConfig(**BODY)),
     "bert-fill": lambda: hf.BertForMaskedLM(hf.BertConfig(**BODY, hidden_act="gelu_new", layer_norm_eps=1e-6)),
@@ -73,7 +73,7 @@ READERS: dict[str, Callable[[], Any]] = {
     "electra-judge": lambda: hf.ElectraForPreTraining(hf.ElectraConfig(**BODY, embedding_size=8, hidden_act="relu")),
     "electra-tag": lambda: hf.ElectraForTokenClassification(hf.ElectraConfig(**BODY, embedding_size=8)),
 }
-WRITERS: dict[str, Callable[[], Any]] = {
+DECODERS: dict[str, Callable[[], Any]] = {
     "gpt": lambda: hf.OpenAIGPTLMHeadModel(hf.OpenAIGPTConfig(**GPT)),
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT)),
     "gpt2-odd": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT, n_inner=31, activation_function="relu", layer_norm_epsilon=1e-6)),
@@ -93,11 +93,11 @@ PAIRS: dict[str, Callable[[], Any]] = {
         hf.BartConfig(**BART, scale_embedding=True, activation_function="relu")
     ),
 }
-ALL = READERS | WRITERS | PAIRS
+ALL = ENCODERS | DECODERS | PAIRS
 
 
 def made(name: str, seed: int, norms: float = 0.0) -> Any:
-    """A model of transformers whose every number, biases and norms too, is drawn from N(0, 0.3); ``norms``: the norms' mean."""
+    """A model of transformers whose every parameter, biases and norms too, is sampled from N(0, 0.3), norms around ``norms``."""
     model = ALL[name]()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -116,7 +116,7 @@ def written(name: str, seed: int, folder: Path, norms: float = 0.0) -> Any:
 
 
 def rows(seed: int, lengths: tuple[int, ...] = (9, 6, 1), left: bool = False) -> tuple[Tensor, Tensor]:
-    """Ids and the mask of their real places, padded on either side."""
+    """Ids and the mask of their real positions, padded on either side."""
     generator, width = torch.Generator().manual_seed(seed), max(lengths)
     ids = torch.randint(5, VOCAB, (len(lengths), width), generator=generator)
     at = torch.arange(width)
@@ -170,7 +170,7 @@ def heads(ours: Any, x: Seq, result: Any, real: Tensor) -> Iterator[tuple[Tensor
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_has_the_same_states_and_heads(name: str, left: bool, tmp_path: Path) -> None:
     for seed in (1, 2):
         theirs = written(name, seed, tmp_path / str(seed))
@@ -189,7 +189,7 @@ def test_an_encoder_has_the_same_states_and_heads(name: str, left: bool, tmp_pat
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_alone_has_the_same_logits(name: str, left: bool, tmp_path: Path) -> None:
     for seed in (1, 2):
         theirs = written(name, seed, tmp_path / str(seed))
@@ -227,7 +227,7 @@ def test_encoder_and_decoder_have_the_same_states_and_logits(name: str, tmp_path
 def test_ids_and_positions_that_a_model_does_not_have_are_named(name: str, tmp_path: Path) -> None:
     written(name, 1, tmp_path)
     ours = load(tmp_path).model
-    read = ours.encode if name in READERS else lambda x: ours.decode(x, None)
+    read = ours.encode if name in ENCODERS else lambda x: ours.decode(x, None)
     written_after = name in PAIRS
     calls = [lambda x: ours.memory(Batch({"source": x}, x.rows))] if written_after else [read]
     if written_after:
@@ -255,7 +255,7 @@ def gradients(name: str, theirs: Any, ours: Any) -> tuple[dict[str, Tensor], dic
     if name in PAIRS:
         expected = theirs(ids, attention_mask=real.long(), decoder_input_ids=written).logits
         found = ours.head(ours.decode(Seq(written), ours.memory(Batch({"source": Seq(ids, real)}, 3))).hidden.data)
-    elif name in WRITERS:
+    elif name in DECODERS:
         expected = theirs(ids, attention_mask=real.long()).logits[real]
         found = ours.head(ours.decode(Seq(ids, real), None).hidden.data)[real]
     else:
@@ -328,7 +328,7 @@ def test_two_tensors_that_are_swapped_are_noticed(name: str, tmp_path: Path) -> 
             if name in PAIRS:
                 hidden = ours.decode(Seq(ids[:, :5]), ours.memory(Batch({"source": Seq(ids, real)}, 2))).hidden
                 return [ours.head(hidden.data)]
-            if name in WRITERS:
+            if name in DECODERS:
                 return [ours.head(ours.decode(Seq(ids, real), None).hidden.data)[real]]
             expected, x = reading(name, theirs, ids, real)
             states = ours.encoder.states(ours.embedder(x))
@@ -364,7 +364,7 @@ def test_loading_draws_nothing_and_holds_nothing_twice(name: str, tmp_path: Path
     assert len({tensor.data_ptr() for tensor in tensors.values()}) == len(tensors)
 
 
-def test_a_new_head_is_drawn(tmp_path: Path) -> None:
+def test_a_new_head_is_sampled(tmp_path: Path) -> None:
     written("bert-fill", 2, tmp_path)
     loaded = load(tmp_path, task="classification")
     assert any(name.startswith("classifier.out") for name in loaded.report.new)
@@ -432,7 +432,7 @@ def test_copies_of_the_tokens_beside_a_head_of_its_own_are_left_out(tmp_path: Pa
     assert found.report.unused == [] and torch.equal(found.model.head.out.weight, table + 1)
 
 
-def test_what_has_no_place_is_listed(folder: Path) -> None:
+def test_unused_tensors_are_listed(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     save_file(tensors | {"adapter.weight": torch.ones(2), "qa_outputs.bias": torch.ones(2)}, folder / "model.safetensors")
     report = load(folder).report
@@ -472,7 +472,7 @@ def test_a_config_that_does_not_match_the_weights_lists_what_differs(folder: Pat
         load(folder)
 
 
-def test_a_config_without_what_is_needed_says_so(folder: Path) -> None:
+def test_a_config_that_lacks_a_key_is_reported(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["hidden_size"]
     (folder / "config.json").write_text(json.dumps(config))
@@ -535,7 +535,7 @@ def test_values_of_another_kind_are_refused(name: str, tmp_path: Path) -> None:
     load(tmp_path)
 
 
-def test_null_is_nothing_said(folder: Path) -> None:
+def test_null_means_unspecified(folder: Path) -> None:
     change(folder, classifier_dropout=None, pruned_heads={}, quantization_config=None)
     load(folder, task="classification")
     change(folder, max_position_embeddings=None)

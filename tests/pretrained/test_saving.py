@@ -17,7 +17,7 @@ import weft
 from weft.pretrained import load, save
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
-READER = {
+ENCODER = {
     "vocab_size": len(WORDS),
     "hidden_size": 16,
     "num_hidden_layers": 2,
@@ -30,8 +30,8 @@ BART = {
     f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 20))
 }
 THEIRS: dict[str, Any] = {
-    "classify": lambda: hf.BertForSequenceClassification(hf.BertConfig(**READER, num_labels=3, classifier_dropout=0.2)),
-    "tag": lambda: hf.BertForTokenClassification(hf.BertConfig(**READER, num_labels=5, classifier_dropout=0.2)),
+    "classify": lambda: hf.BertForSequenceClassification(hf.BertConfig(**ENCODER, num_labels=3, classifier_dropout=0.2)),
+    "tag": lambda: hf.BertForTokenClassification(hf.BertConfig(**ENCODER, num_labels=5, classifier_dropout=0.2)),
     "gpt2": lambda: hf.GPT2LMHeadModel(
         hf.GPT2Config(vocab_size=len(WORDS), n_embd=16, n_layer=1, n_head=2, n_positions=30, bos_token_id=0, eos_token_id=2)
     ),
@@ -67,9 +67,9 @@ def test_what_was_loaded_goes_back_whole(name: str, tmp_path: Path) -> None:
     loaded = load(tmp_path / "theirs")
     assert loaded.tokenizer.encode("very good film") == [11, 5, 9]
     out = loaded.save(tmp_path / "ours")
-    first, second = (load_file(tmp_path / place / "model.safetensors") for place in ("theirs", "ours"))
+    first, second = (load_file(tmp_path / side / "model.safetensors") for side in ("theirs", "ours"))
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
-    was, now = (json.loads((tmp_path / place / "config.json").read_text()) for place in ("theirs", "ours"))
+    was, now = (json.loads((tmp_path / side / "config.json").read_text()) for side in ("theirs", "ours"))
     assert {key: now.get(key) for key in was if key not in ("dtype", "transformers_version")} == {
         key: was[key] for key in was if key not in ("dtype", "transformers_version")
     }
@@ -87,7 +87,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(tmp_path: Path
     loaded = load(tmp_path / "theirs")
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
         with pytest.raises(ValueError, match="already exists and is not empty; choose another folder"):
-            write(tmp_path / "theirs")  # a sharded model's index would go on saying where its tensors are
+            write(tmp_path / "theirs")  # a sharded model's index would still list its tensors
     monkeypatch.setattr("weft.pretrained.saving.save_file", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     for write in (loaded.save, lambda folder: save(loaded.model, loaded.structure, folder)):
         with pytest.raises(KeyboardInterrupt):
@@ -113,7 +113,7 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path: Path) -> 
             opened()
 
 
-def test_a_number_and_several_classes_are_said_of_a_text(tmp_path: Path) -> None:
+def test_regression_and_multi_label_heads_are_saved(tmp_path: Path) -> None:
     texts = ["very good film", "bad play"]
     theirs = published("classify", tmp_path)
     tokenizer = hf.AutoTokenizer.from_pretrained(tmp_path)
@@ -131,7 +131,7 @@ def test_a_number_and_several_classes_are_said_of_a_text(tmp_path: Path) -> None
 
 
 def test_one_label_is_a_number(tmp_path: Path) -> None:
-    THEIRS["one"] = lambda: hf.BertForSequenceClassification(hf.BertConfig(**READER, num_labels=1))
+    THEIRS["one"] = lambda: hf.BertForSequenceClassification(hf.BertConfig(**ENCODER, num_labels=1))
     theirs = published("one", tmp_path)
     ids = torch.tensor([hf.AutoTokenizer.from_pretrained(tmp_path)("very good film")["input_ids"]])
     with torch.no_grad():

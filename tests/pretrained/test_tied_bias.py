@@ -1,4 +1,4 @@
-"""The bias of the head for hidden tokens has two names in a file: transformers' choice is used, and told of."""
+"""The bias of the masked-LM head has two names in a file: the one transformers uses is loaded, and reported."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ MODELS: dict[str, Callable[[], Any]] = {
     "odd": lambda: hf.ViTModel(hf.ViTConfig(**BODY | {"patch_size": 2}, hidden_act="gelu_new", layer_norm_eps=1e-6)),
     "one patch": lambda: hf.ViTModel(hf.ViTConfig(**BODY | {"patch_size": 12})),
     "classify": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_labels=5)),
-    "grey": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_channels=1)),
+    "gray": lambda: hf.ViTForImageClassification(hf.ViTConfig(**BODY, num_channels=1)),
 }
 
 
 def written(name: str, seed: int, folder: Path, norms: float = 0.0) -> Any:
-    """A model of transformers whose every number is drawn from N(0, 0.3), those of norms around ``norms``."""
+    """A model of transformers whose every parameter is sampled from N(0, 0.3), those of norms around ``norms``."""
     model = MODELS[name]()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -230,8 +230,8 @@ def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None
 
 
 def test_the_published_choices_are_those_of_transformers() -> None:
-    said, theirs = FAMILIES["vit"].to_config(vit(size="base")), hf.ViTConfig().to_dict()
-    assert said == {key: theirs[key] for key in said} and len(said) == 10
+    config, theirs = FAMILIES["vit"].to_config(vit(size="base")), hf.ViTConfig().to_dict()
+    assert config == {key: theirs[key] for key in config} and len(config) == 10
 
 
 # -------------------------------------------------------------------------------------------------------------- bad input

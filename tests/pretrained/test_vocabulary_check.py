@@ -1,4 +1,4 @@
-"""The ids of a published model and of the data: what cannot fit is said by weft check, before any text is read."""
+"""Ids of a published model and of the data: mismatches are reported by weft check, before any text is read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "p
 SPARE = 4
 
 
-def published(place: Path, build: Any, rows: int, words: list[str]) -> Path:
+def published(target: Path, build: Any, rows: int, words: list[str]) -> Path:
     torch.manual_seed(0)
     structure = build(dim=8, layers=1, heads=2, length=24)
-    save(structure(Info({"text": Field("text", rows, max_length=24)})), structure, place)
+    save(structure(Info({"text": Field("text", rows, max_length=24)})), structure, target)
     if words:
-        (place / "vocab.txt").write_text("\n".join(words) + "\n")
-    return place
+        (target / "vocab.txt").write_text("\n".join(words) + "\n")
+    return target
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def assert_published_table(trained: Any) -> None:
     assert trained.predict(["good film"])[0] in ("yes", "no")
 
 
-def of(place: Path) -> str:
-    return f"{{type: pretrained, from: {place}}}"
+def of(target: Path) -> str:
+    return f"{{type: pretrained, from: {target}}}"
 
 
 def vocabulary(tmp_path: Path, words: list[str]) -> Path:
@@ -93,8 +93,8 @@ def test_ids_may_be_added_as_far_as_there_are_vectors(tmp_path: Path, folder: Pa
     "tokenizer", ["word", "bpe", "{type: word, vocab_size: 16}", "{type: with-sentinels, tokenizer: word, count: 2}"]
 )
 def test_a_tokenizer_that_learns_is_refused(tmp_path: Path, folder: Path, tokenizer: str) -> None:
-    said = rf"r\.yaml:3: structure: {folder} has other token ids than the tokenizer of 'text': [\w-]+ is trained on the data; "
-    with pytest.raises(RecipeError, match=said + rf"set it to \{{type: pretrained, from: {folder}\}}$"):
+    message = rf"r\.yaml:3: structure: {folder} has other token ids than the tokenizer of 'text': [\w-]+ is trained on the data; "
+    with pytest.raises(RecipeError, match=message + rf"set it to \{{type: pretrained, from: {folder}\}}$"):
         checked(tmp_path, folder, tokenizer)
 
 
@@ -126,7 +126,7 @@ def test_without_a_tokenizer_beside_it_only_the_number_can_tell(tmp_path: Path) 
 
 
 def test_weights_of_a_run_are_let_through(tmp_path: Path) -> None:
-    """The same words may be learnt again."""
+    """The same words may be learned again."""
     small = "{type: classifier, dim: 8, encoder: {type: cnn, layers: 1}}"
     run_of(tmp_path, "word", small).train(tmp_path / "first", quiet=True)
     again = run_of(tmp_path, "word", small, (f"structure.weights={tmp_path / 'first'}",))
@@ -176,7 +176,7 @@ def test_structures_inside_a_structure_each_know_their_own_field(tmp_path: Path,
     assert wrong(of(gpt), of(folder)) == ["structure.decoder pretrained"]  # 13 ids fit into 16 vectors, 12 are too few for 13
 
 
-def test_training_says_it_before_any_data_is_read(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_reports_it_before_any_data_is_read(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.tsv").write_text("text\n" + "".join(f"good film {i}\n" for i in range(9)))
     gpt = published(tmp_path / "gpt", gpt2, len(WORDS) + 1, [*WORDS, "so"])
     (tmp_path / "r.yaml").write_text(VAE.format(source="word", target=of(gpt), bert=folder, gpt=gpt))

@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 
 import pytest
-from benchmarks.mutations import KINDS, Mutant, judge, mutants, recipes, spots
+from benchmarks.mutations import KINDS, Mutant, classify, mutants, recipes, spots
 
 from weft.recipe import Problem, RecipeError, parse
 
@@ -44,11 +44,11 @@ def test_errors_in_mutated_recipes_are_located(kind: str) -> None:
     chosen = [m for m in sampled() if m.kind == kind and m.recipe != "dates-filled.yaml"][:3]
     assert chosen
     for mutant in chosen:
-        outcome, message = judge(mutant)
+        outcome, message = classify(mutant)
         assert outcome in ("located", "felt", "valid"), message
 
 
-def spoilt(path: str | None, lines: tuple[int, ...], text: str) -> Mutant:
+def mutated(path: str | None, lines: tuple[int, ...], text: str) -> Mutant:
     return Mutant("planted", "r.yaml", text, path, lines)
 
 
@@ -76,7 +76,7 @@ def test_a_message_at_another_location_is_detected(
         raise RecipeError([Problem(where, path, "planted")])
 
     monkeypatch.setattr("benchmarks.mutations.read_run_text", refuse)
-    assert judge(spoilt("structure.dim", (5,), small))[0] == outcome
+    assert classify(mutated("structure.dim", (5,), small))[0] == outcome
 
 
 @pytest.mark.parametrize(("error", "outcome"), [(KeyError("x"), "traceback"), (ValueError("x"), "wrong")])
@@ -85,10 +85,10 @@ def test_other_exceptions_are_detected(small: str, monkeypatch: pytest.MonkeyPat
         raise error
 
     monkeypatch.setattr("benchmarks.mutations.read_run_text", fail)
-    assert judge(spoilt("structure.dim", (5,), small))[0] == outcome
+    assert classify(mutated("structure.dim", (5,), small))[0] == outcome
 
 
 def test_only_lines_are_compared_if_the_text_is_not_yaml(small: str) -> None:
     text = small.replace("  dim: 16", "\tdim: 16")
-    assert judge(spoilt(None, (5,), text))[0] == "located"
-    assert judge(spoilt(None, (4,), text))[0] == "wrong"
+    assert classify(mutated(None, (5,), text))[0] == "located"
+    assert classify(mutated(None, (4,), text))[0] == "wrong"

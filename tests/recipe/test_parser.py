@@ -327,7 +327,7 @@ def odd_norm():
 
     @block("odd-norm")
     class OddNorm(Norm):
-        """Normalises oddly."""
+        """Normalizes oddly."""
 
         def __init__(
             self,

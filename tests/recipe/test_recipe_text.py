@@ -256,8 +256,8 @@ def test_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path, smal
     (tmp_path / "r.yaml").write_bytes(b"\xef\xbb\xbf" + small.replace("\n", "\r\n").encode())
     assert read_run(tmp_path / "r.yaml").dump()["structure"]["dim"] == 16
     for end in ("\r\n", "\r"):
-        spoilt = small.replace("dim: 16", "dmi: 16").replace("\n", end)
-        assert errors_of(spoilt)[0].startswith("r.yaml:5: structure.dmi: ")
+        mutated = small.replace("dim: 16", "dmi: 16").replace("\n", end)
+        assert errors_of(mutated)[0].startswith("r.yaml:5: structure.dmi: ")
 
 
 def test_messages_show_the_file_name_as_given(tmp_path: Path, small: str, monkeypatch: pytest.MonkeyPatch) -> None:

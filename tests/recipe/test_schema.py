@@ -33,8 +33,8 @@ STRUCTURAL = [
     "a mapping",
     "empty text",
     "name from another slot",
-    "misspelt key",
-    "misspelt name",
+    "misspelled key",
+    "misspelled name",
     "unknown key",
     "key deleted",
 ]
@@ -114,7 +114,7 @@ def test_the_schema_rejects_what_the_parser_rejects(validator: Draft202012Valida
                 message in str(error)
                 for message in ("too similar to 'type'", "there is no file", "is a folder", "the recipe has no value at")
             ):
-                continue  # what the schema cannot know: a name that is a misspelt word, files, where references lead
+                continue  # what the schema cannot know: a name that is a misspelled word, files, where references lead
             refused += 1
             assert not accepts(validator, mutant.text), f"{mutant.kind} at {mutant.path}: {error}"
         else:

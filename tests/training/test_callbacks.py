@@ -73,7 +73,7 @@ def test_a_log_entry_has_the_stage_and_reaches_file_and_display(tmp_path):
     callbacks = make_callbacks(tmp_path)
     callbacks.on_log({"step": 3, "loss": 0.5})
     assert read_lines(tmp_path / "log.jsonl") == [{"event": "train", "stage": 2, "step": 3, "loss": 0.5}]
-    assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("train", 3, 0.0)]
+    assert isinstance(callbacks.display, Shown) and callbacks.display.calls == [("update", 3, 0.0)]
 
 
 def test_tensorboard_receives_values_but_no_problems(tmp_path):

@@ -114,7 +114,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
     assert not left.value.code and "bleu" in json.loads(capsys.readouterr().out)
 
 
-def test_too_few_rows_for_a_metric_are_said_before_training(home: Path) -> None:
+def test_too_few_examples_for_a_metric_are_reported_before_training(home: Path) -> None:
     (home / "one.txt").write_text("the food was great\n")
     told, changes = "the metric self-bleu needs at least 2 examples, but {} 1", ["evaluate.metrics=[self-bleu]"]
     for more, few in (
@@ -134,7 +134,7 @@ def test_check_opens_no_file(home: Path) -> None:
     assert run.data().declare()["label"].labels == ("bad", "good")
 
 
-def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
+def test_the_source_text_is_classified(home: Path) -> None:
     """A classifier reads the source alone: its target is the same text again, and not there when it is asked."""
     text = recipe(True, "null").split("structure:")[0] + (
         "structure: {type: classifier, dim: 16}\nobjective: classification\n"
@@ -154,7 +154,7 @@ def test_the_class_is_said_of_the_text_that_is_read(home: Path) -> None:
         assert seen is not None and len(seen["text"]) == len(example["source"]) + 1
 
 
-def test_a_language_model_goes_on_from_what_is_written(home: Path) -> None:
+def test_a_language_model_continues_a_prompt(home: Path) -> None:
     text = (
         recipe(True)
         .replace("{type: seq2seq, dim: 16}", "{type: language-model, dim: 16}")

@@ -35,20 +35,20 @@ evaluate: {{every: 0, metrics: [exact-match]}}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "published"
+    folder = tmp_path / "published"
     sizes = {f"{side}_{part}": n for side in ("encoder", "decoder") for part, n in (("layers", 1), ("attention_heads", 2))}
     small = {"vocab_size": len(WORDS), "d_model": 16, "max_position_embeddings": MOST, "dropout": 0.0, "init_std": 0.5}
     small["forced_eos_token_id"] = None
     torch.manual_seed(0)
     config = hf.BartConfig(**sizes, **small, encoder_ffn_dim=20, decoder_ffn_dim=20)
-    hf.BartForConditionalGeneration(config).eval().save_pretrained(place)
+    hf.BartForConditionalGeneration(config).eval().save_pretrained(folder)
     inner: Any = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.add_special_tokens(WORDS[:5])
     inner.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
-    inner.save(str(place / "tokenizer.json"))
+    inner.save(str(folder / "tokenizer.json"))
     (tmp_path / "rows.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS * 5))
-    return place
+    return folder
 
 
 def ids(text: str) -> list[int]:
@@ -76,8 +76,8 @@ def test_the_loss_and_the_texts_of_a_tuned_bart_are_those_of_transformers(tmp_pa
         written = theirs.generate(source, attention_mask=(source != 1).long(), do_sample=False, num_beams=1, max_length=MOST)
     assert loss.count == (labels >= 0).sum()
     assert float(loss.total) / loss.count == pytest.approx(float(wanted), abs=1e-5)
-    said = [" ".join(WORDS[i] for i in row if i > 4) for row in written.tolist()]
-    assert run.generate([a for a, _ in PAIRS]) == said == [b for _, b in PAIRS]
+    expected = [" ".join(WORDS[i] for i in row if i > 4) for row in written.tolist()]
+    assert run.generate([a for a, _ in PAIRS]) == expected == [b for _, b in PAIRS]
 
 
 def test_denoising_begins_so_too_and_the_start_is_kept_with_the_run(tmp_path: Path, folder: Path) -> None:

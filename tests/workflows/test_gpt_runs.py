@@ -70,8 +70,8 @@ def test_entailment(files: Path) -> None:
     assert judged.metric_values["accuracy"] > 0.95
     asked = [{"first": "cat", "second": "animal"}, {"first": "cat", "second": "fruit"}, {"first": "fruit", "second": "fig"}]
     assert weft.load(files / "run").predict(asked)[:2] == ["yes", "no"]
-    said = command("predict", files / "run", given=b"plum\tfruit\nplum\tanimal\n")
-    assert said.code == 0 and said.out.split() == ["yes", "no"]
+    answer = command("predict", files / "run", given=b"plum\tfruit\nplum\tanimal\n")
+    assert answer.code == 0 and answer.out.split() == ["yes", "no"]
 
 
 def test_similarity_is_the_same_in_both_orders(files: Path) -> None:
@@ -99,7 +99,7 @@ def test_multiple_choice(files: Path) -> None:
     assert weft.load(files / "run").predict(asked) == ["B", "A"]
 
 
-def test_what_cannot_be_is_refused_with_its_place(files: Path) -> None:
+def test_invalid_recipes_are_refused_with_file_and_line(files: Path) -> None:
     other = pair_recipe("similar", "both").replace(
         "{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: classification}", "classifier"
     )

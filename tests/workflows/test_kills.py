@@ -187,7 +187,7 @@ def with_stage(recipe: Path, *overrides: str) -> Run:
     return composed.checked()
 
 
-def test_a_run_killed_in_its_second_stage_goes_on_there_with_the_same_vocabulary(recipe, tmp_path, monkeypatch):
+def test_a_run_killed_in_its_second_stage_resumes_there_with_the_same_vocabulary(recipe, tmp_path, monkeypatch):
     with_stage(recipe).train(tmp_path / "whole", quiet=True)
     real = StageCallbacks.save
 

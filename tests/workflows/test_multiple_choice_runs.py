@@ -87,8 +87,8 @@ def test_on_the_command_line(files: Path) -> None:
     recipe.write_text(RECIPE.replace("steps: 120", "steps: 3"))
     assert command("train", recipe, "--run", files / "run", "-q").code == 0
     lines = "which is an animal ?\tpear\tdog\nwhich is an fruit ?\tcat\then\tfig\n"
-    said = command("predict", files / "run", given=lines.encode())
-    assert said.code == 0 and len(said.out.split()) == 2 and set(said.out.split()) <= {"A", "B", "C"}
+    answer = command("predict", files / "run", given=lines.encode())
+    assert answer.code == 0 and len(answer.out.split()) == 2 and set(answer.out.split()) <= {"A", "B", "C"}
     first, second = map(json.loads, command("predict", files / "run", "--json", given=lines.encode()).out.splitlines())
     assert first["choices"] == ["pear", "dog"] and set(first["probabilities"]) == {"A", "B"}
     assert second["question"] == "which is an fruit ?" and set(second["probabilities"]) == {"A", "B", "C"}
@@ -109,8 +109,8 @@ def test_without_the_question_nothing_but_the_choices_is_read(files: Path) -> No
     trained = run.train(files / "run", quiet=True)
     one, two = (next(trained.predictions([{"question": q, "choices": ["pear", "dog"]}])) for q in ("an animal ?", "a fruit ?"))
     assert one.probabilities == two.probabilities
-    said = command("predict", files / "run", given=b"pear\tdog\n")
-    assert said.code == 0 and said.out.strip() in ("A", "B")
+    answer = command("predict", files / "run", given=b"pear\tdog\n")
+    assert answer.code == 0 and answer.out.strip() in ("A", "B")
 
 
 def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
@@ -140,16 +140,16 @@ def test_a_language_model_chooses_gpts_way(files: Path) -> None:
 def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import transformers as hf
 
-    place = files / "published"
+    folder = files / "published"
     structure = bert(dim=16, layers=1, heads=2, hidden=24, length=32, dropout=0.0)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
-    (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    save(structure(Info({"text": Field("text", len(WORDS))})), structure, folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
-        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {place}}}")
+        RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {folder}}}")
         .replace(
             "structure: {type: multiple-choice, dim: 32}",
-            f"structure: {{type: pretrained, from: {place}, task: multiple-choice}}",
+            f"structure: {{type: pretrained, from: {folder}, task: multiple-choice}}",
         )
         .replace("lr: 1.0e-2", "lr: 3.0e-3")
     )

@@ -1,4 +1,4 @@
-"""Odd input from Python, and figures that are no numbers: a sentence that says what to do, and files that are valid JSON."""
+"""Unusual input from Python, and non-finite metrics: a message with what to do, and files that are valid JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: home / name for name in ("bert", "gpt2")}
 
 
-def test_what_cannot_write_says_what_it_can(folders: dict[str, Path]) -> None:
+def test_a_model_that_cannot_generate_reports_what_it_can_do(folders: dict[str, Path]) -> None:
     with pytest.raises(ValueError, match="the model of bert has no decoder and cannot generate text; use predict"):
         weft.load(folders["bert"], "cpu").generate(["good film"])
 
@@ -50,10 +50,10 @@ def test_what_makes_vectors_alone_cannot_be_asked(folders: dict[str, Path]) -> N
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"), [(["good", None], "text 2 is 'None' of type NoneType"), ("good", "expected a list of texts")]
+    ("texts", "message"), [(["good", None], "text 2 is 'None' of type NoneType"), ("good", "expected a list of texts")]
 )
-def test_only_texts_are_gone_on_from(folders: dict[str, Path], texts: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_only_texts_are_continued(folders: dict[str, Path], texts: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         weft.load(folders["gpt2"], "cpu").generate(texts)
 
 
@@ -149,6 +149,6 @@ def test_finite_keeps_all_else() -> None:
 
 def test_what_is_not_trained_is_a_short_line() -> None:
     layers = [f"encoder.stack.layers.{i}.{part}.{kind}" for i in range(12) for part in "abcdef" for kind in ("weight", "bias")]
-    said = summarize_tensors(["mark", *layers])
-    assert said.startswith("145 tensors: mark, encoder.stack.layers.*.a, ") and said.endswith(".d and 2 more")
+    summary = summarize_tensors(["mark", *layers])
+    assert summary.startswith("145 tensors: mark, encoder.stack.layers.*.a, ") and summary.endswith(".d and 2 more")
     assert summarize_tensors(["pooler.weight"]) == "1 tensor: pooler"

@@ -35,12 +35,12 @@ TEXTS = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A tiny published BERT with its vocabulary."""
-    place = tmp_path / "published"
+    target = tmp_path / "published"
     structure = bert(**SIZES)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(WORDS))})), structure, place)
-    (place / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    return place
+    save(structure(Info({"text": Field("text", len(WORDS))})), structure, target)
+    (target / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return target
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_texts_are_framed_as_the_published_tokenizer_does(tmp_path: Path, recipe
     assert made[0] == cls and made[-1] == sep
 
 
-def test_a_structure_that_the_weights_do_not_fit_is_refused_with_its_place(tmp_path: Path, folder: Path, recipe: str) -> None:
+def test_a_structure_that_the_weights_do_not_fit_is_refused_with_file_and_line(tmp_path: Path, folder: Path, recipe: str) -> None:
     other = recipe.replace(
         f"{{type: pretrained, from: {folder}, task: classification, pooler: mean}}",
         f"{{type: bert, task: classification, dim: 16, layers: 2, heads: 2, hidden: 99, length: 32, weights: {folder}}}",

@@ -26,12 +26,12 @@ VOCABULARY += [word.lower() for word in (*NAMES, *CHOICE_LABELS)]
 
 
 def squad(rows: int, seed: int) -> dict[str, object]:
-    """Who is where: the answer is a name for one question, a place for another, and none for the third."""
+    """Who is where: the answer is a name for one question, a city for another, and none for the third."""
     rng, paragraphs = np.random.default_rng(seed), []
     for number in range(rows):
-        name, place = NAMES[rng.integers(6)], CHOICE_LABELS[rng.integers(6)]
-        context = [f"{name} is in {place}.", f"Today  {name} was in {place}.", f"In {place} is {name} today."][number % 3]
-        asked = [("Who is in?", name), ("Where is it?", place)]
+        name, city = NAMES[rng.integers(6)], CHOICE_LABELS[rng.integers(6)]
+        context = [f"{name} is in {city}.", f"Today  {name} was in {city}.", f"In {city} is {name} today."][number % 3]
+        asked = [("Who is in?", name), ("Where is it?", city)]
         qas = [
             {"id": f"{number}-{k}", "question": question, "answers": [{"text": text, "answer_start": context.index(text)}]}
             for k, (question, text) in enumerate(asked)
@@ -116,12 +116,12 @@ def test_a_line_without_its_context_is_refused(trained: tuple[Path, weft.Trained
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A tiny published BERT with its vocabulary."""
-    place = tmp_path / "published"
+    target = tmp_path / "published"
     structure = bert(dim=32, layers=2, heads=2, hidden=48, length=32, dropout=0.0)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(VOCABULARY))})), structure, place)
-    (place / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    return place
+    save(structure(Info({"text": Field("text", len(VOCABULARY))})), structure, target)
+    (target / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    return target
 
 
 def test_a_published_bert_learns_to_answer_and_is_written_back(files: Path, published: Path) -> None:

@@ -35,7 +35,7 @@ def run(request, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "run"
 
 
-def test_it_is_said_in_python(run):
+def test_it_is_reported_in_python(run):
     trained = toolkit.load(run)
     ask = trained.predict if hasattr(trained.model, "classifier") else trained.generate
     with pytest.warns(UserWarning, match="truncated 2 requests longer than 4 tokens"):
@@ -46,7 +46,7 @@ def test_it_is_said_in_python(run):
     assert trained.truncated == 2
 
 
-def test_it_is_said_on_the_command_line(run):
+def test_it_is_reported_on_the_command_line(run):
     command = "predict" if hasattr(toolkit.load(run).model, "classifier") else "generate"
     long, short = (weft(command, run, given=f"{text}\n".encode()) for text in (LONG, SHORT))
     assert "truncated 1 request longer than 4 tokens" in long.err and len(long.out.splitlines()) == 1

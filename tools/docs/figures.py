@@ -1,4 +1,4 @@
-"""Figures of the catalog, drawn from the parts themselves: attention masks, activations, schedules, position encodings."""
+"""Figures of the catalog, plotted from the parts themselves: attention masks, activations, schedules, position encodings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_part(slot: str, part: str) -> list[tuple[str, str]]:
 
 def files() -> Iterator[tuple[str, str]]:
     """Path and SVG of every figure."""
-    for name, draw in DRAWN.items():
+    for name, draw in FIGURES.items():
         with matplotlib.rc_context(STYLE):
             yield f"{FOLDER}/{name}.svg", _svg(draw())
 
@@ -172,7 +172,7 @@ def _relative_bias() -> Figure:
     return figure
 
 
-DRAWN: dict[str, Callable[[], Figure]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "masks": _masks,
     "activations": _activations,
     "schedules": _schedules,

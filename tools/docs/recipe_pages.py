@@ -29,10 +29,10 @@ class Result:
 
 def pages() -> Iterator[tuple[str, str]]:
     """Path and Markdown (or SVG) of every page."""
-    drawn = {recipe.name: architecture_figure(recipe.name) for recipe in recipes()}
+    figures = {recipe.name: architecture_figure(recipe.name) for recipe in recipes()}
     measured = results()
     yield f"{FOLDER}/index.md", _index()
-    for name, svg in drawn.items():
+    for name, svg in figures.items():
         yield f"{FOLDER}/images/{name}.svg", svg
     for recipe in recipes():
         yield f"{FOLDER}/{recipe.name}.md", _recipe(recipe, measured.get(recipe.name, []))

@@ -6,11 +6,11 @@ N unfinished rows, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from weft.core.contracts import Decodes
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Memory, Seq
 from weft.generate.frontier import bounded, prefill
@@ -20,7 +20,9 @@ Choose = Callable[[Tensor, list[int]], Tensor]
 
 
 @torch.inference_mode()
-def walk(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], choose: Choose) -> list[list[Hypothesis]]:
+def walk(
+    model: Decodes, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], choose: Choose
+) -> list[list[Hypothesis]]:
     """Extend every row by the chosen tokens up to EOS or its limit. Finished rows leave the batch."""
     limits = bounded(model, prompt, limits)
     found = [Hypothesis([], 0.0, 0.0, finished=False) for _ in limits]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from weft.core.contracts import Decodes
 from weft.core.options import Count, Natural, NonNegative, Positive
 from weft.core.outputs import Hypothesis
 from weft.core.registry import block
@@ -85,7 +86,7 @@ class BeamSearch(LengthLimited):
 
     @torch.inference_mode()
     def __call__(
-        self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
+        self, model: Decodes, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
         limits = bounded(model, prompt, limits)
         pools = [HypothesisPool(self.n_best) for _ in limits]

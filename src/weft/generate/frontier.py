@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import LearnedPositionEmbedder
+from weft.core.contracts import Decodes
 from weft.core.fields import Field
 from weft.core.seq import Memory, Seq
 
@@ -27,7 +28,7 @@ class Frontier:
         state: The decoding state of the model.
     """
 
-    model: Any
+    model: Decodes
     hidden_ND: Tensor
     state: Any
 
@@ -71,7 +72,7 @@ def positions(model: Any) -> int | None:
     return min(lengths, default=None)
 
 
-def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
+def bounded(model: Decodes, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
     """The limits, clipped to the positions of the model; the last generated token needs no position."""
     most = positions(model)
     if most is None:
@@ -84,7 +85,7 @@ def bounded(model: Any, prompt: Seq | None, limits: Sequence[int]) -> list[int]:
     return [min(limit, max(most - tokens + 1, 0)) for limit, tokens in zip(limits, read, strict=True)]
 
 
-def prefill(model: Any, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Frontier:
+def prefill(model: Decodes, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Frontier:
     """Encode the prompts of the rows ``keep`` in one step. Without a prompt, a row starts with BOS, or with
     ``Field.decoder_prefix`` where the decoder has a memory."""
     rows = len(limits)

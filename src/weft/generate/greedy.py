@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from weft.core.contracts import Decodes
 from weft.core.options import Count, Natural, Positive
 from weft.core.outputs import Hypothesis
 from weft.core.registry import block
@@ -35,6 +35,6 @@ class GreedySearch(LengthLimited):
         super().__init__(max_length, max_length_ratio, max_length_extra)
 
     def __call__(
-        self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
+        self, model: Decodes, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
         return walk(model, memory, prompt, limits, lambda logp_NV, rows: logp_NV.argmax(-1))

@@ -6,12 +6,12 @@ N running rows, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from weft.core.contracts import Decodes
 from weft.core.options import Count, Fraction, Natural, Positive
 from weft.core.outputs import Hypothesis
 from weft.core.registry import block
@@ -63,7 +63,7 @@ class Sampling(LengthLimited):
         self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
 
     def __call__(
-        self, model: Any, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
+        self, model: Decodes, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
         if len(keys) not in (0, len(limits)):
             raise ValueError(f"got {len(keys)} keys for {len(limits)} rows; pass one key per row, or none")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from torch import nn
-
-from weft.core.contracts import Codec, Decodes
+from weft.core.contracts import Codec, Decodes, Structure
 from weft.core.outputs import Hypothesis
 from weft.inspect.attention_page import CROSS, AttentionExample
 from weft.inspect.inspection import inspect_text
 
 
 def alignments(
-    model: nn.Module,
+    model: Structure,
     codec: Codec,
     texts: Sequence[str],
     outputs: Sequence[Hypothesis | Sequence[int]],

@@ -16,7 +16,7 @@ from weft.inspect.diagram.describe import kind_of
 from weft.inspect.diagram.example import Pass, Shapes, objective_path, run_example, run_objectives
 from weft.inspect.diagram.flow import connect, connect_static
 from weft.inspect.diagram.panel import ObjectiveText, Panel
-from weft.inspect.diagram.svg import COLORS, COUNT, GRAY, Canvas, document, role_drawn
+from weft.inspect.diagram.svg import COLORS, COUNT, GRAY, Canvas, document, drawing_role
 from weft.inspect.diagram.text import fit, width_of
 from weft.inspect.diagram.trace import INPUT
 from weft.inspect.diagram.tree import Block, outline
@@ -146,7 +146,7 @@ class Architecture:
     def _legend(self) -> list[tuple[str, str]]:
         """Colors and symbols with their meanings: (color or symbol, text)."""
         blocks = [block for panel in self.panels for block in panel.top.walk() if block is not panel.top]
-        roles = {role_drawn(block) for block in blocks if not block.children}
+        roles = {drawing_role(block) for block in blocks if not block.children}
         found = [(role, text) for role, (_, _, text) in COLORS.items() if role in roles]
         found.append(("count", "number of parameters"))
         found += [("tied", "tied: uses the weights of another block")] if any(block.tied for block in blocks) else []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.inspect.attention_page import CROSS, AttentionExample, AttentionMap
-from weft.inspect.plotting import BLUE, MUTED, TEXT, hide_spines, new_figure, printable, save_png, set_title
+from weft.inspect.plotting import BLUE, MUTED, TEXT, new_figure, printable, remove_spines, save_png, set_title
 
 _ZERO_COLOR = "#f1f3f6"
 _MAX_MAPS = 144
@@ -102,7 +102,7 @@ def _draw_heat_map(axes: Any, heat_map: HeatMap, font_size: float, *, labels: bo
     title = printable(heat_map.name, 40) + heat_map.detail
     axes.set_title(title, fontsize=8 if labels else 5.5, color=MUTED, parse_math=False, pad=3)
     axes.tick_params(length=0, labelcolor=TEXT)
-    hide_spines(axes)
+    remove_spines(axes)
     for tokens, set_ticks, turned in ((heat_map.map.queries, axes.set_yticks, 0), (heat_map.map.keys, axes.set_xticks, 90)):
         if labels and len(tokens) <= _MAX_TOKENS:
             shown = [printable(token, _MAX_TOKEN_LENGTH) for token in tokens]
@@ -123,4 +123,4 @@ def _draw_classes(figure: Any, classes: Sequence[tuple[str, float]]) -> None:
     axes.set_xlim(0, 1.12)
     axes.set_xticks([])
     axes.tick_params(length=0)
-    hide_spines(axes)
+    remove_spines(axes)

@@ -19,9 +19,9 @@ from weft.inspect.plotting import (
     ORANGE,
     TEXT,
     compact_count,
-    hide_spines,
     new_figure,
     printable,
+    remove_spines,
     save_png,
     set_title,
 )
@@ -139,7 +139,7 @@ def _label_classes(axes: Any, names: Sequence[str], *, turned: bool) -> None:
     axes.tick_params(which="both", length=0, labelcolor=MUTED, labelsize=9)
     axes.set_xlabel("predicted label", color=MUTED)
     axes.set_ylabel("gold label", color=MUTED)
-    hide_spines(axes)
+    remove_spines(axes)
 
 
 def _natural_order(name: str) -> tuple[object, ...]:

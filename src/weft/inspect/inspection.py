@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Instance, collate
-from weft.core.contracts import Classifies, Codec, Decodes, ExtractsSpans, Objective, Tags
+from weft.core.contracts import Classifies, Codec, Decodes, ExtractsSpans, Objective, Structure, Tags
 from weft.core.example import MarkedIds, ids_of
 from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
@@ -112,7 +112,7 @@ def _add_predictions(run: TrainedRun, texts: Sequence[str], examples: list[Atten
 
 @torch.inference_mode()
 def inspect_text(
-    model: Any,
+    model: Structure,
     codec: Codec,
     text: str,
     output: Hypothesis | Sequence[int] | None = None,

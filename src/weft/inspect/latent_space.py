@@ -20,10 +20,10 @@ from weft.inspect.plotting import (
     MUTED,
     ORANGE,
     TEXT,
-    hide_spines,
     ignore_missing_glyphs,
     new_figure,
     printable,
+    remove_spines,
     save_png,
     set_title,
 )
@@ -133,7 +133,7 @@ def _draw_points(axes: Any, components: PrincipalComponents, labels: Sequence[st
     axes.tick_params(length=0, labelcolor=MUTED, labelsize=8)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    hide_spines(axes)
+    remove_spines(axes)
 
 
 def _classes(labels: Sequence[str | None], count: int) -> list[tuple[str, str, np.ndarray]]:

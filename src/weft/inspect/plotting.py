@@ -56,7 +56,7 @@ def style_axes(axes: Any, *, label_size: float = 9, grid: bool = True) -> None:
     axes.spines["bottom"].set_color(GRID)
 
 
-def hide_spines(axes: Any) -> None:
+def remove_spines(axes: Any) -> None:
     """Remove the frame of the axes."""
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Search
+from weft.core.contracts import Dataset, Search, Structure
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.options import Fraction
@@ -59,7 +59,7 @@ class Classification(LabelObjective):
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(label, weights)
 
-    def setup(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Structure, dataset: Dataset) -> None:
         self.class_weights.count(dataset[index]["label"] for index in range(len(dataset)))
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from weft.core.batch import Batch
+from weft.core.contracts import Classifies
 from weft.core.example import Example, MarkedIds
 from weft.core.fields import Field, Frame, Info
 
@@ -60,7 +61,7 @@ class PairInput:
         """Tokens of each example, from its tokens in one order."""
         return cost * 2 if self.both else cost
 
-    def features(self, model: Any, batch: Batch) -> Tensor:
+    def features(self, model: Classifies, batch: Batch) -> Tensor:
         """B x D: features of the text, or the sum over both orders."""
         features_BD = model.features(batch["text"])
         return features_BD + model.features(batch["reversed"]) if self.both else features_BD

@@ -38,6 +38,6 @@ class LabelObjective(Objective):
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         return Instance(**self.input(example), label=self.label_type(example["label"]))
 
-    def logits(self, model: Any, batch: Batch) -> Tensor:
+    def logits(self, model: Classifies, batch: Batch) -> Tensor:
         """B x C."""
         return model.classifier(self.input.features(model, batch))

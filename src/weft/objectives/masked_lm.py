@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pairing, PredictsMasked, Search, require
+from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pairing, PredictsMasked, Search, Structure, require
 from weft.core.example import Example, MarkedIds, Targets, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
@@ -151,7 +151,7 @@ class MaskedLM(Objective):
             raise ValueError("the text has no mask token; write <mask> or [MASK] for each token to predict")
         return Instance(text=text, masks=Targets("text", at, ids[at]))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Structure, batch: Batch, search: Search) -> list[Any]:
         if "masks" not in batch:  # the original tokens at randomly masked positions are no references of the data
             return super().predict(model, batch, search)
         if not isinstance(model, PredictsMasked) or model.head is None:

@@ -103,7 +103,7 @@ class MaskedPatches(Objective):
         loss_BM = (predicted_BME.float() - target_BME).pow(2).mean(-1)
         return Loss.of(loss_BM.sum(), loss_BM.numel())
 
-    def encode_visible(self, model: Any, image: Seq, visible_BN: Tensor) -> Seq:
+    def encode_visible(self, model: EncodesImages, image: Seq, visible_BN: Tensor) -> Seq:
         """The encoded visible patches, after the class token where the embedder has one."""
         embedded = model.embedder(image)
         before = embedded.width - self.patches
@@ -117,7 +117,7 @@ class MaskedPatches(Objective):
             at_BN = torch.cat([torch.zeros_like(at_BN[:, :1]), at_BN], 1)
         return model.encoder(Seq(_gather(embedded.data, at_BN)).mark(position=at_BN))
 
-    def predict_pixels(self, model: Any, batch: Batch) -> Tensor:
+    def predict_pixels(self, model: EncodesImages, batch: Batch) -> Tensor:
         """B x M x E: predicted pixels of the masked patches."""
         visible_BN, masked_BM = batch["visible"].data, batch["masked"].data
         encoded_BTW = self.project(self.encode_visible(model, batch["image"], visible_BN).data)
@@ -139,7 +139,7 @@ class MaskedPatches(Objective):
         mean_BM1, variance_BM1 = _moments(target_BME)
         return (target_BME - mean_BM1) / (variance_BM1 + EPS).sqrt()
 
-    def reconstruct(self, model: Any, batch: Batch) -> Tensor:
+    def reconstruct(self, model: EncodesImages, batch: Batch) -> Tensor:
         """B x C x H x W: the images with the predicted pixels in the masked patches. Where pixels are normalized, the prediction
         is rescaled with the true mean and variance of each patch, which the network does not predict."""
         patches_BNE = patchify(batch["image"].data, self.patch_size).float()

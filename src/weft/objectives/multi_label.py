@@ -61,5 +61,5 @@ class MultiLabel(Objective):
         """B x C: independent probabilities, which do not sum to 1."""
         return self._logits(model, batch).sigmoid()
 
-    def _logits(self, model: Any, batch: Batch) -> Tensor:
+    def _logits(self, model: Classifies, batch: Batch) -> Tensor:
         return model.classifier(model.features(batch["text"])).float()

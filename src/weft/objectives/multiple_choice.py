@@ -82,7 +82,7 @@ class MultipleChoiceObjective(Objective):
         return choices.to_padded((logit_N - log_sum_exp(choices, logit_N)[choices.owner_N]).exp(), 0.0)
 
 
-def _logits(model: Any, batch: Batch) -> Tensor:
+def _logits(model: ScoresChoices, batch: Batch) -> Tensor:
     return model.choice_head(model.features(batch["choices"].seq)).squeeze(-1).float()
 
 

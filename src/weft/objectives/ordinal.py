@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Search
+from weft.core.contracts import Classifies, Search
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
@@ -59,7 +59,7 @@ class Ordinal(LabelObjective):
     def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
         return self._log_probabilities(model, batch).exp()
 
-    def _log_probabilities(self, model: Any, batch: Batch) -> Tensor:
+    def _log_probabilities(self, model: Classifies, batch: Batch) -> Tensor:
         return self.logits(model, batch).float().log_softmax(-1)
 
 

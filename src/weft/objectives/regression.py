@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Search
+from weft.core.contracts import Classifies, Search
 from weft.core.fields import Info
 from weft.core.loss import Loss
 from weft.core.registry import block
@@ -48,5 +48,5 @@ class Regression(LabelObjective):
     def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
         return self._values(model, batch).tolist()
 
-    def _values(self, model: Any, batch: Batch) -> Tensor:
+    def _values(self, model: Classifies, batch: Batch) -> Tensor:
         return self.logits(model, batch).squeeze(-1).float()

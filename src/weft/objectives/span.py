@@ -236,7 +236,7 @@ class SpanScores:
     inside_BT: Tensor
 
     @classmethod
-    def of(cls, model: Any, text: Seq, context_BT: Tensor) -> SpanScores:
+    def of(cls, model: ExtractsSpans, text: Seq, context_BT: Tensor) -> SpanScores:
         """Scores of sequences; ``context_BT`` is 0 outside of the context."""
         hidden = model.encode(text)
         inside_BT = context_BT > 0

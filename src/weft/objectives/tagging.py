@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Objective, Search, Tags
+from weft.core.contracts import Dataset, Objective, Search, Structure, Tags
 from weft.core.example import Example, Targets
 from weft.core.fields import Info
 from weft.core.loss import Loss
@@ -50,7 +50,7 @@ class Tagging(Objective):
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(self.tags, weights)
 
-    def setup(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Structure, dataset: Dataset) -> None:
         self.class_weights.count(dataset[index]["tags"].ids for index in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:

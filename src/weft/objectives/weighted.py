@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Objective, Search
+from weft.core.contracts import Dataset, Objective, Search, Structure
 from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss
@@ -68,14 +68,14 @@ class Weighted(Objective):
         named = self._named().items()
         return {_term_name(name, k): n for name, part in named for k, n in part.counts(batch[name]).items()}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Structure, batch: Batch, clock: Clock) -> Loss:
         loss = Loss()
         for name, part in self._named().items():
             for key, term in part(model, batch[name], clock).items():
                 loss[_term_name(name, key)] = replace(term, weight=term.weight * self.weights[name])
         return loss
 
-    def setup(self, model: Any, dataset: Any) -> None:
+    def setup(self, model: Structure, dataset: Dataset) -> None:
         for part in self._parts():
             part.setup(model, dataset)
 
@@ -89,11 +89,11 @@ class Weighted(Objective):
         instance = part.prepare_request(example)
         return None if instance is None else Instance({name: instance})
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Structure, batch: Batch, search: Search) -> list[Any]:
         name, part = next(iter(self._named().items()))
         return part.predict(model, batch[name], search)
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
+    def probabilities(self, model: Structure, batch: Batch) -> Tensor | None:
         name, part = next(iter(self._named().items()))
         return part.probabilities(model, batch[name])
 

@@ -1,4 +1,4 @@
-"""Mirrored text: both sides say the same, in their own ids; classes by file or by column; what is left out or cut is counted."""
+"""Autoencoding text: source and target are one text in their own ids; classes by file or column; dropped texts are counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = ["the", "food", "staff", "was", "very", "good", "bad", "unbelievable", "
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache for each test."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
@@ -96,7 +96,7 @@ def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, A
     assert {name: {raw["target"] for raw in everything if raw["label"] == name} for name in two} == lines
 
 
-def test_what_is_read_may_say_which_word_a_token_is_of(two: dict[str, Any], bert: str, tmp_path: Path) -> None:
+def test_the_source_may_have_word_ids(two: dict[str, Any], bert: str, tmp_path: Path) -> None:
     blanks: dict[str, Any] = {
         name: write(tmp_path / f"{name}.txt", Path(file).read_text().replace(" ", "\t")) for name, file in two.items()
     }
@@ -131,14 +131,14 @@ def test_one_vocabulary_for_both_sides(two: dict[str, Any]) -> None:
         assert set(train.raw(row)) == {"source", "target"} == set(train[row])
 
 
-def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any], tmp_path: Path, place: Path) -> None:
+def test_the_same_rows_every_time_and_from_a_runs_own_codec(two: dict[str, Any], tmp_path: Path, cache_folder: Path) -> None:
     def content(corpus: Corpus) -> Any:
         rows = {name: [split[row] for row in range(len(split))] for name, split in corpus.splits.items()}
         return {name: [(e["source"].tolist(), e["target"].tolist(), e["label"]) for e in some] for name, some in rows.items()}
 
     data = AutoencodingText(train=two, tokenizer=Word, target_tokenizer=Character, validation_fraction=0.3)
     first = data.open()
-    place.rename(tmp_path / "away")
+    cache_folder.rename(tmp_path / "away")
     second = data.open()
     assert content(second) == content(first) and second.ledger == first.ledger
     save_codec(first.codec, tmp_path / "run")
@@ -245,10 +245,10 @@ def test_a_class_without_examples(two: dict[str, Any], tmp_path: Path) -> None:
         "valid": r"valid has no example of the class 'negative': \S*empty\.txt is empty",
         "test": r"test has no example of the class 'negative': \S*empty\.txt is empty",
     }.items():
-        places: dict[str, Any] = {"train": two, "valid": two, split: {**two, "negative": empty}}
+        options: dict[str, Any] = {"train": two, "valid": two, split: {**two, "negative": empty}}
         for _ in range(2):  # also when the rows are in the cache
             with pytest.raises(ValueError, match=message):
-                AutoencodingText(**places, tokenizer=Character).open()
+                AutoencodingText(**options, tokenizer=Character).open()
     with pytest.raises(
         ValueError,
         match=r"valid has no example of the class 'negative': all of its texts are dropped \(1 have more than 5 words\); "
@@ -325,7 +325,7 @@ def test_a_share_is_named_that_leaves_every_class_on_both_sides(tmp_path: Path) 
     assert named > 5
 
 
-def test_without_classes_it_says_how_to_have_them(tmp_path: Path) -> None:
+def test_without_classes_the_message_names_the_options(tmp_path: Path) -> None:
     """Also to a network that is given one of its texts alone, and as often as it is asked; what is there has no hint."""
     table = write(tmp_path / "all.tsv", "text\tlabel\n" + "".join(f"so good {i}\tyes\nso bad {i}\tno\n" for i in range(20)))
     build = partial(AutoencodingText, train=table, tokenizer=Character)
@@ -477,12 +477,12 @@ def test_equal_texts_stay_together_whatever_their_class(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------------ keys
 
 
-def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, place: Path) -> None:
+def test_which_file_has_which_class_is_part_of_the_key(tmp_path: Path, cache_folder: Path) -> None:
     one, two = write(tmp_path / "1", "a\nb\n"), write(tmp_path / "2", "c\nd\n")
     data = partial(AutoencodingText, tokenizer=Character, validation_fraction=0)
 
     def kept() -> int:
-        return len([folder for folder in place.iterdir() if folder.is_dir()])
+        return len([folder for folder in cache_folder.iterdir() if folder.is_dir()])
 
     first = data(train={"x": one, "y": two}).open()
     before = kept()
@@ -514,9 +514,9 @@ def test_files_by_class_have_a_type_that_a_recipe_can_check() -> None:
 
 
 def read(options: dict[str, Any], folder: Path, files: bool = True) -> Any:
-    reader = RecipeParser(folder, files)
-    found = reader.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
-    return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in reader.problems]
+    parser = RecipeParser(folder, files)
+    found = parser.part(Data, from_plain({"type": "autoencoding-text", **options}, "r.yaml:1"), "data")
+    return found.keywords if found is not None else [f"{p.path}: {p.text}" for p in parser.problems]
 
 
 def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,7 +534,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert read({"train": hashed}, tmp_path)["train"] == a
     gone = {"path": str(tmp_path / "gone"), "sha256": digest}
     assert read({"train": gone}, tmp_path, files=False)["train"] == str((tmp_path / "gone").resolve())  # a run without its data
-    for written, said in {
+    for written, expected in {
         "a number": ({"x": 3, "y": "b"}, ["data.train.x: must be the path of a file, not 3"]),
         "in a list": ({"x": ["a", 3], "y": "b"}, ["data.train.x.1: must be the path of a file, not 3"]),
         "not there": (
@@ -550,7 +550,7 @@ def test_files_by_class_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             [f"data.train.y: {a} is not the file of this recipe: its SHA-256 is {digest[:12]}..., not 000000000000..."],
         ),
     }.values():
-        assert read({"train": written}, tmp_path) == said
+        assert read({"train": written}, tmp_path) == expected
     assert read({"train": 3}, tmp_path) == ["data.train: must be the path of a file, not 3"]
     with pytest.raises(RecipeError, match=r"r\.yaml:1: data: train has one class \(x\)"):
         RecipeParser(tmp_path).part(Data, from_plain({"type": "autoencoding-text", "train": {"x": "a"}}, "r.yaml:1"), "data")()

@@ -23,7 +23,7 @@ def rows(corpus: Corpus, split: str) -> list[dict[str, str]]:
 
 
 def understand(text: str) -> datetime.date:
-    """An independent reader of every format, by the rules of the documentation."""
+    """An independent parser of every format, by the rules of the documentation."""
     text = text.lower()
     if m := re.fullmatch(r"(\d{4})([-/]?)(\d\d)\2(\d\d)", text):
         return datetime.date(int(m[1]), int(m[3]), int(m[4]))

@@ -23,13 +23,13 @@ from weft.training.dry_run import check
 RED, BLUE = (250, 5, 5), (5, 5, 250)
 
 
-def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
+def write_images(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
     """Images that are red or blue, of different sizes, and a table of them."""
     rng, lines = np.random.default_rng(0), ["file\tlabel"]
     (folder / "images").mkdir(exist_ok=True)
     for i in range(rows):
-        label, colour = (("blue", BLUE), ("red", RED))[i % 2]
-        pixels = np.clip(np.array(colour) + rng.integers(-5, 6, (9 + i, 7 + 2 * i, 3)), 0, 255).astype(np.uint8)
+        label, color = (("blue", BLUE), ("red", RED))[i % 2]
+        pixels = np.clip(np.array(color) + rng.integers(-5, 6, (9 + i, 7 + 2 * i, 3)), 0, 255).astype(np.uint8)
         Image.fromarray(pixels).save(folder / f"images/{i}.png")
         lines.append(f"images/{i}.png\t{label}")
     (folder / name).write_text("\n".join(lines) + "\n")
@@ -37,7 +37,7 @@ def drawn(folder: Path, rows: int = 12, name: str = "train.tsv") -> Path:
 
 
 def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
-    corpus = LabeledImages(train=str(drawn(tmp_path)), size=8, validation_fraction=0.0).open()
+    corpus = LabeledImages(train=str(write_images(tmp_path)), size=8, validation_fraction=0.0).open()
     train = corpus.splits["train"]
     assert list(corpus.splits) == ["train"] and len(train) == 12
     assert corpus.codec.info["label"].labels == ("blue", "red")
@@ -45,8 +45,8 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
     for row in range(12):
         example = train[row]
         assert example["image"].shape == (3, 8, 8) and example["image"].dtype == np.float32
-        colour = np.array((BLUE, RED)[example["label"]]) / 127.5 - 1
-        assert np.abs(example["image"].mean((1, 2)) - colour).max() < 0.05
+        color = np.array((BLUE, RED)[example["label"]]) / 127.5 - 1
+        assert np.abs(example["image"].mean((1, 2)) - color).max() < 0.05
         assert train.raw(row) == {"image": str(tmp_path / f"images/{row}.png"), "label": ("blue", "red")[example["label"]]}
     assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
     with pytest.raises(IndexError, match="row 12 is out of range: the dataset has 12 rows"):
@@ -58,14 +58,14 @@ def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> Non
     Image.fromarray(pixels).save(tmp_path / "a.png")
     found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    grey = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
-    assert grey.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
+    gray = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
+    assert gray.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
     assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
 
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
-    table = str(drawn(tmp_path, 40))
+    table = str(write_images(tmp_path, 40))
     corpus = LabeledImages(train=table, size=4, validation_fraction=0.3).open()
     names = {s: {d.raw(i)["image"] for i in range(len(d))} for s, d in corpus.splits.items()}
     assert 4 <= len(names["valid"]) <= 20 and not names["train"] & names["valid"]
@@ -77,7 +77,7 @@ def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -
 
 
 def opened(folder: Path, lines: list[str], **options: Any) -> Any:
-    drawn(folder, 4)
+    write_images(folder, 4)
     (folder / "table.tsv").write_text("\n".join(["image\tlabel", *lines]) + "\n")
     return LabeledImages(train=str(folder / "table.tsv"), size=4, validation_fraction=0.0, **options).open()
 
@@ -99,7 +99,7 @@ def opened(folder: Path, lines: list[str], **options: Any) -> Any:
         ([], {"labels": ("a", "b")}, r"table.tsv: no row left for train"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
+def test_errors_in_a_table_are_reported(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         opened(tmp_path, lines, **options)
 
@@ -110,7 +110,7 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match=r"labels must be at least two distinct class names, not \['a', 'a'\]"):
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
-        LabeledImages(train=str(drawn(tmp_path)), size=4).open(splits=("test",))
+        LabeledImages(train=str(write_images(tmp_path)), size=4).open(splits=("test",))
     (tmp_path / "images/0.png").write_bytes(b"no image")
     broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
@@ -125,7 +125,7 @@ SMALL = partial(vit, dim=16, layers=1, heads=2, hidden=32, patch=4)
 
 
 def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
+    data = partial(LabeledImages, train=str(write_images(tmp_path, 24)), size=8, validation_fraction=0.2)
     run = Run(
         data=data,
         structure=SMALL(),
@@ -146,7 +146,7 @@ def test_a_vit_learns_to_tell_images_apart(tmp_path: Path) -> None:
 
 
 def test_a_vit_learns_from_images_alone_and_then_begins_a_classifier(tmp_path: Path) -> None:
-    data = partial(LabeledImages, train=str(drawn(tmp_path, 24)), size=8, validation_fraction=0.2)
+    data = partial(LabeledImages, train=str(write_images(tmp_path, 24)), size=8, validation_fraction=0.2)
     objective = partial(MaskedPatches, patch_size=4)
     first = Run(
         data=data, structure=SMALL(task="encode"), objective=objective, learning=partial(Gradient, steps=4, batch_tokens=64)

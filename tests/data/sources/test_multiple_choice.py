@@ -1,4 +1,4 @@
-"""Questions with choices: the usual layouts, paths, answers of every kind, and what is wrong said with its place."""
+"""Questions with choices: the usual layouts, paths, answers of every kind, and errors reported with file and line."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def cells(file: str, **options: Any) -> list[dict[str, str]]:
 
 
 def problem(tmp_path: Path, row: Any, **options: Any) -> str:
-    """What is said of a row in line 2 of a file, when it is opened."""
+    """Return the message about a row in line 2 of a file."""
     file = written(tmp_path / "bad.jsonl", COMMONSENSE, row)
     with pytest.raises(ValueError) as refused:
         MultipleChoice(train=file, tokenizer=Word, validation_fraction=0, **options).open()
-    said = str(refused.value)
-    assert said.startswith(f"{file}:2: ") and said.endswith("; fix the row, or set on_bad_row: skip to leave such rows out")
-    return said.removeprefix(f"{file}:2: ")
+    message = str(refused.value)
+    assert message.startswith(f"{file}:2: ") and message.endswith("; fix the row, or set on_bad_row: skip to leave such rows out")
+    return message.removeprefix(f"{file}:2: ")
 
 
 LAYOUTS = [
@@ -90,7 +90,7 @@ def test_paths_lead_into_json(tmp_path: Path) -> None:
     assert cells(file, **named) == [WANTED]
 
 
-def test_labels_win_over_numbers_unless_numbers_are_said_to_count(tmp_path: Path) -> None:
+def test_labels_win_over_numbers_unless_numbers_are_set_to_count(tmp_path: Path) -> None:
     row = {"question": "?", "choice1": "a", "choice2": "b", "answer": "1"}
     file = written(tmp_path / "a.jsonl", row)
     assert cells(file)[0]["label"] == "A"
@@ -99,7 +99,7 @@ def test_labels_win_over_numbers_unless_numbers_are_said_to_count(tmp_path: Path
 
 
 def test_what_the_network_gets(tmp_path: Path) -> None:
-    more = {"question": "Which colour?", "choices": ["red", "a light blue water"], "answer": 1}
+    more = {"question": "Which color?", "choices": ["red", "a light blue water"], "answer": 1}
     file = written(tmp_path / "a.jsonl", COMMONSENSE, more)
     corpus = MultipleChoice(train=file, tokenizer=Word, validation_fraction=0).open()
     info, rows = corpus.codec.info, corpus.splits["train"]
@@ -184,16 +184,16 @@ def changed(**question: Any) -> dict[str, Any]:
     return {**COMMONSENSE, "question": {**COMMONSENSE["question"], **question}}
 
 
-def test_what_is_missing_is_said_with_what_is_there(tmp_path: Path) -> None:
+def test_a_missing_column_is_reported_with_the_available_ones(tmp_path: Path) -> None:
     row = {k: v for k, v in COMMONSENSE.items() if k != "answerKey"}
     there = "id, question.stem, question.choices.*.label, question.choices.*.text"
-    said = problem(tmp_path, row)
+    message = problem(tmp_path, row)
     assert (
-        said.startswith("no column 'answerKey' or 'answer' or ")
-        and f"; available: {there}; name it with the option answer; " in said
+        message.startswith("no column 'answerKey' or 'answer' or ")
+        and f"; available: {there}; name it with the option answer; " in message
     )
-    said = problem(tmp_path, {"question": "?", "answer": "A"})
-    assert "no column 'question.choices.*.text' or " in said and "; name it with the option choices; " in said
+    message = problem(tmp_path, {"question": "?", "answer": "A"})
+    assert "no column 'question.choices.*.text' or " in message and "; name it with the option choices; " in message
 
 
 def test_a_column_that_is_named_must_be_there(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C; "),
         (
@@ -241,11 +241,11 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
         ({"question": "?", "choices": ["a", "b"], "answer": ""}, "label is empty; "),
     ],
 )
-def test_bad_rows_are_said_with_their_place(row: dict[str, Any], said: str | None, tmp_path: Path) -> None:
-    if said is None:  # a list of one is that one
+def test_bad_rows_are_reported_with_file_and_line(row: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+    if message is None:  # a list of one is that one
         assert cells(written(tmp_path / "a.jsonl", row)) == [WANTED | {"label": "A"}]
     else:
-        assert problem(tmp_path, row).startswith(said)
+        assert problem(tmp_path, row).startswith(message)
 
 
 def test_a_number_beyond_the_choices_is_refused_where_numbers_count(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_that_are_no_utf8_are_said(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
     cursor = Cursor([write(tmp_path / "f", b"good\nb\xe4d\nl\xc3\xa4st")])
     assert [problem for _, problem in lines_of(cursor)] == [
         "",
@@ -55,7 +55,7 @@ def test_files_without_content_are_counted(tmp_path: Path) -> None:
     block=st.integers(1, 20),
 )
 @settings(max_examples=200, deadline=None)
-def test_a_cursor_goes_on_from_any_mark(
+def test_a_cursor_continues_from_any_mark(
     files: list[str], stop: int, block: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("f")

@@ -10,7 +10,7 @@ import pytest
 
 from weft.data import LabeledText, PlainText, TaggedText, Word, cache_rows
 
-LABELLED = partial(LabeledText, tokenizer=Word, validation_fraction=0, on_bad_row="skip")
+LABELED = partial(LabeledText, tokenizer=Word, validation_fraction=0, on_bad_row="skip")
 
 
 def test_texts_are_texts():
@@ -26,15 +26,15 @@ def test_words_with_tags():
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ((["John", "lives"], ["O"]), "2 words, but 1 tags"),
         ((["New York"], ["O"]), "contains a space: 'New York'"),
         ((["John"], ["what"]), "'what' is not a tag"),
     ],
 )
-def test_words_without_their_tags_are_refused(row, said):
-    with pytest.raises(ValueError, match=said):
+def test_words_without_their_tags_are_refused(row, message):
+    with pytest.raises(ValueError, match=message):
         TaggedText(train=cache_rows([(["a"], ["O"]), row], ("tokens", "tags")), validation_fraction=0).open()
 
 
@@ -43,7 +43,7 @@ def test_missing_values_are_empty_cells():
     assert cache_rows([("a", float("nan")), ("b", np.float32("nan")), ("c", [1.0, float("nan")])], ("text", "label"))
     frame = pandas.DataFrame({"text": ["a 1", "a 2", "a 3", None], "label": ["p", "q", float("nan"), "p"]})
     for some in (frame, frame.convert_dtypes()):
-        corpus = LABELLED(train=cache_rows(some)).open()
+        corpus = LABELED(train=cache_rows(some)).open()
         ledger = corpus.ledger["train"]
         assert corpus.codec.info["label"].labels == ("p", "q")
         assert (ledger["empty rows"], ledger["malformed rows"], ledger["rows"]) == (1, 1, 2)
@@ -60,7 +60,7 @@ def test_classes_of_a_dataset_have_their_names():
     datasets = import_module("datasets")
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
     dataset = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]}, features=features)
-    assert LABELLED(train=cache_rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")
+    assert LABELED(train=cache_rows(dataset)).open().codec.info["label"].labels == ("neg", "pos")
 
 
 def test_a_class_that_has_no_name_is_no_class():

@@ -48,8 +48,8 @@ def answers(corpus: Corpus, split: str = "train") -> list[str]:
     rows, tokenizer, found = corpus.splits[split], corpus.codec.tokenizers["text"], []
     for row in range(len(rows)):
         span, text = rows[row]["answer"].tolist(), rows.raw(row)["context"]
-        places = tokenizer.offsets(text)
-        found.append(text[places[span[0]][0] : places[span[1]][1]].strip() if span else "")
+        offsets = tokenizer.offsets(text)
+        found.append(text[offsets[span[0]][0] : offsets[span[1]][1]].strip() if span else "")
     return found
 
 
@@ -124,7 +124,7 @@ def test_a_long_context_is_cut_and_an_answer_beyond_is_none(nested: str) -> None
         QuestionAnswering(train=nested, tokenizer=WORDS, validation_fraction=0, max_length=5, on_overflow="error").open()
 
 
-def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
+def test_an_answer_with_a_wrong_start_is_located(tmp_path: Path) -> None:
     wrong = asked(2, "When?", CONTEXT, "2016")
     wrong["answers"][0]["answer_start"] += 1
     file = tmp_path / "a.json"
@@ -137,7 +137,7 @@ def test_an_answer_that_is_not_at_its_place_is_located(tmp_path: Path) -> None:
     assert len(corpus.splits["train"]) == 1 and corpus.ledger["train"]["malformed rows"] == 1
 
 
-TROUBLE = {
+BAD_ROWS = {
     "two answers, one start": ("Q\tC c\tC\t", "1 answers, but 0 starts"),
     "no number": ("Q\tC c\tC\tone", "must be a character offset, not 'one'"),
     "elsewhere": ("Q\tC c\tc\t0", "the answer 'c' is not at character 0 of the context; found 'C'"),
@@ -145,9 +145,9 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("name", TROUBLE)
+@pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows_of_tables_are_located(name: str, tmp_path: Path) -> None:
-    row, message = TROUBLE[name]
+    row, message = BAD_ROWS[name]
     (tmp_path / "a.tsv").write_text(f"question\tcontext\tanswer\tstart\nQ\tC c\tc\t2\n{row}\n")
     with pytest.raises(ValueError, match=rf"a.tsv:3: .*{message}"):
         QuestionAnswering(train=str(tmp_path / "a.tsv"), tokenizer=WORDS, validation_fraction=0).open()
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_text_and_empty_files(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
-    text = "a \u200b b"  # BERT's normaliser removes it
+    text = "a \u200b b"  # BERT's normalizer removes it
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "\u200b")]))))
     with pytest.raises(ValueError, match=r"no token overlaps the answer '\\u200b' at character 2"):
         QuestionAnswering(
@@ -195,7 +195,7 @@ def test_an_answer_without_a_token_is_a_bad_row(tmp_path: Path) -> None:
         ).open()
 
 
-def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
+def test_a_cursor_continues_in_the_middle_of_a_file(nested: str) -> None:
     data = QuestionAnswering(train=nested)
     whole = list(data.rows([Cursor([nested, nested])]))
     assert len(whole) == 10
@@ -207,7 +207,7 @@ def test_a_cursor_goes_on_in_the_middle_of_a_file(nested: str) -> None:
         assert first + rest == whole
 
 
-def test_preparation_goes_on_after_a_kill(nested: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparation_resumes_after_a_kill(nested: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_preparation, "PROGRESS_ROWS", 1)
     monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 0)
     data = QuestionAnswering(train=[nested, nested], tokenizer=WORDS, validation_fraction=0)
@@ -245,8 +245,8 @@ def test_spans_are_imagined_within_their_text() -> None:
     assert () in found and found - {()} <= {(a, b) for a in range(5) for b in range(a, 5)} and len(found) > 10
 
 
-def test_long_contexts_keep_large_places(tmp_path: Path) -> None:
-    """Places beyond 65,535 are not cut to two bytes."""
+def test_long_contexts_keep_large_positions(tmp_path: Path) -> None:
+    """Positions beyond 65,535 are not truncated to two bytes."""
     text = "x" * 70_000 + " end"
     (tmp_path / "a.json").write_text(json.dumps(squad((text, [asked(1, "q", text, "end")]))))
     rows = (

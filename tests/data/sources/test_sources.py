@@ -1,4 +1,4 @@
-"""What each source makes of its files, and what it says of those that are wrong."""
+"""What each source makes of its files, and its messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -205,10 +205,10 @@ def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path)
         ParallelText(train=(nothing, target)).open()
 
 
-# ---------------------------------------------------------------------------------------------------------- labelled text
+# ----------------------------------------------------------------------------------------------------------- labeled text
 
 
-def test_labelled_text(table: str) -> None:
+def test_labeled_text(table: str) -> None:
     data = LabeledText(train=table, valid=table, tokenizer=Character)
     declared = data.declare()
     assert declared["label"].vocab == 2 and declared["label"].kind == "label"

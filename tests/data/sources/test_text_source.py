@@ -44,7 +44,7 @@ SOURCES: list[type[TextSource]] = [PlainText, ParallelText, LabeledText, TaggedT
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache for each test."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
@@ -64,8 +64,8 @@ def texts(corpus: Corpus, split: str, field: str = "text") -> list[str]:
     return [corpus.splits[split].raw(row)[field] for row in range(len(corpus.splits[split]))]
 
 
-def entries(place: Path) -> dict[str, dict[str, bytes]]:
-    return {folder.name: {f.name: f.read_bytes() for f in folder.iterdir()} for folder in place.iterdir() if folder.is_dir()}
+def entries(cached: Path) -> dict[str, dict[str, bytes]]:
+    return {folder.name: {f.name: f.read_bytes() for f in folder.iterdir()} for folder in cached.iterdir() if folder.is_dir()}
 
 
 # -------------------------------------------------------------------------------------------------------------------- keys
@@ -93,12 +93,12 @@ def other_value(name: str, value: Any) -> Any:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_option_is_part_of_the_key(source: type[TextSource]) -> None:
-    place: Any = ("a", "b") if source is ParallelText else "a"
-    key = cache.key_of(source(train=place)._identity())  # pyright: ignore[reportCallIssue]
-    assert cache.key_of(source(train=place)._identity()) == key  # pyright: ignore[reportCallIssue]
+    train: Any = ("a", "b") if source is ParallelText else "a"
+    key = cache.key_of(source(train=train)._identity())  # pyright: ignore[reportCallIssue]
+    assert cache.key_of(source(train=train)._identity()) == key  # pyright: ignore[reportCallIssue]
     for name, parameter in option_parameters(source).items():
         if name not in ("train", "valid", "test"):
-            other = source(train=place, **{name: other_value(name, parameter.default)})  # pyright: ignore[reportCallIssue]
+            other = source(train=train, **{name: other_value(name, parameter.default)})  # pyright: ignore[reportCallIssue]
             assert cache.key_of(other._identity()) != key, name
 
 
@@ -116,16 +116,16 @@ def test_a_tokenizers_options_and_files_are_part_of_the_key(tmp_path: Path) -> N
     assert len({key(Word), key(partial(Word, max_characters=5)), key(partial(Word, max_characters=6)), key(BPE)}) == 4
 
 
-def test_rows_are_found_by_content(tmp_path: Path, plain: str, place: Path) -> None:
+def test_rows_are_found_by_content(tmp_path: Path, plain: str, cached: Path) -> None:
     def open_it(**options: Any) -> Corpus:
         return PlainText(**{"train": plain, "tokenizer": Character, **options}).open()
 
     first = open_it()
-    kept = entries(place)
+    kept = entries(cached)
     copy = shutil.copy(plain, tmp_path / "copy.txt")
-    assert texts(open_it(train=copy), "train") == texts(first, "train") and entries(place) == kept
+    assert texts(open_it(train=copy), "train") == texts(first, "train") and entries(cached) == kept
     open_it(max_length=7)
-    assert len(entries(place)) == len(kept) + 3  # train, valid and their near-duplicates, but no new study
+    assert len(entries(cached)) == len(kept) + 3  # train, valid and their near-duplicates, but no new study
     write(Path(plain), "something else\n" * 3 + "now")
     assert texts(open_it(validation_fraction=0), "train") == ["something else"] * 3 + ["now"]
 
@@ -141,49 +141,49 @@ def test_endings_are_part_of_the_key(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------------- cache
 
 
-def test_a_second_time_nothing_is_made(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_time_nothing_is_made(plain: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = PlainText(train=plain).open()
-    kept = entries(place)
+    kept = entries(cached)
     for name in ("scan_training_files", "write_split", "train_tokenizers"):
         monkeypatch.setattr(text_source, name, None)
     monkeypatch.setattr(train_overlap, "near_duplicates", None)
     second = PlainText(train=plain).open()
     assert second.ledger == first.ledger and second.codec.info == first.codec.info
-    assert second.splits["train"][3]["text"].tolist() == first.splits["train"][3]["text"].tolist() and entries(place) == kept
+    assert second.splits["train"][3]["text"].tolist() == first.splits["train"][3]["text"].tolist() and entries(cached) == kept
 
 
 @pytest.mark.parametrize("validation_fraction", [0.1, 0])
-def test_a_run_whose_cache_was_deleted_goes_on_with_its_codec(
-    plain: str, place: Path, tmp_path: Path, validation_fraction: float
+def test_a_run_whose_cache_was_deleted_resumes_with_its_codec(
+    plain: str, cached: Path, tmp_path: Path, validation_fraction: float
 ) -> None:
     data = PlainText(train=plain, tokenizer=partial(BPE, vocab_size=40), validation_fraction=validation_fraction)
     first = data.open()
     save_codec(first.codec, tmp_path / "run")
-    kept = entries(place)
-    shutil.rmtree(place)
+    kept = entries(cached)
+    shutil.rmtree(cached)
     codec = load_codec(data, tmp_path / "run")
     second = data.open(codec)
     assert second.codec is codec and second.ledger == first.ledger
-    made = entries(place)
+    made = entries(cached)
     assert {n: f for n, f in made.items() if "scan.json" not in f} == {n: f for n, f in kept.items() if "scan.json" not in f}
     data.open()  # and the tokenizer is learned again when it is needed
-    assert entries(place) == kept
+    assert entries(cached) == kept
 
 
-def test_what_is_damaged_or_of_another_format_is_made_anew(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_damaged_or_of_another_format_is_made_anew(plain: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = PlainText(train=plain, tokenizer=Character)
-    first, kept = data.open(), entries(place)
+    first, kept = data.open(), entries(cached)
     for folder, files in kept.items():
         for name in files:
             if name not in ("duplicates.json", "state.json"):
-                (place / folder / name).write_bytes(files[name][:-1] if name != "scan.json" else b"[]")
-    assert data.open().ledger == first.ledger and entries(place) == kept
+                (cached / folder / name).write_bytes(files[name][:-1] if name != "scan.json" else b"[]")
+    assert data.open().ledger == first.ledger and entries(cached) == kept
     monkeypatch.setattr(text_source, "FORMAT", 99)
     assert data.open().ledger == first.ledger
-    assert len(entries(place)) == 2 * len(kept)
+    assert len(entries(cached)) == 2 * len(kept)
 
 
-def test_a_place_that_cannot_be_written(plain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written(plain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.VARIABLE, write(tmp_path / "file", "x"))
     with pytest.raises(ValueError, match=r"cannot write prepared data to .*file: .*; set WEFT_CACHE to a writable folder"):
         PlainText(train=plain).open()
@@ -194,14 +194,14 @@ def test_a_place_that_cannot_be_written(plain: str, tmp_path: Path, monkeypatch:
     assert cache.cache_folder() == tmp_path / "home" / "weft"
 
 
-def test_a_full_disk_is_said_and_nothing_is_broken(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_broken(tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "f", "".join(f"row {i} of many\n" for i in range(20_000)))
     data = PlainText(train=file, tokenizer=Character, validation_fraction=0)
     monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 50_000)
     data.open()
-    kept = entries(place)
+    kept = entries(cached)
     for most in (20_000, 200_000, 500_000):
-        shutil.rmtree(place)
+        shutil.rmtree(cached)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
         try:
@@ -210,10 +210,10 @@ def test_a_full_disk_is_said_and_nothing_is_broken(tmp_path: Path, place: Path, 
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         data.open()
-        assert entries(place) == kept
+        assert entries(cached) == kept
 
 
-def test_two_at_once(plain: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_at_once(plain: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     write_split = text_source.write_split
 
@@ -287,14 +287,14 @@ def big(tmp_path: Path) -> dict[str, Any]:
             train=files, tokenizer=Character, on_overflow="truncate", min_words=2, max_words=5, **common
         ),
         "classes": AutoencodingText(train={"a": files[:2], "b": files[2]}, tokenizer=Character, on_overflow="truncate", **common),
-        "labelled": LabeledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
+        "labeled": LabeledText(train=write(tmp_path / "f.csv", table), tokenizer=Character, **common),
         "tagged": TaggedText(train=write(tmp_path / "c", conll), tokenizer=Character, **common),
     }
 
 
-@pytest.mark.parametrize("name", ["plain", "paragraph", "parallel", "mirrored", "classes", "labelled", "tagged"])
-def test_a_killed_preparation_goes_on_to_the_same_files(
-    name: str, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["plain", "paragraph", "parallel", "mirrored", "classes", "labeled", "tagged"])
+def test_a_killed_preparation_resumes_to_the_same_files(
+    name: str, tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(split_preparation, "PROGRESS_ROWS", 5)
     monkeypatch.setattr(split_preparation, "_COMMIT_BYTES", 300)
@@ -304,7 +304,7 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
     assert (
         first.ledger["train"]["malformed rows"] and first.ledger["train"]["split rows"] + first.ledger["train"]["truncated rows"]
     )
-    kept = entries(place)
+    kept = entries(cached)
     rng = random.Random(name)
     calls = 0
 
@@ -322,7 +322,7 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
         return call
 
     for _ in range(2):
-        shutil.rmtree(place)
+        shutil.rmtree(cached)
         with monkeypatch.context() as patch:
             patch.setattr(DatasetWriter, "add", may_die(DatasetWriter.add))
             patch.setattr(DatasetWriter, "commit", may_die(DatasetWriter.commit))
@@ -333,10 +333,10 @@ def test_a_killed_preparation_goes_on_to_the_same_files(
                 except Killed:
                     pass
         assert data.open().ledger == first.ledger and calls > 3
-        assert entries(place) == kept
+        assert entries(cached) == kept
 
 
-def test_a_process_that_was_killed(tmp_path: Path, place: Path) -> None:
+def test_a_process_that_was_killed(tmp_path: Path, cached: Path) -> None:
     file = write(tmp_path / "f", "".join(f"row {i} of many \u00e4\n" for i in range(20_000)))
     program = f"""
 from weft.data import Character, PlainText
@@ -352,7 +352,7 @@ PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(progr
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL
-    (state,) = place.glob("*/state.json")
+    (state,) = cached.glob("*/state.json")
     assert not (state.parent / "done.json").exists()
     heard: list[int] = []
     data = PlainText(train=file, tokenizer=Character, validation_fraction=0)
@@ -360,19 +360,19 @@ PlainText(train={file!r}, tokenizer=Character, validation_fraction=0).open(progr
         patch.setattr(split_preparation, "PROGRESS_ROWS", 500)
         corpus = data.open(progress=lambda text, done, total: heard.append(done) if text == "preparing train" else None)
     assert heard[0] > 150_000  # not from the beginning
-    resumed = entries(place)
-    shutil.rmtree(place)
-    assert data.open().ledger == corpus.ledger and entries(place) == resumed
+    resumed = entries(cached)
+    shutil.rmtree(cached)
+    assert data.open().ledger == corpus.ledger and entries(cached) == resumed
 
 
 # ---------------------------------------------------------------------------------------------------------------- hold out
 
 
-def test_hold_out_is_fixed_counted_and_apart(plain: str, place: Path) -> None:
+def test_hold_out_is_fixed_counted_and_apart(plain: str, cached: Path) -> None:
     corpus = PlainText(train=plain, tokenizer=Character, validation_fraction=0.1).open()
     train, valid = texts(corpus, "train"), texts(corpus, "valid")
     assert len(valid) == 10 and sorted(train + valid) == sorted(f"line {i} of a text" for i in range(100))
-    shutil.rmtree(place)
+    shutil.rmtree(cached)
     assert texts(PlainText(train=plain, tokenizer=Character, validation_fraction=0.1).open(), "valid") == valid
     assert corpus.ledger["train"]["rows held out for validation"] == 10 and corpus.ledger["valid"]["rows left to training"] == 90
     assert corpus.ledger["valid"]["rows"] == 10 and valid != [f"line {i} of a text" for i in range(10)]
@@ -441,8 +441,8 @@ def test_what_came_back_differently_is_shown_where_it_begins_to_differ(tmp_path:
     data = PlainText(
         train=file, tokenizer=partial(Character, lowercase=True, vocab_size=14), max_length=500, validation_fraction=0
     )
-    (said,) = data.open().ledger["train"]["first rows decoded differently"]
-    assert "\u00e9" in said and said.startswith(f"{file}:2: '...") and "\ufffd" in said
+    (example,) = data.open().ledger["train"]["first rows decoded differently"]
+    assert "\u00e9" in example and example.startswith(f"{file}:2: '...") and "\ufffd" in example
 
 
 def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ LOSSY = [
 @given(AWKWARD)
 def test_ranges_are_in_order_and_within_the_text_one_for_each_token(text: str) -> None:
     for tokenizer in (*LOSSLESS, *LOSSY):
-        places = tokenizer.offsets(text)
-        assert len(places) == len(tokenizer.encode(text)), tokenizer
-        assert all(0 <= a <= b <= len(text) for a, b in places)
-        assert [a for a, _ in places] == sorted(a for a, _ in places)
-        assert [b for _, b in places] == sorted(b for _, b in places)
+        offsets = tokenizer.offsets(text)
+        assert len(offsets) == len(tokenizer.encode(text)), tokenizer
+        assert all(0 <= a <= b <= len(text) for a, b in offsets)
+        assert [a for a, _ in offsets] == sorted(a for a, _ in offsets)
+        assert [b for _, b in offsets] == sorted(b for _, b in offsets)
 
 
 @given(AWKWARD)
@@ -111,7 +111,7 @@ def test_an_excerpt_is_the_text_as_it_was_written() -> None:
     assert codec.excerpt(SpanPrediction("context"), text) == ""
 
 
-def test_what_has_no_ranges_says_so() -> None:
+def test_a_tokenizer_without_offsets_is_refused() -> None:
     class Plain(Tokenizer):
         @property
         def vocab(self) -> int:

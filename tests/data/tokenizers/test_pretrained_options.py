@@ -1,4 +1,4 @@
-"""What the files beside a vocabulary say of it: options, and names of special tokens. transformers reads the same."""
+"""Options and names of special tokens in the files beside a vocabulary. transformers reads the same."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def own_names(folder: Path) -> None:
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
 @pytest.mark.parametrize("as_object", [False, True])
-def test_special_tokens_have_the_names_that_the_files_say(file: str, as_object: bool, tmp_path: Path) -> None:
+def test_special_tokens_have_the_names_in_the_files(file: str, as_object: bool, tmp_path: Path) -> None:
     own_names(tmp_path)
-    said = {f"{key}_token": {"content": name, "lstrip": False} if as_object else name for key, name in NAMES.items()}
-    (tmp_path / file).write_text(json.dumps(said))
+    options = {f"{key}_token": {"content": name, "lstrip": False} if as_object else name for key, name in NAMES.items()}
+    (tmp_path / file).write_text(json.dumps(options))
     found = PretrainedTokenizer(from_=str(tmp_path))
     assert found.special == SPECIAL and found.frame == Frame((1,), (2,), (2,), True)
     assert found.decode([1, 4, 3, 4, 2, 0]) == "a a"
     (tmp_path / file).unlink()
-    assert PretrainedTokenizer(from_=str(tmp_path)).special.mask == -1  # nobody says it
+    assert PretrainedTokenizer(from_=str(tmp_path)).special.mask == -1  # no file specifies it
 
 
 def test_a_vocabulary_with_other_names(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_a_vocabulary_with_other_names(tmp_path: Path) -> None:
     assert found.special == SPECIAL and found.frame.first == (1,) and found.encode("a b") == [4, 5]
 
 
-def test_the_end_mark_of_a_gpt2_is_not_unknown(tmp_path: Path) -> None:
+def test_the_eos_of_a_gpt2_is_not_unknown(tmp_path: Path) -> None:
     names = {name: number for number, name in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|endoftext|>"])}
     (tmp_path / "vocab.json").write_text(json.dumps(names))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
-    said = {f"{key}_token": "<|endoftext|>" for key in ("bos", "eos", "unk")}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    options = {f"{key}_token": "<|endoftext|>" for key in ("bos", "eos", "unk")}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
     assert PretrainedTokenizer(from_=str(tmp_path)).special == Special(256, 256, 256, -1, -1, 256, 256)
 
 

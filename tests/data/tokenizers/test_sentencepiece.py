@@ -131,7 +131,7 @@ def test_a_run_keeps_what_it_read(files: dict[str, bytes], name: str, tmp_path: 
 
 
 def test_marks_are_treated_as_by_the_library(files: dict[str, bytes], tmp_path: Path) -> None:
-    """The library normalises what is one sign to the eye as one: a second mark on a letter that is changed is lost."""
+    """The library normalizes a grapheme as a whole: a second mark on a letter that is changed is lost."""
     mine, theirs = opened(tmp_path, files["bytes"]), sentencepiece.SentencePieceProcessor(model_proto=files["bytes"])
     assert theirs.decode(theirs.encode("ﬁ\u0301")) == "fi\u0301" and mine.decode(mine.encode("ﬁ\u0301")) == "fi"
 
@@ -174,11 +174,11 @@ def test_sentinels_that_are_pieces(files: dict[str, bytes], tmp_path: Path) -> N
 
 
 def test_pieces_that_cannot_be(files: dict[str, bytes], tmp_path: Path) -> None:
-    says(tmp_path, files["unigram"] + piece("low", 1) + piece("low", 1), "the piece 'low' occurs twice")
-    says(tmp_path, files["unigram"] + piece("?", 2), "exactly one piece must have the type UNKNOWN")
-    says(tmp_path, files["unigram"] + piece("never", 5), "pieces of the type UNUSED are not supported")
-    says(tmp_path, files["unigram"] + piece("odd", 9), "lacks a name, score or type")
-    says(tmp_path, files["unigram"] + piece("", 1), "has an empty name")
+    rejects(tmp_path, files["unigram"] + piece("low", 1) + piece("low", 1), "the piece 'low' occurs twice")
+    rejects(tmp_path, files["unigram"] + piece("?", 2), "exactly one piece must have the type UNKNOWN")
+    rejects(tmp_path, files["unigram"] + piece("never", 5), "pieces of the type UNUSED are not supported")
+    rejects(tmp_path, files["unigram"] + piece("odd", 9), "lacks a name, score or type")
+    rejects(tmp_path, files["unigram"] + piece("", 1), "has an empty name")
 
 
 @pytest.mark.parametrize("told", [None, {"do_lower_case": False}, {"keep_accents": True}])
@@ -238,20 +238,20 @@ def test_a_published_t5_folder_without_a_tokenizer_json(files: dict[str, bytes],
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def says(folder: Path, data: bytes, match: str, **options: Any) -> None:
+def rejects(folder: Path, data: bytes, match: str, **options: Any) -> None:
     with pytest.raises(ValueError, match=match):
         opened(folder, data, **options).encode("low")
 
 
 def test_what_is_damaged(files: dict[str, bytes], tmp_path: Path) -> None:
     whole = files["unigram"]
-    says(tmp_path, b"", r"spiece\.model: the file is empty")
-    says(tmp_path, b"this is a text, not a model\n", r"spiece\.model: damaged, or not a SentencePiece file")
-    says(tmp_path, b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "not a SentencePiece file")
+    rejects(tmp_path, b"", r"spiece\.model: the file is empty")
+    rejects(tmp_path, b"this is a text, not a model\n", r"spiece\.model: damaged, or not a SentencePiece file")
+    rejects(tmp_path, b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "not a SentencePiece file")
     for size in [*range(1, 400, 7), *range(400, len(whole) - 1, 9973)]:
-        says(tmp_path, whole[:size], r"spiece\.model: (damaged|truncated)")
+        rejects(tmp_path, whole[:size], r"spiece\.model: (damaged|truncated)")
     first = read_pieces(whole).pieces[5].name.encode()
-    says(tmp_path, whole.replace(first, b"\xff" * len(first), 1), r"spiece\.model: damaged")
+    rejects(tmp_path, whole.replace(first, b"\xff" * len(first), 1), r"spiece\.model: damaged")
 
 
 def test_damage_never_ends_the_program(files: dict[str, bytes], tmp_path: Path) -> None:
@@ -268,20 +268,22 @@ def test_damage_never_ends_the_program(files: dict[str, bytes], tmp_path: Path) 
     assert refused > 20
     table = read_pieces(files["unigram"]).charsmap
     for at, unit in ((4, b"\0\xfc\xff\x7f"), (0, b"\0\0\0\x7f"), (len(table) - 1, b"x"), (len(table) - 3, b"\xff")):
-        says(tmp_path, files["unigram"].replace(table, table[:at] + unit + table[at + len(unit) :]), "charsmap is incomplete")
+        rejects(tmp_path, files["unigram"].replace(table, table[:at] + unit + table[at + len(unit) :]), "charsmap is incomplete")
 
 
 def test_what_is_not_read(files: dict[str, bytes], tmp_path: Path) -> None:
     for kind in ("word", "char"):
-        says(
+        rejects(
             tmp_path,
             learned(model_type=kind, vocab_size=50, hard_vocab_limit=False),
             f"model type {kind} is not supported; supported are unigram and bpe",
         )
-    says(tmp_path, learned(model_type="unigram", treat_whitespace_as_suffix=True), "treat_whitespace_as_suffix is not supported")
-    says(tmp_path, files["xlm-r"], "the ids of model_type camembert are not supported", config={"model_type": "camembert"})
-    says(tmp_path, files["unigram"], "expected a file of XLM-R", config={"model_type": "xlm-roberta"})
-    says(
+    rejects(
+        tmp_path, learned(model_type="unigram", treat_whitespace_as_suffix=True), "treat_whitespace_as_suffix is not supported"
+    )
+    rejects(tmp_path, files["xlm-r"], "the ids of model_type camembert are not supported", config={"model_type": "camembert"})
+    rejects(tmp_path, files["unigram"], "expected a file of XLM-R", config={"model_type": "xlm-roberta"})
+    rejects(
         tmp_path,
         files["unigram"],
         "extra_ids in tokenizer_config.json is 'many'",

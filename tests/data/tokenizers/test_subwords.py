@@ -74,7 +74,7 @@ def test_word_pieces_are_joined() -> None:
     assert PIECES.decode([*PIECES.encode("low"), Special.unk, *inside]) == "low �st"
 
 
-def test_normalisation_is_a_choice(tmp_path: Path) -> None:
+def test_normalization_is_an_option(tmp_path: Path) -> None:
     assert PLAIN.decode(PLAIN.encode("LÖWER É")) == "lower e"
     assert PIECES.decode(PIECES.encode("é")) == "é"
     for options in (
@@ -117,8 +117,8 @@ def cuts(word: str) -> list[list[str]]:
     """All ways to cut a word."""
     out = []
     for flags in itertools.product([False, True], repeat=len(word) - 1):
-        places = [0, *(i for i, cut in enumerate(flags, 1) if cut), len(word)]
-        out.append([word[a:b] for a, b in itertools.pairwise(places)])
+        cuts = [0, *(i for i, cut in enumerate(flags, 1) if cut), len(word)]
+        out.append([word[a:b] for a, b in itertools.pairwise(cuts)])
     return out
 
 

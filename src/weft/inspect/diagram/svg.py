@@ -148,7 +148,7 @@ def draw_blocks(layout: Layout, canvas: Canvas, copies: Mapping[Block, int]) -> 
         canvas.note(note)
 
 
-def role_drawn(block: Block) -> str:
+def drawing_role(block: Block) -> str:
     """The role that decides the color of a block without parts."""
     if block.role in ("encoder", "decoder", "layer"):
         return "recurrent" if "layer" in block.detail else "other"
@@ -194,7 +194,7 @@ def _draw_title(block: Block, rect: Rect, canvas: Canvas) -> None:
 
 def _draw_leaf(block: Block, rect: Rect, canvas: Canvas, copies: int) -> None:
     canvas.parts.append(_opened(block, copies))
-    fill, stroke, _ = COLORS[role_drawn(block)]
+    fill, stroke, _ = COLORS[drawing_role(block)]
     dashed = ' stroke-dasharray="4 3"' if block.role == "position" else ""
     if block.repeat > 1:
         canvas.rect(Rect(rect.x + 4, rect.u - 4, rect.width, rect.height), fill=fill, stroke=stroke)

@@ -48,7 +48,7 @@ class AdversarialObjective(Objective):
         seed, mix = int(rng.integers(2**63)), float(rng.random())
         return Instance(source=source, label=int(example["label"]), seed=seed, mix=mix)
 
-    def fake_latents(self, model: Any, batch: Batch, like: Tensor) -> Tensor:
+    def fake_latents(self, model: DiscriminatesLatents, batch: Batch, like: Tensor) -> Tensor:
         """B x P: one generated latent code per text."""
         return model.fake_latents(standard_normal(batch, model.noise).to(like.dtype))
 

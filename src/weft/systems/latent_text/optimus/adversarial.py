@@ -140,7 +140,7 @@ class LatentGenerator(LatentAdversarialObjective):
         score_B = model.score(self._fake_latents(model, batch), batch["label"])
         return Loss.of(-score_B.sum(), len(batch), "generator")
 
-    def _fake_latents(self, model: Any, batch: Batch) -> Tensor:
+    def _fake_latents(self, model: GeneratesLatents, batch: Batch) -> Tensor:
         return model.fake_latents(standard_normal(batch, model.noise).to(model.standard.mean.dtype), batch["label"])
 
     def prepare_request(self, example: Example) -> Instance | None:
