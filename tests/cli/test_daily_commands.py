@@ -218,7 +218,7 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     answer = weft("new", *files)
     assert answer.code == 0, answer.err
-    assert ("\ncolumns: " in answer.out) == any(name.endswith((".tsv", ".csv")) for name in files)
+    assert ("\ncolumns: " in answer.out) == any(name.endswith((".tsv", ".csv", ".jsonl")) for name in files)
     text = (tmp_path / "recipe.yaml").read_text()
     assert f"type: {source}" in text and f"type: {structure}" in text
     small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.validation_fraction=0.2"]
