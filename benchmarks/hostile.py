@@ -54,18 +54,18 @@ class Outcome:
 
 def execute(case: Case, work: Path) -> Outcome:
     """Run a case in a forked process."""
-    place, home, output = work / "case", work / "home", work / "output"
-    for folder in (place, home):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+    folder, home, output = work / "case", work / "home", work / "output"
+    for one in (folder, home):
+        shutil.rmtree(one, ignore_errors=True)
+        one.mkdir()
     (home / "profile").write_text("precious\n")
     (home / "victim-run" / "step-00000001").mkdir(parents=True)
     (home / "victim-run" / "step-00000001" / "weights").write_text("precious\n")
-    case.make(place)
+    case.make(folder)
     before, start = _state(home), time.monotonic()
     child = os.fork()
     if child == 0:
-        _child(case, place, output, work)
+        _child(case, folder, output, work)
     peak, base, code = 0, psutil.Process().memory_info().rss, None
     problems: list[str] = []
     while code is None:
@@ -86,7 +86,7 @@ def execute(case: Case, work: Path) -> Outcome:
     control = sorted({hex(ord(c)) for c in text if is_control(c)})
     problems += [f"control characters in the output: {control}"] if control else []
     problems += ["a file outside has changed"] if _state(home) != before else []
-    problems += ["a program was started"] if (work / "owned").exists() or list(place.rglob("owned")) else []
+    problems += ["a program was started"] if (work / "owned").exists() or list(folder.rglob("owned")) else []
     (work / "owned").unlink(missing_ok=True)
     return Outcome(code, time.monotonic() - start, peak, text, problems)
 
@@ -97,7 +97,7 @@ def is_control(character: str) -> bool:
     return (number < 32 and character not in "\n\t\r") or 127 <= number < 160 or character in "\u202e\u2066"
 
 
-def _child(case: Case, place: Path, output: Path, work: Path) -> None:
+def _child(case: Case, folder: Path, output: Path, work: Path) -> None:
     """The forked process: limits, a search path of traps, then the command."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -105,16 +105,16 @@ def _child(case: Case, place: Path, output: Path, work: Path) -> None:
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.chdir(place)
+        os.chdir(folder)
         os.environ |= {
             "PATH": str(work / "bin"),
             "HOME": str(work / "home"),
-            "WEFT_CACHE": str(place / "cache"),
+            "WEFT_CACHE": str(folder / "cache"),
             "HF_HUB_OFFLINE": "1",
         }
         from weft.cli.app import main
 
-        main([word.replace("@", str(place), 1) for word in case.command])
+        main([word.replace("@", str(folder), 1) for word in case.command])
     except SystemExit as error:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -61,6 +61,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("src/weft/data/sources/", "riter"): "the class that writes prepared files",
     ("src/weft/data/sources/parsing.py", "csv.reader"): "csv.reader of Python",
     ("src/weft/training/tensorboard.py", "riter"): "SummaryWriter of PyTorch",
+    ("tests/core/test_files.py", "SummaryWriter"): "SummaryWriter of PyTorch",
     ("tests/data/sources/test_multiple_choice.py", '"say'): "a sentence of the example data",
     ("tests/data/sources/test_parsing.py", "csv.writer"): "csv.writer of Python",
     ("tests/data/sources/test_sources.py", 'say "no"'): "a sentence of the example data",
