@@ -29,7 +29,7 @@ from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.generation_config import GENERATION_CONFIG
-from weft.pretrained.saving import FILE_KEYS, write_folder
+from weft.pretrained.saving import Origin, write_folder
 from weft.recipe import nearest
 from weft.training.build import plans
 from weft.training.run_folder import FORMAT, RunFolder
@@ -62,9 +62,14 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     with complete_folder(out) as new:
         kept = {name: origin.config[name] for name in ("id2label", "label2id") if name in origin.config}
         config = kept if origin.config else _ids(run.codec, structure)
-        write_folder(run.model, structure, new, model_type=kind or origin.config.get("model_type"), config=config)
-        rest = {name: value for name, value in origin.config.items() if name not in FILE_KEYS}
-        write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
+        write_folder(
+            run.model,
+            structure,
+            new,
+            model_type=kind or origin.config.get("model_type"),
+            config=config,
+            origin=Origin(origin.config) if origin.config else None,
+        )
         for name, content in origin.files.items():
             (new / name).parent.mkdir(exist_ok=True)
             write_json(new / name, content)
