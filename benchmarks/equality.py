@@ -177,8 +177,8 @@ def vit(rng: random.Random) -> Any:
         image_size=patch * rng.randint(1, 3),
         patch_size=patch,
         num_channels=rng.choice([1, 3]),
-        num_labels=rng.randint(2, 4),
     )
+    config.num_labels = rng.randint(2, 4)
     if rng.random() < 0.5:
         return hf.ViTForImageClassification(config)
     return hf.ViTModel(config, add_pooling_layer=rng.random() < 0.5)
