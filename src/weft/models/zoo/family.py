@@ -174,7 +174,7 @@ def mlm_bias_module(structure: Any) -> str:
     return "head.out" if head is not None and name_of(head) == "untied" else "head"
 
 
-_WITH_LM_HEAD = ("LMHeadModel", "DoubleHeadsModel")  # T5 without a head tensor is tied, whatever its config says
+_WITH_LM_HEAD = ("LMHeadModel", "DoubleHeadsModel")  # T5 without a head tensor is tied, whatever its config
 
 
 def has_own_head(config: ModelConfig, names: Iterable[str]) -> bool:
