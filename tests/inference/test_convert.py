@@ -191,6 +191,7 @@ def test_an_interrupted_conversion_leaves_no_files(step: str, tmp_path: Path, mo
         with pytest.raises(KeyboardInterrupt):
             to_run(folder, tmp_path / "other")
         if step == "write_json":
+            patched.setattr(weft.inference.convert, "write_text", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 to_published(run, tmp_path / "other")
     assert sorted(tmp_path.iterdir()) == there

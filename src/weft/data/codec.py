@@ -75,6 +75,7 @@ def _field(content: dict[str, Any]) -> Field:
     special, labels = Special(**content["special"]), tuple(map(str, content["labels"]))
     around = content["frame"]
     first, between, last = (tuple(map(int, around[name])) for name in ("first", "between", "last"))
+    single, pair = (tuple((int(i), int(of)) for i, of in around.get(name, ())) for name in ("single", "pair"))
     f = Field(
         **{
             **content,
@@ -82,7 +83,7 @@ def _field(content: dict[str, Any]) -> Field:
             "labels": labels,
             "sentence_ends": tuple(map(int, content["sentence_ends"])),
             "extra_eos": tuple(map(int, content.get("extra_eos", ()))),
-            "frame": Frame(first, between, last, bool(around["segments"])),
+            "frame": Frame(first, between, last, bool(around["segments"]), single, pair),
         }
     )
     for name, kind in (("name", str), ("vocab", int), ("kind", str), ("max_length", int), ("space", str)):

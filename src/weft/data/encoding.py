@@ -108,7 +108,10 @@ def split_words(text: str) -> list[str]:
 
 
 def _encode_words(field: Field, tokenizer: Tokenizer, texts: list[list[str]]) -> Columns:
-    """Ids of pretokenized texts, each word encoded separately, and the offset of each word."""
+    """Ids of pretokenized texts, each word encoded separately but with the space before it where its tokens include that, and
+    the offset of each word."""
+    prefix = tokenizer.word_prefix
+    texts = [[words[0], *(prefix + word for word in words[1:])] for words in texts] if prefix else texts
     distinct = list(dict.fromkeys(chain.from_iterable(texts)))
     encoded = dict(zip(distinct, tokenizer.encode_batch(distinct), strict=True))
     if without := [word for word, ids in encoded.items() if not ids]:  # every word needs a token

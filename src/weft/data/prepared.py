@@ -20,7 +20,7 @@ from weft.core.io import read_json, write_json
 from weft.data.encoding import Columns, assemble, columns_of, counted_columns
 from weft.data.ragged_array import RaggedArray
 
-FORMAT = 4
+FORMAT = 5
 """Version of the files."""
 IN_MEMORY = 2**26
 """Files up to this many bytes are loaded into memory; larger ones are read row by row."""

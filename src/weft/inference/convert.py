@@ -22,13 +22,13 @@ from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
 from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, max_length_of, open_embedder
 from weft.inference.load import load
-from weft.inference.origin import Origin, read_origin, write_origin
+from weft.inference.origin import PublishedFiles, read_origin, write_origin
 from weft.inference.published import open_published
 from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
-from weft.pretrained.saving import FILE_KEYS, write_folder
+from weft.pretrained.saving import Origin, write_folder
 from weft.recipe import nearest
 from weft.training.build import plans
 from weft.training.run_folder import RunFolder
@@ -55,15 +55,20 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     structure = structure() if is_composition(structure) else structure
     origin = read_origin(source)
     if kind not in (None, origin.config.get("model_type")):
-        origin = Origin()  # its config belongs to another family
+        origin = PublishedFiles()  # its config belongs to another family
     if not origin.config:
         structure = _shift_positions(run.model, structure, run.codec.info)
     with complete_folder(out) as new:
         kept = {name: origin.config[name] for name in ("id2label", "label2id") if name in origin.config}
         config = kept if origin.config else _ids(run.codec, structure)
-        write_folder(run.model, structure, new, model_type=kind or origin.config.get("model_type"), config=config)
-        rest = {name: value for name, value in origin.config.items() if name not in FILE_KEYS}
-        write_json(new / "config.json", {**rest, **read_json(new / "config.json")})
+        write_folder(
+            run.model,
+            structure,
+            new,
+            model_type=kind or origin.config.get("model_type"),
+            config=config,
+            origin=Origin(origin.config) if origin.config else None,
+        )
         for name, content in origin.files.items():
             write_json(new / name, content)
         for space, tokenizer in run.codec.tokenizers.items():

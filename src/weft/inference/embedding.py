@@ -61,7 +61,7 @@ class TextEmbedder:
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """Return N x D embeddings, in the order of the texts. Batches are sorted by length, so that they have little padding."""
         field = self.codec.info.input_texts()[0]
-        room = max(0, self.max_length - len(field.frame.first) - len(field.frame.last))
+        room = max(0, self.max_length - field.frame.size(1))
         encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lowercase else text for text in texts])
         self.truncated += sum(len(ids) > room for ids in encoded)
         rows = [np.asarray(field.frame.around([np.asarray(ids[:room], np.int64)])) for ids in encoded]

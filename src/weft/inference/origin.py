@@ -15,8 +15,8 @@ COMPANIONS = (GENERATION_CONFIG, "tokenizer_config.json", "special_tokens_map.js
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The published model that a run folder was converted from.
+class PublishedFiles:
+    """config.json and companion files of the published model that a run folder was converted from.
 
     Args:
         config: Content of config.json; empty for a run that weft trained.
@@ -27,11 +27,11 @@ class Origin:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def read_origin(folder: Path) -> Origin:
+def read_origin(folder: Path) -> PublishedFiles:
     """Read published.json of a run folder; empty if there is none. Raises ValueError where it is not as weft writes it."""
     file = RunFolder(folder).origin
     if not file.is_file():
-        return Origin()
+        return PublishedFiles()
     found = read_json(file)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"{file}: not a file that this version of weft wrote (format {FORMAT}); convert the model again")
@@ -43,7 +43,7 @@ def read_origin(folder: Path) -> Origin:
             raise ValueError(f"{file}: files: unknown name {name!r}; allowed are {', '.join(COMPANIONS)}")
         if not isinstance(content, dict):
             raise ValueError(f"{file}: files.{name} must be a JSON object, not {type(content).__name__}")
-    return Origin(config, files)
+    return PublishedFiles(config, files)
 
 
 def write_origin(folder: Path, model: Path, config: dict[str, Any]) -> None:

@@ -136,7 +136,7 @@ def _with_token_ids(
     }
     if max_length is not None and ModelsLanguage not in provided:
         # special tokens have positions too
-        room = max(1, max_length - len(tokenizer.frame.first) - len(tokenizer.frame.last))
+        room = max(1, max_length - tokenizer.frame.size(1))
         fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
     if Decodes in provided:
         fields[info.target] = replace(fields[info.target], special=decoder_special, extra_eos=eos_ids(config, target))

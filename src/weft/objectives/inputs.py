@@ -81,7 +81,7 @@ class DecoderInput:
                 f"full_sequence needs texts with one vocabulary, but the fields of the data ({info.data}) differ: "
                 f"{', '.join(info.fields)}"
             )
-        self.frame = replace(pair_frame(self.field), first=(), last=())
+        self.frame = replace(pair_frame(self.field), first=(), last=(), single=(), pair=())
 
     def __call__(self, example: Example) -> np.ndarray | MarkedIds:
         texts = [example[field.name] for field in self.fields]
@@ -99,14 +99,14 @@ def pair_frame(field: Field) -> Frame:
     """The special tokens of a pair. A pretrained tokenizer that puts nothing between two texts (GPT's) gets its separator
     there."""
     frame, sep = field.frame, field.special.sep
-    return frame if frame.between or sep < 0 else replace(frame, between=(sep,))
+    return frame if frame.between or frame.pair or sep < 0 else replace(frame, between=(sep,))
 
 
 def with_bos(frame: Frame, field: Field) -> Frame:
     """The frame with the BOS token at its start."""
     if field.kind == "image" or field.special.bos < 0:
         raise ValueError(f"bos: true needs a text with a BOS token, but {field.name!r} has none; remove bos")
-    return replace(frame, first=(field.special.bos, *frame.first))
+    return frame.with_bos(field.special.bos)
 
 
 def refuse_choices(info: Info) -> None:

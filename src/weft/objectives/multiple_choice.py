@@ -56,10 +56,9 @@ class MultipleChoiceObjective(Objective):
 
     def cost(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
         """Tokens of all choices; the question and the special tokens count once per choice."""
-        frame, number = self.frame, lengths["choices/sizes"].astype(np.int64)
-        each = len(frame.first) + len(frame.last)
+        number, each = lengths["choices/sizes"].astype(np.int64), self.frame.size(1 + self.has_question)
         if self.has_question:
-            each = each + len(frame.between) + lengths["question"].astype(np.int64)
+            each = each + lengths["question"].astype(np.int64)
         return number * each + lengths["choices"].astype(np.int64)
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:

@@ -83,7 +83,7 @@ class SpanAnswer(Objective):
         if self.window is None:
             return super().cost(lengths)
         size, frame = np.asarray(lengths[self.answer.space], np.int64), self.input.frame
-        around = super().cost(lengths) - size + len(frame.first) + len(frame.between) + len(frame.last)
+        around = super().cost(lengths) - size + frame.size(len(self.input.fields))
         room = np.maximum(self.window - around, 1)
         step = np.minimum(self.stride, room)
         windows = 1 + np.maximum(0, -(-(size - room) // step))
@@ -93,11 +93,8 @@ class SpanAnswer(Objective):
         return {"loss": len(batch["text"]) if self.window is not None else len(batch)}
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
-        frame, before = self.input.frame, len(self.input.frame.first)
-        for field in self.input.fields:
-            if field.name == self.answer.space:
-                break
-            before += len(example[field.name]) + len(frame.between)
+        names = [field.name for field in self.input.fields]
+        before = self.input.frame.start([len(example[name]) for name in names], names.index(self.answer.space))
         start, end = (int(token) + before for token in example["answer"]) if len(example["answer"]) else (0, 0)
         size = len(example[self.answer.space])
         if self.window is not None:

@@ -57,8 +57,9 @@ class Tagging(Objective):
         tags: Targets = example["tags"]
         if not len(tags.at):
             return None
-        at = tags.at + len(self.frame.first)
-        return Instance(text=self.frame.around([example[self.tags.space]]), tags=Targets("text", at, tags.ids))
+        text = example[self.tags.space]
+        at = tags.at + self.frame.start([len(text)], 0)
+        return Instance(text=self.frame.around([text]), tags=Targets("text", at, tags.ids))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["tags"])}

@@ -96,11 +96,22 @@ class PublishedModel:
     def full_names(self) -> dict[str, str]:
         """Tensor names with the prefix that models with a head have -> names in the file."""
         prefix, body = self.family.prefix, self.family.body
-        bare = not any(name.startswith(prefix) for name in self.tensor_files)
         full: dict[str, str] = {}
         for name in self.tensor_names:  # of a legacy name and the current one, transformers loads the first
-            full.setdefault(_current_name(prefix + name if bare and name.split(".")[0] in body else name), name)
+            full.setdefault(_current_name(prefix + name if self.bare and name.split(".")[0] in body else name), name)
         return full
+
+    @cached_property
+    def bare(self) -> bool:
+        """Whether the names lack the prefix that models with a head have."""
+        return not any(name.startswith(self.family.prefix) for name in self.tensor_files)
+
+    def read(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Some weights in float32 by their names in the file; ``names`` may also be full names. A masked-LM bias comes with its
+        other name."""
+        both = [*names, *(_decoder_bias(name) for name in names if _decoder_bias(name) in self.tensor_files)]
+        found = dict.fromkeys(self.full_names.get(name, name) for name in both)
+        return {name: _read(name, self.tensor_files[name]) for name in found}
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights in float32 by their full names, copied out of the memory-mapped files."""
@@ -216,14 +227,16 @@ class PublishedModel:
         return [ours for ours, companion in self.family.zero if companion in found.tensors]
 
     def _merge_biases(self, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-        """Merge the two names of the masked-LM bias. Where the tensors differ, transformers uses ``decoder.bias``; the names of
-        the others are returned."""
+        """Merge the two names of the masked-LM bias. Where the head is untied or the tensors differ, transformers uses
+        ``decoder.bias``; the names of the others are returned."""
         aliases = {
             name: name.removesuffix("decoder.bias") + "bias"
             for name in tensors
             if name.endswith(".decoder.bias") and _matches(name, self.family.tied)
         }
-        different = [bias for name, bias in aliases.items() if bias in tensors and not torch.equal(tensors[bias], tensors[name])]
+        tied = self.config.get("tie_word_embeddings", True)
+        others = [bias for name, bias in aliases.items() if bias in tensors]
+        different = [bias for bias in others if not tied or not torch.equal(tensors[bias], tensors[_decoder_bias(bias)])]
         kept = {name: tensor for name, tensor in tensors.items() if name not in aliases}
         return kept | {bias: tensors[name] for name, bias in aliases.items()}, different
 
@@ -265,6 +278,10 @@ def _shards(index: Path) -> dict[str, Path]:
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _decoder_bias(bias: str) -> str:
+    return bias.removesuffix("bias") + "decoder.bias"
 
 
 def _current_name(name: str) -> str:

@@ -8,16 +8,14 @@ from pathlib import Path
 
 from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.contracts import Structure, Tokenizer
-from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Info
 from weft.core.files import check_free, complete_folder
-from weft.core.io import read_json, write_json
 from weft.core.registry import Build
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
-from weft.pretrained.saving import FILE_KEYS, copy_companion_files, label_config, write_folder
+from weft.pretrained.saving import Origin, copy_companion_files, write_folder
 
 
 @dataclass
@@ -52,28 +50,19 @@ class PretrainedModel:
     def save(self, folder: str | Path) -> Path:
         """Save the model, with its current weights, in the layout it came from; the package transformers loads the folder.
 
-        The rest of config.json (special ids, class names) and the other files of the original folder (tokenizer, generation and
-        pooling configuration) are copied.
+        For the task it was published for, config.json, the class of transformers and unused tensors are as they were. The other
+        files of the original folder (tokenizer, generation and pooling configuration) are copied.
 
         Args:
             folder: A new or empty folder. It appears only when everything is written.
         """
-        source = self.published.path
+        published = self.published
         check_free(Path(folder))
+        origin = Origin(published.config, published.bare, published.read(self.report.unused))
         with complete_folder(Path(folder)) as new:
-            write_folder(self.model, self.structure, new, model_type=self.published.family.model_type)
-            self._write_config(new)
-            copy_companion_files(source, new)
+            write_folder(self.model, self.structure, new, model_type=published.family.model_type, origin=origin)
+            copy_companion_files(published.path, new)
         return Path(folder)
-
-    def _write_config(self, folder: Path) -> None:
-        """Add to config.json the keys of the original that weft does not write, and the class names."""
-        original = {key: value for key, value in self.published.config.items() if key not in FILE_KEYS}
-        targets = [
-            f for f in self.info.fields.values() if f.kind in ("label", "labels", "number", "tags") and f.labels != CHOICE_LABELS
-        ]
-        named = label_config(targets[0].labels or self.published.config.labels()) if targets else {}
-        write_json(folder / "config.json", {**original, **read_json(folder / "config.json"), **named})
 
 
 def load(name: str | Path, *, task: str | None = None, side: int | None = None) -> PretrainedModel:

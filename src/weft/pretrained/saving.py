@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,21 @@ def save(
     return Path(folder)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The published model that a model came from, for saving it as it was.
+
+    Args:
+        config: Its config.json.
+        bare: Whether its tensor names lack the prefix that models with a head have; None = as its class has them.
+        unused: Its tensors that the structure does not use, by their names in the file.
+    """
+
+    config: Mapping[str, Any]
+    bare: bool | None = None
+    unused: Mapping[str, Tensor] = field(default_factory=dict)
+
+
 def write_folder(
     model: nn.Module,
     structure: Build[Structure],
@@ -55,22 +71,63 @@ def write_folder(
     *,
     model_type: str | None = None,
     config: Mapping[str, Any] = {},
+    origin: Origin | None = None,
 ) -> None:
-    """Write config.json and model.safetensors into an existing folder; see ``save``."""
+    """Write config.json and model.safetensors into an existing folder; see ``save``. Where the config.json of ``origin``
+    describes the structure, it is kept, and so are the class of transformers and the unused tensors."""
     family, task = _family_of(structure, model_type)
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    theirs = to_theirs(tensors, family.rules(structure))
     zero = [name for name, _ in family.zero if name in tensors and not tensors[name].any()]
+    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
+    kept = _kept_class(origin, structure, family, lossless=not {name for name, _ in family.zero} & tensors.keys() - {*zero})
+    architecture = kept or _architecture(structure, family, task, classes)
+    bare = _is_bare(architecture, family) if kept is None or origin is None or origin.bare is None else origin.bare
+    written = {name: tensor for name, tensor in tensors.items() if not (kept and bare and name in zero)}
+    theirs = to_theirs(written, family.rules(structure))
     if unknown := [name for name in theirs.unknown if name not in zero]:
         raise ValueError(f"a published {family.model_type} has no tensors for: {shorten(unknown)}")
-    classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
-    architecture = _architecture(structure, family, task, classes)
-    bare = architecture.endswith("Model") and family.prefix and not architecture.endswith(("LMHeadModel", "DoubleHeadsModel"))
     named: dict[str, Tensor] = {n.removeprefix(family.prefix) if bare else n: tensor for n, tensor in theirs.tensors.items()}
-    labels = label_config([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
-    content = {"model_type": family.model_type, "architectures": [architecture], **family.data_config(tensors), **labels}
-    write_json(folder / "config.json", {**content, **family.to_config(structure), **config})
+    before = {} if origin is None else {key: value for key, value in origin.config.items() if key not in FILE_KEYS}
+    if kept is not None and origin is not None:
+        known = config_of(origin.config, family.model_type)
+        sizes = {key: size for key, size in family.data_config(tensors).items() if known[key] != size}
+        content, named = {**before, **sizes}, {**origin.unused, **named}
+    else:
+        labels = label_config([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
+        content = {"model_type": family.model_type, "architectures": [architecture], **family.data_config(tensors), **labels}
+        content = {**before, **content, **family.to_config(structure), **config}
+    write_json(folder / "config.json", content)
     save_file(named, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+def _kept_class(origin: Origin | None, structure: Build[Structure], family: Family, *, lossless: bool) -> str | None:
+    """The class of transformers that config.json of the origin has, or implies, if it describes exactly this structure.
+
+    Args:
+        origin: The published model.
+        structure: The structure.
+        family: Its family.
+        lossless: Whether tensors that classes without a head lack are zero.
+    """
+    if origin is None or origin.config.get("model_type") != family.model_type:
+        return None
+    config = config_of(origin.config)
+    names = [name for name in config.get("architectures") or [next(iter(family.tasks))] if name in family.tasks]
+    plain = _plain(structure, family)
+    for name in names:
+        if _is_bare(name, family) and not lossless:
+            continue
+        with contextlib.suppress(ValueError):
+            if not _differing(family.from_config(config, family.tasks[name], _tensor_names_of_heads(structure)), plain):
+                return name
+    return None
+
+
+def _is_bare(architecture: str, family: Family) -> bool:
+    """Whether a class of transformers has no head, so that its tensor names lack the prefix."""
+    return (
+        bool(family.prefix) and architecture.endswith("Model") and not architecture.endswith(("LMHeadModel", "DoubleHeadsModel"))
+    )
 
 
 def _architecture(structure: Build[Structure], family: Family, task: str, classes: Sequence[int]) -> str:
@@ -89,12 +146,11 @@ def _architecture(structure: Build[Structure], family: Family, task: str, classe
 
 def _family_of(structure: Build[Structure], model_type: str | None) -> tuple[Family, str]:
     """The family whose config.json describes exactly this structure, and the task."""
-    structure = _without_weights(structure)
     differences: dict[str, list[str]] = {}
     for family in [FAMILIES[model_type]] if model_type else FAMILIES.values():
         with contextlib.suppress(ValueError, KeyError, IndexError, TypeError, AttributeError):  # it has other blocks
             config = config_of(family.to_config(structure), family.model_type)
-            plain = structure if family.with_positions is None else _as_published(structure, family.with_positions)
+            plain = _plain(structure, family)
             for task in dict.fromkeys(family.tasks.values()):
                 described = family.from_config(config, task, _tensor_names_of_heads(structure))
                 if not (differing := _differing(described, plain)):
@@ -125,10 +181,13 @@ def _without_weights(structure: Build[Structure]) -> Build[Structure]:
     return partial(base, **{**given, "weights": None})
 
 
-def _as_published(structure: Build[Structure], with_positions: Any) -> Build[Structure]:
-    """The structure with learned positions instead of interpolated ones: config.json does not tell them apart."""
+def _plain(structure: Build[Structure], family: Family) -> Build[Structure]:
+    """The structure as config.json describes it: without weights, and with learned positions instead of interpolated ones."""
+    structure = _without_weights(structure)
+    if family.with_positions is None:
+        return structure
     interpolated = name_of(option_at(structure, "embedder.parts.0.position")) == name_of(InterpolatedPositionEmbedder)
-    return with_positions(structure, LearnedPositionEmbedder) if interpolated else structure
+    return family.with_positions(structure, LearnedPositionEmbedder) if interpolated else structure
 
 
 def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:

@@ -89,6 +89,12 @@ class Tokenizer(ABC):
         """Character offsets of each token of ``encode(text)``: text[a:b]. Tokens that share a character both include it."""
         raise TypeError(f"{type(self).__name__} has no character offsets; use another tokenizer")
 
+    @property
+    def word_prefix(self) -> str:
+        """What precedes a word that is encoded by itself, so that it has the tokens that it has inside a text: a space where
+        tokens include the space before them. The first word of a text has none."""
+        return ""
+
     def spell(self, text: str) -> list[list[int]] | None:
         """Character ids of each token of the text; None for tokenizers without character ids."""
         return None

@@ -61,6 +61,10 @@ class ByteBPE(ByteLevel):
         inner.decoder = decoders.ByteLevel()
         self.adopt(inner)
 
+    @property
+    def word_prefix(self) -> str:
+        return " "
+
     def adopt(self, inner: tokenizers.Tokenizer) -> None:
         if missing := set(byte_names()) - set(inner.get_vocab()):
             raise ValueError(f"not a vocabulary of a ByteBPE tokenizer: {len(missing)} of the 256 bytes are missing")

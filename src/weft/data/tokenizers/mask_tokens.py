@@ -60,6 +60,10 @@ class MaskAwareTokenizer(Tokenizer):
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return self.tokenizer.tokens(ids)
 
+    @property
+    def word_prefix(self) -> str:
+        return self.tokenizer.word_prefix
+
     def spell(self, text: str) -> list[list[int]] | None:
         if self.tokenizer.spell("") is None:
             return None

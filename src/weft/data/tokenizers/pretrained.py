@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, normalizers
 
 from weft.core.fields import Frame, Special
 from weft.core.hub import find_model
@@ -18,51 +18,20 @@ from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
 from weft.data.tokenizers.sentencepiece import from_pieces, read_pieces
 from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read_vocabulary
+from weft.data.tokenizers.vocabulary_files import (
+    BYTE_CLASS,
+    USUAL_NAMES,
+    apply_config,
+    from_bytes,
+    from_merges,
+    from_vocabulary,
+    read_decoder_start,
+    read_tokenizer_config,
+    special_names,
+    tokenizer_class,
+)
 
-_USUAL_NAMES = {
-    "pad": ("[PAD]", "<pad>", "<|pad|>"),
-    "bos": ("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
-    "eos": ("</s>", "<eos>", "[EOS]", "<|end_of_text|>", "<|endoftext|>"),
-    "unk": ("[UNK]", "<unk>"),
-    "mask": ("[MASK]", "<mask>"),
-    "cls": ("[CLS]", "<cls>"),
-    "sep": ("[SEP]", "<sep>"),
-}
-_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-_CONFIG_FILES = ("special_tokens_map.json", "tokenizer_config.json")
-"""Files beside a vocabulary that name its special tokens; later ones take precedence."""
 _PROBES = 2000
-
-
-def read_tokenizer_config(file: Path) -> dict[str, Any]:
-    """Read the options and the names of special tokens (``mask_token``) from the files beside a vocabulary."""
-    config: dict[str, Any] = {}
-    for beside in (file.with_name(name) for name in _CONFIG_FILES):
-        found = read_json(beside) if beside.is_file() else {}
-        if not isinstance(found, dict):
-            raise ValueError(f"{beside}: must be a JSON object")
-        config |= {key: value for key, value in found.items() if value is not None or not key.endswith("_token")}
-    return config
-
-
-def read_decoder_start(file: Path) -> int:
-    """Return ``decoder_start_token_id`` of the model beside a vocabulary; -1 if it is not set."""
-    for name in ("generation_config.json", "config.json"):
-        found = read_json(file.with_name(name)) if file.with_name(name).is_file() else {}
-        start = found.get("decoder_start_token_id") if isinstance(found, dict) else None
-        if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
-            return start
-    return -1
-
-
-def special_names(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of special tokens: ``{"mask": "<mask>"}``. GPT-2 names EOS as <unk> too; byte-level BPE needs none."""
-    named = {key: config.get(f"{key}_token") for key in _USUAL_NAMES}
-    contents = {key: name.get("content") if isinstance(name, dict) else name for key, name in named.items()}
-    names = {key: name for key, name in contents.items() if isinstance(name, str)}
-    if names.get("unk") in (names.get("bos"), names.get("eos")):
-        names.pop("unk", None)
-    return names
 
 
 def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> Special:
@@ -75,7 +44,7 @@ def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> 
     added, known = {token.content for token in inner.get_added_tokens_decoder().values()}, inner.get_vocab(True)
     own = {
         key: next((known[n] for n in sorted(names, key=lambda n: n not in added) if n in known), -1)
-        for key, names in _USUAL_NAMES.items()
+        for key, names in USUAL_NAMES.items()
     }
     own |= {key: known[name] for key, name in names.items() if name in known}
     if own["unk"] < 0:
@@ -95,67 +64,37 @@ def find_special(inner: tokenizers.Tokenizer, names: Mapping[str, str] = {}) -> 
     )
 
 
-def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any] = {}) -> tokenizers.Tokenizer:
-    """Build BERT's WordPiece from a vocab.txt, one subword per line.
-
-    Args:
-        text: Content of the file.
-        lowercase: Whether to lower-case texts; None = as ``config`` sets it, else if no subword has an upper-case letter.
-        config: From the files beside it: ``do_lower_case``, ``strip_accents``, ``tokenize_chinese_chars``, special names.
-    """
-    own, options = {**_BERT, **special_names(config)}, {}
-    for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
-        options[name] = config.get(name)
-        if not isinstance(options[name], bool | None):
-            raise ValueError(f"{name} in tokenizer_config.json is {options[name]!r}; it must be true or false")
-    lowercase = options["do_lower_case"] if lowercase is None else lowercase
-    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    ids = {line: number for number, line in enumerate(lines)}
-    if own["unk"] not in ids:
-        raise ValueError(f"no line {own['unk']}; expected a vocab.txt of BERT, one subword per line")
-    if lowercase is None:
-        lowercase = all(line == line.lower() for line in lines if not (line.startswith("[") and line.endswith("]")))
-    inner = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=own["unk"], max_input_chars_per_word=100))
-    inner.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=options["tokenize_chinese_chars"] is not False,
-        strip_accents=options["strip_accents"],
-        lowercase=lowercase,
-    )
-    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    inner.decoder = decoders.WordPiece(prefix="##")
-    inner.add_special_tokens(list(dict.fromkeys(name for name in own.values() if name in ids)))
-    cls, sep = own["cls"], own["sep"]
-    if cls in ids and sep in ids:
-        inner.post_processor = processors.BertProcessing((sep, ids[sep]), (cls, ids[cls]))
-    return inner
-
-
-def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> tokenizers.Tokenizer:
-    """Build GPT-2's byte-level BPE from its vocab.json and merges.txt."""
-    pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
-    ids = json.loads(vocabulary)
-    inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    named = [name for usual in (*_USUAL_NAMES.values(), names) for name in usual if name in ids]
-    inner.add_special_tokens(list(dict.fromkeys(named)))
-    if "<s>" in ids and "</s>" in ids:
-        inner.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=False)
-    return inner
-
-
 def find_frame(inner: tokenizers.Tokenizer) -> Frame:
     """Find the ids that the post-processor adds around one text and around two; tokenizers trained by weft have their own."""
     if [inner.id_to_token(i) for i in range(len(Special.NAMES))] == list(Special.NAMES):
         return Frame()
     text = _some_text(inner)
-    one, two = inner.encode(text), inner.encode(text, text)
-    inside = [i for i, special in enumerate(one.special_tokens_mask) if not special]
-    first, last = tuple(one.ids[: inside[0]]), tuple(one.ids[inside[-1] + 1 :])
-    second = two.sequence_ids.index(1)
-    begin = max(i for i, of in enumerate(two.sequence_ids) if of == 0) + 1
-    return Frame(first, tuple(two.ids[begin:second]), last, two.type_ids[second] != two.type_ids[begin - 1])
+    length = len(inner.encode(text, add_special_tokens=False))
+    single, pair = (_template(found, length) for found in (inner.encode(text), inner.encode(text, text)))
+    begin = next((i for i, (id_, _) in enumerate(single) if id_ < 0), len(single))
+    first, last = (tuple(id_ for id_, _ in part if id_ >= 0) for part in (single[:begin], single[begin:]))
+    ids = [id_ for id_, _ in pair]
+    second = ids.index(Frame.SECOND) if Frame.SECOND in ids else len(ids)
+    between = tuple(id_ for id_ in ids[len(first) + 1 : second])
+    segments = any(of for _, of in pair)
+    usual_pair = [*((i, 0) for i in (*first, Frame.FIRST, *between)), *((i, int(segments)) for i in (Frame.SECOND, *last))]
+    usual = [(i, 0) for i in (*first, Frame.FIRST, *last)]
+    if list(pair) == usual_pair and all(id_ >= 0 for id_ in between):
+        return Frame(first, between, last, segments, () if list(single) == usual else single)
+    return Frame(first, (), last, False, () if list(single) == usual else single, pair)
+
+
+def _template(encoding: tokenizers.Encoding, length: int) -> tuple[tuple[int, int], ...]:
+    """What an encoding consists of: each special token, and each text of ``length`` tokens, with their segment."""
+    parts: list[tuple[int, int]] = []
+    at = 0
+    while at < len(encoding.ids):
+        of = encoding.sequence_ids[at]
+        if of is None and not encoding.special_tokens_mask[at]:  # the library does not count the first copy
+            raise ValueError("the template of the post-processor repeats a text; use each of $A and $B once")
+        parts.append((encoding.ids[at] if of is None else Frame.FIRST - of, encoding.type_ids[at]))
+        at += 1 if of is None else length
+    return tuple(parts)
 
 
 def _some_text(inner: tokenizers.Tokenizer) -> str:
@@ -181,8 +120,8 @@ class PretrainedTokenizer(VocabularyTokenizer):
 
     Args:
         from_: A pretrained model (a folder, minilm, or a name on the hub), or a run folder; or a tokenizer.json of the library
-            ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT-2 with its merges.txt beside it, or a SentencePiece file
-            (spiece.model) with config.json and tokenizer_config.json beside it.
+            ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT or GPT-2 with its merges.txt beside it, or a SentencePiece
+            file (spiece.model) with config.json and tokenizer_config.json beside it. ByT5 has a tokenizer_config.json only.
         lowercase: For a vocab.txt, whether to lower-case texts and remove accents; None = as in its tokenizer_config.json, else
             if no subword has an upper-case letter. For the spiece.model of ALBERT, whether to lower-case; None = as in its
             tokenizer_config.json. Other files define it themselves.
@@ -227,10 +166,17 @@ class PretrainedTokenizer(VocabularyTokenizer):
 
     @property
     def sentinel_count(self) -> int:
-        """Number of T5's sentinel tokens, <extra_id_0> and so on, from the end of the vocabulary."""
+        """Number of T5's sentinel tokens, <extra_id_0> and so on, at the end of the vocabulary; ByT5's are in ascending order."""
         names = [name.removeprefix("▁") for name in self.names]  # mT5's are ordinary pieces
-        count = sum(name == f"<extra_id_{i}>" for i, name in enumerate(reversed(names)))
-        return count if all(name.startswith("<extra_id_") for name in names[len(names) - count :]) else 0
+        last = list(itertools.takewhile(lambda name: name.startswith("<extra_id_"), reversed(names)))
+        return len(last) if {*last} == {f"<extra_id_{i}>" for i in range(len(last))} else 0
+
+    @property
+    def word_prefix(self) -> str:
+        """A space for byte-level BPE that adds none itself (``add_prefix_space``): "a b" is encoded as "a" and " b"."""
+        word = _some_text(self.inner).strip()
+        one, spaced, both = (self.encode(text) for text in (word, f" {word}", f"{word} {word}"))
+        return " " if both != one * 2 and both == one + spaced else ""
 
     @property
     def inner(self) -> tokenizers.Tokenizer:
@@ -253,9 +199,12 @@ class PretrainedTokenizer(VocabularyTokenizer):
             if file.suffix == ".txt":
                 inner = from_vocabulary(text, self._lowercase, config)
             elif (merges := file.parent / "merges.txt").is_file() and file.name == "vocab.json":
-                inner = from_merges(text, read_vocabulary(str(merges)), special_names(config).values())
+                inner = from_merges(text, read_vocabulary(str(merges)), config)
+            elif file.name == "tokenizer_config.json":
+                inner = from_bytes(config)
             else:
                 inner = tokenizers.Tokenizer.from_str(text)
+                apply_config(inner, config, tokenizer_class(file, config))
             self.adopt(inner, special_names(config))
         except Exception as error:  # the library raises nothing narrower
             hint = "" if file.suffix == ".txt" else "; expected a tokenizer.json of the library tokenizers"
@@ -281,6 +230,9 @@ class PretrainedTokenizer(VocabularyTokenizer):
         if not path.is_dir():
             return path
         found = next((path / name for name in FILES if (path / name).is_file()), None)
+        config = path / "tokenizer_config.json"
+        if found is None and config.is_file() and read_tokenizer_config(config).get("tokenizer_class") == BYTE_CLASS:
+            return config
         own = sorted([*path.glob("tokenizer-*.json"), *path.glob("*/tokenizer-*.json")])  # of a run, and of its stages
         if found is None and len(own) > 1:
             names = ", ".join(str(file.relative_to(path)) for file in own)
@@ -303,7 +255,7 @@ class PretrainedTokenizer(VocabularyTokenizer):
         self._special, self._frame = find_special(inner, special_names), find_frame(inner)
         self._inner, self._names = inner, names
         flagged = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
-        usual = [name for known in _USUAL_NAMES.values() for name in known]
+        usual = [name for known in USUAL_NAMES.values() for name in known]
         named = {ids[name] for name in (*usual, *special_names.values()) if name in ids}
         self._skipped = frozenset(flagged | named) - {self._special.unk}
         self.lowercase = inner.normalizer is not None and "a" in inner.normalizer.normalize_str("A")

@@ -69,6 +69,10 @@ class WithSentinels(Tokenizer):
     def sentence_ends(self) -> list[int]:
         return self.inner.sentence_ends()
 
+    @property
+    def word_prefix(self) -> str:
+        return self.inner.word_prefix
+
     def spell(self, text: str) -> list[list[int]] | None:
         return self.inner.spell(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -172,6 +172,17 @@ def mlm_bias_module(structure: Any) -> str:
     """Our module that has the bias of the masked-LM head: the head itself, or its output layer where it is untied."""
     head = option_values(structure).get("head") if name_of(structure) == "text-encoder" else None
     return "head.out" if head is not None and name_of(head) == "untied" else "head"
+
+
+_WITH_LM_HEAD = ("LMHeadModel", "DoubleHeadsModel")  # T5 without a head tensor is tied, whatever its config
+
+
+def has_own_head(config: ModelConfig, names: Iterable[str]) -> bool:
+    """Whether a language model has an untied head: by config.json, where its class has a head or the file has the tensor.
+    ``GPT2Model`` and ``GPT2ForSequenceClassification`` have none, whatever ``tie_word_embeddings`` is."""
+    classes = config.get("architectures") or []
+    expected = any(name.endswith(_WITH_LM_HEAD) for name in classes) or "lm_head.weight" in set(names)
+    return expected and config.get("tie_word_embeddings", True) is False
 
 
 def is_tied(head: Any) -> bool:

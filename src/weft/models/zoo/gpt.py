@@ -28,7 +28,7 @@ from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.language_model import LanguageModel
 from weft.models.zoo.config import ModelConfig, activation_name
-from weft.models.zoo.family import Family, option_at, register_family
+from weft.models.zoo.family import Family, has_own_head, option_at, register_family
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -238,7 +238,7 @@ def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[
         activation=GELUTanh if first else config.activation("activation_function"),
         eps=config["layer_norm_epsilon"],
         post_norm=first,
-        tied=config.get("tie_word_embeddings", True),
+        tied=not has_own_head(config, names),
         dropout=config["resid_pdrop"],
         attention_dropout=config["attn_pdrop"],
         embedding_dropout=config["embd_pdrop"],

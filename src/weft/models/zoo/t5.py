@@ -29,7 +29,7 @@ from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.zoo.config import ModelConfig, activation_name, activation_named
-from weft.models.zoo.family import Family, option_at, register_family
+from weft.models.zoo.family import Family, has_own_head, option_at, register_family
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -255,9 +255,9 @@ def _rules(structure: Any) -> list[Rule]:
 def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
     if task != "generation":
         raise ValueError(f"task {task} is not supported by {config['model_type']}; use generation")
+    _check_buckets(config)
     projection, dim = config["feed_forward_proj"], config["d_model"]
     activation = activation_named(projection.removeprefix("gated-"), "feed_forward_proj")
-    untied = config.get("tie_word_embeddings", True) is False and "lm_head.weight" in names
     scaled = config["model_type"] == "t5" and config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     tied = partial(TiedHead, scale=dim**-0.5 if scaled else 1.0, bias=False)
     return encoder_and_decoder(
@@ -271,12 +271,25 @@ def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[
         ),
         gated=projection.startswith("gated-"),
         activation=GELUTanh if projection == "gated-gelu" else activation,  # as in transformers
-        head=partial(UntiedHead, bias=False) if untied else tied,
+        head=partial(UntiedHead, bias=False) if has_own_head(config, names) else tied,
         eps=config["layer_norm_epsilon"],
         buckets=config["relative_attention_num_buckets"],
         max_distance=config["relative_attention_max_distance"],
         dropout=config["dropout_rate"],
     )
+
+
+def _check_buckets(config: ModelConfig) -> None:
+    """Raise ValueError where T5's formula has no meaning: its logarithms divide by log(max_distance / exact), with a bucket for
+    each of the ``exact`` smallest distances, which are half of the decoder's buckets and a quarter of the encoder's."""
+    buckets, distance = (config[f"relative_attention_{what}"] for what in ("num_buckets", "max_distance"))
+    if buckets < 4:
+        raise ValueError(f"config.json: relative_attention_num_buckets is {buckets}, but it must be at least 4")
+    if distance <= buckets // 2:
+        raise ValueError(
+            f"config.json: relative_attention_max_distance is {distance}, but it must be above {buckets // 2}, half of "
+            f"relative_attention_num_buckets ({buckets}): smaller distances have a bucket each"
+        )
 
 
 def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
