@@ -20,7 +20,7 @@ from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
-from weft.evaluate.resampling import bootstrap_intervals
+from weft.evaluate.resampling import confidence_intervals
 from weft.evaluate.scored_text import scored_example
 from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import subsample
@@ -64,13 +64,13 @@ class EvaluationResult:
         }
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
-        """95 % bootstrap confidence intervals of the metrics' values, by name."""
+        """95 % confidence intervals of the metrics' values, by name."""
         order = sorted(self.predictions)
         predictions, references = [self.predictions[i] for i in order], [self.references[i] for i in order]
         found: dict[str, tuple[float, float]] = {}
         for metric in metrics if len(order) > 1 else ():
             if metric.inputs in _FROM_PREDICTIONS:
-                found |= bootstrap_intervals(metric, predictions, references)
+                found |= confidence_intervals(metric, predictions, references)
         return found
 
     def _repr_html_(self) -> str:
