@@ -20,7 +20,8 @@ def proportion_interval(
     (v + q^2 / 2m +- q sqrt(v (1 - v) / m + q^2 / 4 m^2)) / (1 + q^2 / m),  m = v (1 - v) / var(bootstrap values)
 
     m is n where every example is right or wrong, and where no bootstrap value differs: n correct examples of n do not prove a
-    value of 1. Unless an example is several decisions, m is at most n. q is the normal quantile for binary examples, else that of Student's t.
+    value of 1. Unless an example is several decisions, m is at most n. q is the normal quantile for binary examples, else that
+    of Student's t.
 
     Wilson 1927; effective sample size: Korn & Graubard 1998 (Confidence intervals for proportions with small expected number
     of positive counts estimated from survey data).

@@ -72,7 +72,7 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
             f"{trained.name} generates text and does not classify: use weft.systems.latent_text.space.open_latent(RUN)"
         )
     objective = trained.objective
-    generates = isinstance(objective, NextToken) and not objective.sources or type(objective).predict is Objective.predict
+    generates = (isinstance(objective, NextToken) and not objective.sources) or type(objective).predict is Objective.predict
     if generates and Decodes in trained.model.provides():
         raise ValueError(f"{trained.name} generates text and predicts no label: use generate(texts)")
 
