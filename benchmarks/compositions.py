@@ -109,14 +109,12 @@ class Sampler:
         return simple[kind]()
 
     def _integer(self, extra: tuple[Any, ...]) -> int:
-        low = next((int(limit.ge) for limit in extra if isinstance(limit, Ge)), 0)
-        high = next((int(limit.le) for limit in extra if isinstance(limit, Le)), 10**6)
+        low, high = (int(end) for end in _ends(extra, 10**6))
         usual = [n for n in (1, 2, 3, 4, 5, 8, 12, 16, 32, 64, 100) if low <= n <= high]
         return self.rng.choice(usual) if self.rng.random() < 0.9 else self.rng.choice((low, low + 1, high))
 
     def _number(self, extra: tuple[Any, ...]) -> float:
-        low = next((float(getattr(limit, "ge", getattr(limit, "gt", 0))) for limit in extra if isinstance(limit, Ge | Gt)), 0.0)
-        high = next((float(getattr(limit, "le", getattr(limit, "lt", 1))) for limit in extra if isinstance(limit, Le | Lt)), 1e6)
+        low, high = _ends(extra, 1e6)
         if self.rng.random() < 0.9:
             return round(self.rng.uniform(low, min(high, low + 1)), 3) or 0.001
         open_low, open_high = any(isinstance(limit, Gt) for limit in extra), any(isinstance(limit, Lt) for limit in extra)
@@ -131,6 +129,15 @@ class Sampler:
         if options := option_parameters(factory):
             name = self.rng.choice(list(options))
             chosen[recipe_key(name)] = self.value(options[name].annotation, 2)
+
+
+def _ends(extra: tuple[Any, ...], highest: float) -> tuple[float, float]:
+    """The ends of an annotated range; from 0 to ``highest`` where it is open."""
+    low: Any = next((getattr(limit, "ge", None) or getattr(limit, "gt", 0) for limit in extra if isinstance(limit, Ge | Gt)), 0)
+    high: Any = next(
+        (getattr(limit, "le", None) or getattr(limit, "lt", 0) for limit in extra if isinstance(limit, Le | Lt)), highest
+    )
+    return float(low), float(high)
 
 
 def entries(kind: type) -> list[Callable[..., Any]]:

@@ -225,7 +225,7 @@ REFUSED = {
     "too large": (
         "data: {type: labeled-images, train: t.tsv, labels: [x, y], size: 1000000000000}\nobjective: classification\n"
         + LEARNING
-        + "structure: {type: image-encoder, embedder: {type: patch, patch_size: 2, position: learned}}\n",
+        + "structure: {type: image-encoder, embedder: {type: patch, size: 2, position: learned}}\n",
         r"r\.yaml:\d+: structure\.embedder\.position: a tensor is too large",
     ),
 }

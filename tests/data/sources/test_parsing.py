@@ -197,7 +197,7 @@ def test_headers_that_are_wrong(tmp_path: Path, content: str | bytes, wanted: di
 
 
 def test_column_names_are_suggested_only_where_they_help(tmp_path: Path) -> None:
-    file = write(tmp_path / "f", "so good\tpos\n")
+    file = write(tmp_path / "f", "so good\tpos\nbad\tneg\n")
     without = {name: column._replace(headerless=False) for name, column in ANY.items()}
     for wanted, names in ((ANY, ("a", "b")), (without, None)):
         with pytest.raises(ValueError, match="no column 'text'") as error:

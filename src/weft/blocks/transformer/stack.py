@@ -62,9 +62,9 @@ class Stack(nn.Module):
 
     def _check_heads(self) -> None:
         """Raise ValueError where the bias of the position encoding has another number of heads than the attention."""
-        wanted = None if self.position is None else self.position.heads
+        wanted = 0 if self.position is None else self.position.heads
         for heads in dict.fromkeys(cast(Layer, layer).heads for layer in self.layers):
-            if wanted is not None and heads is not None and wanted not in (1, heads):
+            if heads and wanted not in (0, 1, heads):
                 raise ValueError(
                     f"position.heads is {wanted}, but self-attention has {heads} head{'s' if heads > 1 else ''}; set both to the "
                     "same number, or position.heads to 1 for a bias that all heads share"

@@ -24,26 +24,26 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+RunOrEncoder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="The folder of a trained run; a published encoder for similarity.", show_default=False),
+]
+Similarity = Annotated[
+    bool,
+    typer.Option(
+        "--similarity",
+        help="Evaluate sentence embeddings: correlate the cosine similarity of sentence pairs with their scores. FILE is a "
+        "table with two texts and a number; the default for a published encoder without a head.",
+    ),
+]
 
 
 @command
 def evaluate(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="The folder of a trained run; a published encoder for similarity.", show_default=False
-        ),
-    ],
+    run: RunOrEncoder,
     files: Files = None,
     split: Split = None,
-    similarity: Annotated[
-        bool,
-        typer.Option(
-            "--similarity",
-            help="Evaluate sentence embeddings: correlate the cosine similarity of sentence pairs with their scores. FILE is a "
-            "table with two texts and a number; the default for a published encoder without a head.",
-        ),
-    ] = False,
+    similarity: Similarity = False,
     oracle: Annotated[
         list[str] | None,
         typer.Option(

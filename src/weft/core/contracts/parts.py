@@ -105,8 +105,8 @@ class Residual(nn.Module, ABC):
 class Position(nn.Module, ABC):
     """Position information inside attention; one per stack, passed to its layers. The default adds nothing."""
 
-    heads: int | None = None
-    """Number of heads that ``bias`` has; None = it fits any number of heads."""
+    heads: int = 0
+    """Number of heads that ``bias`` has; 0 = it fits any number of heads."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -149,8 +149,8 @@ class Score(nn.Module, ABC):
 class Attention(nn.Module, ABC):
     """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``."""
 
-    heads: int | None = None
-    """Number of heads; None = unknown."""
+    heads: int = 0
+    """Number of heads; 0 = unknown."""
 
     def __init__(self, dim: int, memory: int):
         super().__init__()
@@ -180,8 +180,8 @@ class LayerOutput:
 class Layer(nn.Module, ABC):
     """One layer of a stack. ``memory`` is the vector size of the memory it attends to, or None without cross-attention."""
 
-    heads: int | None = None
-    """Number of heads of its self-attention; None = unknown."""
+    heads: int = 0
+    """Number of heads of its self-attention; 0 = unknown."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
