@@ -41,11 +41,11 @@ def confidence_intervals(
 ) -> dict[str, tuple[float, float]]:
     """Confidence interval of each value of a metric, from bootstrap samples of the examples.
 
-    ``Metric.interval`` says how: the Wilson score interval for values in [0, 1], also where all examples are correct; the
-    scale of Fisher's z for correlations; BCa for others. For a metric with ``statistics`` there are intervals for the values of
-    its ``from_statistics`` (no groups). Any other metric is recomputed for each sample, at most 200 times. Undefined values (nan)
-    have no interval, nor have metrics of the set of texts such as Self-BLEU, for which a resampled duplicate differs from a
-    duplicate that the model generated.
+    ``Metric.interval`` selects the method: the Wilson score interval for values in [0, 1], also where all examples are
+    correct; the scale of Fisher's z for correlations; BCa for others. For a metric with ``statistics`` there are intervals for
+    the values of its ``from_statistics`` (no groups). Any other metric is recomputed for each sample, at most 200 times.
+    Undefined values (nan) have no interval, nor have metrics of the set of texts such as Self-BLEU, for which a resampled
+    duplicate differs from a duplicate that the model generated.
 
     Efron 1987; for BLEU, Koehn 2004 (Statistical significance tests for machine translation evaluation).
 
