@@ -45,7 +45,7 @@ def evaluate_similarity(
     before = embed.truncated
     first_ND, second_ND = (embed([pair[name] for pair in pairs]) for name in ("first", "second"))
     similarity_N = _cosine(first_ND, second_ND)
-    predictions, metric = [f"{similarity:.6f}" for similarity in similarity_N.tolist()], Correlation()
+    predictions, metric = [f"{similarity:.9g}" for similarity in similarity_N.tolist()], Correlation()
     remarks = [f"{sum(dropped.values()):,} rows were left out: " + ", ".join(f"{n:,} {why}" for why, n in dropped.items())]
     truncated = embed.truncated - before
     return EvaluationResult(
