@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.evaluate import Distinct, Repetition, bootstrap_intervals, distinct_ngrams, distinct_texts, repetition_rate
+from weft.evaluate import Distinct, Repetition, confidence_intervals, distinct_ngrams, distinct_texts, repetition_rate
 
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=8).map(" ".join), min_size=1, max_size=6)
 
@@ -41,8 +41,8 @@ def test_metrics_report_the_functions_values():
     assert Distinct(max_texts=2).compute(texts, rows) == {"distinct_1": 3 / 6, "distinct_2": 3 / 4, "distinct_texts": 1.0}
     assert Distinct(max_texts=2).signature() == "2 texts" and Distinct(max_texts=0).signature() == "all texts"
     assert Repetition().compute(texts, rows) == {"repetition": 2 / 5}
-    assert bootstrap_intervals(Distinct(), texts, rows) == {}  # resampled duplicates are no duplicates of the model
-    low, high = bootstrap_intervals(Repetition(), texts, rows)["repetition"]
+    assert confidence_intervals(Distinct(), texts, rows) == {}  # resampled duplicates are no duplicates of the model
+    low, high = confidence_intervals(Repetition(), texts, rows)["repetition"]
     assert low <= 2 / 5 <= high
 
 

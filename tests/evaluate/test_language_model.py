@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import weft
-from weft.data import BPE, ByteBPE, Dates, PlainText, Word
+from weft.data import BPE, Byte, ByteBPE, Dates, PlainText, Word
 from weft.evaluate import Evaluation, KneserNey, Perplexity, WordPerplexity, perplexity
 from weft.learning import Gradient
 from weft.models import LanguageModel, Seq2Seq
@@ -75,6 +75,35 @@ def test_the_mode_of_the_model_is_restored(run):
 def test_out_of_vocabulary_words_are_counted(tmp_path):
     run = trained(tmp_path, partial(Word, vocab_size=100))
     assert perplexity(run, ["the xylophone was good", "quux"]).unknown == 2
+
+
+@pytest.mark.parametrize("tokenizer", [partial(Word, vocab_size=100), partial(ByteBPE, vocab_size=300), Byte])
+def test_word_perplexity_counts_only_the_words_that_were_scored(tmp_path, tokenizer):
+    """A truncated text has the loss of its first tokens: exp(loss / words of those tokens), not of the full text."""
+    long = ["the food was good and the staff was rude today " * 2, "so cold"]
+    (tmp_path / "text.txt").write_text("\n".join(long * 4))
+    data = partial(PlainText, train=str(tmp_path / "text.txt"), valid=str(tmp_path / "text.txt"), tokenizer=tokenizer)
+    data = partial(data, max_length=7, on_overflow="truncate")
+    learning = partial(Gradient, steps=2, batch_tokens=200)
+    evaluate = partial(Evaluation, metrics=[WordPerplexity])
+    structure = partial(LanguageModel, dim=16)
+    run = weft.Run(data=data, structure=structure, objective=NextToken, learning=learning, evaluate=evaluate)
+    result = run.train(tmp_path / "run", quiet=True).evaluate("valid")
+    found, codec = result.metric_values, weft.load(tmp_path / "run").codec
+    tokens = [min(7, len(codec.encode("text", text))) + 1 for text in long]
+    scored = [len(codec.decode("text", codec.encode("text", text)[:7].tolist()).split()) + 1 for text in long]
+    assert found["word_perplexity"] == pytest.approx(found["perplexity"] ** (sum(tokens) / sum(scored)), rel=1e-4)
+    cut = 4 * (sum(len(text.split()) + 1 for text in long) - sum(scored))
+    assert found["truncated_words"] == cut > 0
+    assert result.remarks == result.details([])["remarks"]
+    assert any(f"does not include {cut} words" in remark for remark in result.remarks)
+
+
+def test_split_texts_lose_no_words(tmp_path):
+    """The pieces of a split text are decoded texts, which may encode to more tokens than the piece has."""
+    run = trained(tmp_path, partial(BPE, vocab_size=30), length=5)
+    found = run.evaluate("valid")
+    assert found.metric_values["truncated_words"] == 0 and not found.remarks
 
 
 def test_a_pretrained_gpt2_equals_transformers(tmp_path):

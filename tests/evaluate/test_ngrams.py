@@ -16,7 +16,7 @@ from weft.evaluate import (
     ForwardBLEU,
     ReferencePool,
     SelfBLEU,
-    bootstrap_intervals,
+    confidence_intervals,
     corpus_bleu,
     g_score,
     paired_test,
@@ -201,7 +201,7 @@ def test_resampling_keeps_the_references_of_forward_bleu():
     metric = ForwardBLEU(order=2, max_references=2)
     sums = metric.statistics(GENERATED, EXAMPLES).sum(axis=0)
     assert metric.from_statistics(sums)["forward_bleu"] == metric.compute(GENERATED, EXAMPLES)["forward_bleu"]
-    low, high = bootstrap_intervals(metric, GENERATED, EXAMPLES)["forward_bleu"]
+    low, high = confidence_intervals(metric, GENERATED, EXAMPLES)["forward_bleu"]
     assert low <= metric.compute(GENERATED, EXAMPLES)["forward_bleu"] <= high
     # a paired test passes each example twice: the references are the same
     assert (
@@ -219,7 +219,7 @@ def test_the_metric_self_bleu_has_no_interval():
         self_bleu(subsample(texts, 3), order=1).score
     )
     assert "texts:3" in SelfBLEU(max_texts=3).signature() and "texts:all" in SelfBLEU(max_texts=0).signature()
-    assert bootstrap_intervals(SelfBLEU(), texts, rows) == {}
+    assert confidence_intervals(SelfBLEU(), texts, rows) == {}
     with pytest.raises(ValueError, match=r"SelfBLEU is a metric of the set of texts.*use method='randomization'"):
         paired_test(SelfBLEU(), texts, texts, rows, method="bootstrap")
     assert paired_test(SelfBLEU(), texts, texts, rows) == {"self_bleu": 1.0}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.evaluate import AnswerExactMatch, AnswerF1, bootstrap_intervals, overlapping_sentence, overlapping_span
+from weft.evaluate import AnswerExactMatch, AnswerF1, confidence_intervals, overlapping_sentence, overlapping_span
 
 
 def normal(text: str) -> list[str]:
@@ -96,7 +96,7 @@ def test_metrics_have_intervals_and_a_configurable_column() -> None:
     rows = [{"gold": "a b"}, {"gold": "b c"}, {"gold": ""}] * 10
     for metric in (AnswerExactMatch(field="gold"), AnswerF1(field="gold")):
         (name, value), *_ = metric.compute(["b"] * 30, rows).items()
-        low, high = bootstrap_intervals(metric, ["b"] * 30, rows)[name]
+        low, high = confidence_intervals(metric, ["b"] * 30, rows)[name]
         assert low <= value <= high
     with pytest.raises(ValueError, match="example 0 has no column 'answer'"):
         AnswerF1().compute(["b"], [{"gold": "b"}])

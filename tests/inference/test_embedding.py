@@ -13,6 +13,7 @@ import sentence_transformers
 import torch
 import transformers as hf
 from sentence_transformers import models
+from tests.commands import weft
 
 from weft.inference.convert import to_published, to_run
 from weft.inference.embedding import open_embedder
@@ -87,6 +88,18 @@ def test_every_pooling_mode_equals_sentence_transformers(mode: Any, bert: Path, 
         older = {key: value == mode for key, value in OLDER.items()}
         (tmp_path / "st/1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 24, **older}))
         close(open_embedder(tmp_path / "st", "cpu")(TEXTS), wanted)
+
+
+def test_evaluate_of_an_encoder_correlates_similarities(bert: Path, tmp_path: Path) -> None:
+    """Without an option: a published encoder has nothing else to be evaluated with."""
+    saved(bert, tmp_path / "st")
+    rows = [("a good film", "a bad film", 1.0), ("the play was fine", "it was fine", 4.5), ("what", "a very good play", 0.5)]
+    (tmp_path / "pairs.tsv").write_text("first\tsecond\tscore\n" + "".join(f"{a}\t{b}\t{c}\n" for a, b, c in rows))
+    embed = open_embedder(tmp_path / "st", "cpu")
+    cosine = (embed([row[0] for row in rows]) * embed([row[1] for row in rows])).sum(1)
+    answer = weft("evaluate", tmp_path / "st", tmp_path / "pairs.tsv", "--json")
+    assert answer.code == 0
+    assert json.loads(answer.out)["pearson"] == pytest.approx(np.corrcoef(cosine, [row[2] for row in rows])[0, 1], abs=1e-4)
 
 
 def test_truncation_equals_sentence_transformers(bert: Path, tmp_path: Path) -> None:

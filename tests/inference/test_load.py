@@ -74,3 +74,21 @@ def test_changed_weights_are_rejected(trained):
     (trained / "run" / "model.safetensors.sha256").unlink()
     with pytest.raises(ValueError, match=r"model\.safetensors\.sha256 cannot be read"):
         weft.load(trained / "run")
+
+
+def test_rows_that_are_left_out_are_reported(trained):
+    (trained / "more.tsv").write_text("text\tlabel\ngood film\t1\n\t0\nbad film\t0\n\t1\n")
+    run = weft.load(trained / "run")
+    assert run.evaluate(files=[trained / "more.tsv"]).remarks == ["2 of 4 rows were left out of files: 2 empty rows"]
+    assert run.evaluate().remarks == []
+
+
+def test_predict_of_a_language_model_names_generate(trained):
+    recipe = RECIPE.replace("labeled-text", "plain-text").replace("classifier", "language-model")
+    run = read_run_text(recipe.replace("classification", "next-token"), "recipe", trained).train(trained / "lm", quiet=True)
+    for objective in ("next-token", "prefix-lm"):
+        with pytest.raises(ValueError, match=r"generates text and predicts no label: use generate\(texts\)"):
+            run.predict(["good film"])
+        run = read_run_text(recipe.replace("classification", "prefix-lm"), "recipe", trained).train(
+            trained / objective, quiet=True
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import weft.training.dry_run
+from weft.cli.check_report import print_reports
 from weft.core.batch import Clock
+from weft.core.fields import Field, Info
+from weft.objectives import Weighted
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
-from weft.training.dry_run import StageReport, check, synthetic_batch
+from weft.training.dry_run import StageReport, batch_problem, check, synthetic_batch
 from weft.training.flops import count_cost
 from weft.training.recipes import read_run, read_run_text
 from weft.training.run import Run
@@ -194,3 +198,71 @@ def test_objectives_with_text_pairs_are_checked_with_several_texts(tmp_path: Pat
     run = read_run_text(text + "structure: {type: bert, dim: 16, layers: 1, heads: 2, hidden: 16}\n", "r.yaml", tmp_path)
     (report,) = check(run)
     assert "pairing" in report.terms
+
+
+VAE = "data: {type: autoencoding-text, train: t.txt}\nobjective: elbo\n" + LEARNING
+REFUSED = {
+    "relative bias": (
+        CLASSES + "structure: {type: classifier, dim: 8, encoder: {type: transformer, position: relative-bias, layer: {mixer: "
+        "{heads: 2}}}}\n",
+        r"r\.yaml:\d+: structure\.encoder: position\.heads is 4, but self-attention has 2 heads; set both to the same number",
+    ),
+    "relative bias with one head": (
+        CLASSES + "structure: {type: classifier, dim: 8, encoder: {type: transformer, position: relative-bias, layer: {mixer: "
+        "alignment}}}\n",
+        r"r\.yaml:\d+: structure\.encoder: position\.heads is 4, but self-attention has 1 head;",
+    ),
+    "latent memory": (
+        VAE + "structure: {type: text-vae, decoder: {type: language-model, dim: 16, decoder: {type: transformer, layer: {mixer: "
+        "{heads: 2, head_dim: 3}}}}}\n",
+        r"r\.yaml:\d+: structure\.injections\.0: vectors of size 16 cannot be keys and values of 2 heads of size 3;",
+    ),
+    "name of a part": (
+        CLASSES.replace("classification", "{type: weighted, parts: {keys: classification}}")
+        + "structure: {type: classifier, dim: 8}\n",
+        r"r\.yaml:\d+: objective: parts has the name 'keys'",
+    ),
+    "too large": (
+        "data: {type: labeled-images, train: t.tsv, labels: [x, y], size: 1000000000000}\nobjective: classification\n"
+        + LEARNING
+        + "structure: {type: image-encoder, embedder: {type: patch, size: 2, position: learned}}\n",
+        r"r\.yaml:\d+: structure\.embedder\.position: a tensor is too large",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_parts_that_do_not_fit_are_refused_at_their_place(name, tmp_path):
+    text, message = REFUSED[name]
+    with pytest.raises(RecipeError, match=message):
+        check(read_run_text(text, "r.yaml", tmp_path, files=False))
+
+
+def test_weighted_needs_a_part():
+    with pytest.raises(ValueError, match="parts is empty"):
+        Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={})
+
+
+def test_heads_may_share_a_position_bias(tmp_path):
+    text = (
+        CLASSES
+        + "structure: {type: classifier, dim: 8, encoder: {type: transformer, position: {type: relative-bias, heads: 1}}}\n"
+    )
+    assert check(read_run_text(text, "r.yaml", tmp_path, files=False))
+
+
+def test_the_cost_of_a_huge_batch_is_scaled(capsys):
+    """Twice the tokens are twice the activations and operations, also where the batch is too large to be computed."""
+    runs = [read_run("dates", ["structure.dim=8", f"learning.batch_tokens={tokens}"]) for tokens in (10**8, 2 * 10**8)]
+    (one,), (two,) = map(check, runs)
+    weights = one.parameters * 16
+    assert one.scaled_from and one.batch[1] == pytest.approx(10**8, rel=0.1)
+    assert two.memory - weights == pytest.approx(2 * (one.memory - weights), rel=0.01)
+    assert two.operations == pytest.approx(2 * one.operations, rel=0.01)
+    print_reports(runs[0], [one])
+    assert f"(synthetic; estimated from a batch of {one.scaled_from:,} tokens, scaled)" in capsys.readouterr().out
+    (small,) = check(read_run("dates", ["structure.dim=8", "learning.batch_tokens=1000"]))
+    assert not small.scaled_from
+    assert one.memory - weights == pytest.approx((small.memory - weights) * one.batch[1] / small.batch[1], rel=0.1)
+    assert "lower learning.batch_tokens" in (batch_problem(replace(one, memory=10**18)) or "")
+    assert batch_problem(small) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from weft.blocks.linear import Linear
@@ -36,6 +37,8 @@ class LatentMemory(Injection):
                 f"latent-memory needs a decoder with attention layers; {type(decoder).__name__} has none, use latent-embedding"
             )
         self.layers = decoder.memory_slots
+        device = next(decoder.parameters()).device
+        decoder.as_kv(torch.zeros(1, self.layers, dim, device=device))  # raises ValueError for vectors that do not fit
         self.map = Linear(latent, decoder.memory_slots * dim, bias=False)
 
     def past_vectors(self, z_BP: Tensor) -> Tensor:

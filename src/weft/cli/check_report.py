@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.recipe import Part, Problem
 from weft.training.build import plans
-from weft.training.dry_run import StageReport, memory_problem
+from weft.training.dry_run import StageReport, batch_problem, memory_problem
 from weft.training.run import Run
 
 FORMAT = 1
@@ -25,7 +25,8 @@ def print_reports(run: Run, reports: list[StageReport]) -> None:
         fields = ", ".join(f"{f.name} ({f.kind}, up to {f.vocab:,})" for f in report.info.fields.values())
         print(f"data        {report.info.data}: {fields}")
         examples, tokens = report.batch
-        print(f"batch       {examples:,} examples, {tokens:,} tokens (synthetic)")
+        scaled = f"; estimated from a batch of {report.scaled_from:,} tokens, scaled" if report.scaled_from else ""
+        print(f"batch       {examples:,} examples, {tokens:,} tokens (synthetic{scaled})")
         rows = [[row.name, row.kind, row.shape, f"{row.parameters:,}"] for row in report.rows]
         _print_table(["module", "class", "output shape", "parameters"], rows)
         print(f"parameters  {report.parameters:,}")
@@ -34,7 +35,7 @@ def print_reports(run: Run, reports: list[StageReport]) -> None:
         print(f"loss terms  {', '.join(report.terms)}")
         if report.idle:
             print(f"not trained {summarize_tensors(report.idle)}")
-        if problem := memory_problem(report):
+        if problem := memory_problem(report) or batch_problem(report):
             print(f"warning     {problem}")
     for warning in warnings_of(run):
         print(f"warning     {warning}")

@@ -43,6 +43,8 @@ COUNTS = {
     WINDOWS: "lines that ended in \\r\\n",
 }
 """The counts of a ledger, in order, with their meaning."""
+LEFT_OUT = ("empty rows", "malformed rows", SHORT, LONG, REPEATED)
+"""Counts of rows that are dropped."""
 DUPLICATES = "near-duplicates of training"
 """Rows of validation or test that nearly equal a training row."""
 EXAMPLES = 5

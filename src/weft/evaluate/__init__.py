@@ -17,7 +17,7 @@ from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.mean_absolute_error import MeanAbsoluteError
 from weft.evaluate.multi_label_f1 import MultiLabelF1
 from weft.evaluate.ngrams import BleuScore, ReferencePool, corpus_bleu, g_score, self_bleu
-from weft.evaluate.resampling import bootstrap_intervals, paired_test
+from weft.evaluate.resampling import confidence_intervals, paired_test
 from weft.evaluate.squad import AnswerExactMatch, AnswerF1
 from weft.evaluate.tag_accuracy import TagAccuracy
 from weft.evaluate.word_overlap import overlapping_sentence, overlapping_span
@@ -47,7 +47,7 @@ __all__ = [
     "SelfBLEU",
     "TagAccuracy",
     "WordPerplexity",
-    "bootstrap_intervals",
+    "confidence_intervals",
     "corpus_bleu",
     "distinct_ngrams",
     "distinct_texts",

@@ -27,6 +27,7 @@ class Accuracy(Metric):
     """
 
     inputs = "label"
+    interval = "proportion"
     higher_is_better = {"accuracy": True}
 
     def __init__(self, *, field: str = "label"):

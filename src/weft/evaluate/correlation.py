@@ -31,6 +31,7 @@ class Correlation(Metric):
     """
 
     inputs = "label"
+    interval = "correlation"
     higher_is_better = {"pearson": True, "spearman": True}
 
     def __init__(self, *, field: str = "label"):

@@ -35,6 +35,7 @@ class EntityF1(Metric):
     """
 
     inputs = "text"
+    interval = "ratio"
     higher_is_better = {"entity_f1": True, "entity_precision": True, "entity_recall": True}
 
     def __init__(self, *, field: str = "tags", strict: Scheme | None = None):

@@ -21,7 +21,8 @@ from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.data import evaluation_batches
-from weft.evaluate.resampling import bootstrap_intervals
+from weft.evaluate.resampling import confidence_intervals
+from weft.evaluate.scored_text import scored_example
 from weft.evaluate.shared_encoding import shared_encoding
 from weft.evaluate.subsample import subsample
 from weft.generate import GreedySearch
@@ -77,13 +78,13 @@ class EvaluationResult:
         }
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
-        """95 % bootstrap confidence intervals of the metrics' values, by name."""
+        """95 % confidence intervals of the metrics' values, by name."""
         order = sorted(self.predictions)
         predictions, references = [self.predictions[i] for i in order], [self.references[i] for i in order]
         found: dict[str, tuple[float, float]] = {}
         for metric in metrics if len(order) > 1 else ():
             if metric.inputs in _FROM_PREDICTIONS:
-                found |= bootstrap_intervals(metric, predictions, references)
+                found |= confidence_intervals(metric, predictions, references)
         return found
 
     def _repr_html_(self) -> str:
@@ -171,7 +172,7 @@ class Evaluation:
             if metric.inputs == "model":
                 found = measured[id(metric)]
             elif metric.inputs == "loss":
-                found = metric.compute([totals.sums], [references.get(i) or dataset.raw(i) for i in range(len(dataset))])
+                found = metric.compute([totals.sums], [scored_example(dataset, codec, row) for row in sorted(totals.rows)])
             else:
                 found = metric.compute([totals.predictions[i] for i in references], list(references.values()))
             metric_values |= found
@@ -194,7 +195,7 @@ class Evaluation:
             moved = batch.to(device)
             with shared_encoding(model):
                 with batch.naming("the rows"):
-                    totals.add(objective(model, moved, Clock()))
+                    totals.add(objective(model, moved, Clock()), batch.rows)
                 predictions = objective.predict(model, moved, self.search) if predicts else []
             for i, prediction in zip(batch.rows, predictions, strict=True) if predicts else ():
                 totals.predictions[i] = prediction_text(prediction, codec, dataset.raw(i))
@@ -241,9 +242,12 @@ class _Totals:
     weights: dict[str, float] = field(default_factory=dict)
     directions: dict[str, bool | None] = field(default_factory=lambda: {"loss": False})
     predictions: dict[int, str] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    """The examples that have a loss."""
     skipped: int = 0
 
-    def add(self, loss: Loss) -> None:
+    def add(self, loss: Loss, rows: Iterable[int]) -> None:
+        self.rows += rows
         for name, term in loss.items():
             self.totals.setdefault(name, []).append(term.total)
             self.counts[name] = self.counts.get(name, 0) + term.count

@@ -32,6 +32,7 @@ class ExactMatch(Metric):
     """
 
     inputs = "text"
+    interval = "proportion"
 
     def __init__(self, *, field: str = "target", group_by: str | None = None):
         super().__init__()

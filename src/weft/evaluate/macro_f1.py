@@ -27,6 +27,7 @@ class MacroF1(Metric):
     """
 
     inputs = "label"
+    interval = "proportion"
     higher_is_better = {"macro_f1": True}
 
     def __init__(self, *, field: str = "label"):

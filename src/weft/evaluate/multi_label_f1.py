@@ -29,6 +29,7 @@ class MultiLabelF1(Metric):
     """
 
     inputs = "label"
+    interval = "ratio"
     higher_is_better = {"multi_label_micro_f1": True, "multi_label_macro_f1": True}
 
     def __init__(self, *, field: str = "label", separator: str = "\t"):

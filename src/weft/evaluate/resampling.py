@@ -12,10 +12,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from weft.core.contracts import Metric
+from weft.evaluate.intervals import bca_interval, correlation_interval, proportion_interval
 
 Examples = Sequence[dict[str, str]]
 _MAX_SLOW_SAMPLES = 200
 """Maximum number of samples for metrics that are not additive."""
+_MAX_JACKKNIFE = 2000
+"""Maximum number of examples for which the acceleration of BCa intervals is computed; it vanishes for large samples."""
 _MAX_BLOCK = 4_000_000
 """Maximum number of elements of a block of samples, to limit memory."""
 
@@ -33,17 +36,18 @@ class AdditiveMetric(Protocol):
         ...
 
 
-def bootstrap_intervals(
+def confidence_intervals(
     metric: Metric, predictions: Sequence[Any], references: Examples, samples: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """Percentile bootstrap confidence interval of each value of a metric.
+    """Confidence interval of each value of a metric, from bootstrap samples of the examples.
 
-    The examples are resampled with replacement; the interval is between the quantiles (1 - level) / 2 and (1 + level) / 2 of
-    the values. For a metric with ``statistics`` there are intervals for the values of its ``from_statistics`` (no groups).
-    Any other metric is recomputed for each sample, at most 200 times. Undefined values (nan) have no interval, nor have metrics
-    of the set of texts such as Self-BLEU, for which a resampled duplicate differs from a duplicate that the model generated.
+    ``Metric.interval`` selects the method: the Wilson score interval for values in [0, 1], also where all examples are
+    correct; the scale of Fisher's z for correlations; BCa for others. For a metric with ``statistics`` there are intervals for
+    the values of its ``from_statistics`` (no groups). Any other metric is recomputed for each sample, at most 200 times.
+    Undefined values (nan) have no interval, nor have metrics of the set of texts such as Self-BLEU, for which a resampled
+    duplicate differs from a duplicate that the model generated.
 
-    Efron 1979; for BLEU, Koehn 2004 (Statistical significance tests for machine translation evaluation).
+    Efron 1987; for BLEU, Koehn 2004 (Statistical significance tests for machine translation evaluation).
 
     Args:
         metric: The metric.
@@ -54,28 +58,49 @@ def bootstrap_intervals(
         seed: Seed of the samples.
 
     >>> from weft.evaluate import Accuracy
-    >>> bootstrap_intervals(Accuracy(), ["a"] * 4, [{"label": "a"}] * 4)
-    {'accuracy': (1.0, 1.0)}
+    >>> low, high = confidence_intervals(Accuracy(), ["a"] * 20, [{"label": "a"}] * 20)["accuracy"]
+    >>> round(low, 3), high
+    (0.839, 1.0)
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; must be between 0 and 1, for example 0.95")
-    rng = np.random.default_rng(seed)
+    rng, n = np.random.default_rng(seed), len(references)
     samples = _checked_samples(samples, metric)
     if not metric.per_example:
         return {}
+    binary, jackknife = False, list[dict[str, float]]()
     if isinstance(metric, AdditiveMetric):
         stats_NK = _as_float64(metric.statistics(predictions, references))
-        found = [metric.from_statistics(sums) for sums in _summed(_bootstrap_counts(rng, samples, len(stats_NK)), stats_NK)]
-        names = list(found[0])
+        sums_K = stats_NK.sum(axis=0)
+        binary = stats_NK.shape[1] == 2 and bool(np.isin(stats_NK[:, 0], (0, 1)).all() and (stats_NK[:, 1] == 1).all())
+        found = [metric.from_statistics(sums) for sums in _summed(_bootstrap_counts(rng, samples, n), stats_NK)]
+        observed = metric.from_statistics(sums_K)
+        if metric.interval == "bca" and 2 < n <= _MAX_JACKKNIFE:
+            jackknife = [metric.from_statistics(sums_K - stats_K) for stats_K in stats_NK]
     else:
-        names = list(metric.compute(predictions, references))
-        draws = (rng.integers(0, len(references), len(references)).tolist() for _ in range(samples))
+        observed = metric.compute(predictions, references)
+        draws = (rng.integers(0, n, n).tolist() for _ in range(samples))
         found = [metric.compute([predictions[i] for i in rows], [references[i] for i in rows]) for rows in draws]
-    quantiles = [50 * (1 - level), 50 * (1 + level)]
-    # a group may be missing from a sample, and a value may be undefined for it
-    values = {name: np.array([metric_values.get(name, np.nan) for metric_values in found]) for name in names}
-    bounds = {name: np.nanpercentile(of, quantiles) for name, of in values.items() if not np.isnan(of).all()}
-    return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
+    bounds: dict[str, tuple[float, float]] = {}
+    for name, value in observed.items():
+        # a group may be missing from a sample, and a value may be undefined for it
+        bootstrap_S = _defined(found, name)
+        if not len(bootstrap_S) or math.isnan(value):
+            continue
+        interval = None
+        if metric.interval in ("proportion", "ratio"):
+            several = metric.interval == "ratio"
+            interval = proportion_interval(value, bootstrap_S, n, level, is_binary=binary, several=several)
+        elif metric.interval == "correlation":
+            interval = correlation_interval(value, bootstrap_S, n, level)
+        without_N = _defined(jackknife, name)
+        bounds[name] = interval or bca_interval(value, bootstrap_S, without_N if len(without_N) else None, level)
+    return bounds
+
+
+def _defined(found: Sequence[dict[str, float]], name: str) -> np.ndarray:
+    values = np.array([metric_values.get(name, np.nan) for metric_values in found])
+    return values[~np.isnan(values)]
 
 
 def paired_test(

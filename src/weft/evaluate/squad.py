@@ -45,6 +45,7 @@ class _AnswerMetric(Metric):
 
     name: ClassVar[str]
     inputs = "text"
+    interval = "proportion"
 
     def __init__(self, *, field: str = "answer"):
         super().__init__()

@@ -27,6 +27,7 @@ class TagAccuracy(Metric):
     """
 
     higher_is_better = {"tag_accuracy": True}
+    interval = "ratio"
 
     def __init__(self, *, field: str = "tags"):
         super().__init__()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 
-from weft.core.contracts import Dataset
+from weft.core.contracts import Corpus, Dataset
 from weft.core.registry import base_of, name_of, option_parameters
+from weft.data.ledger import LEFT_OUT
 from weft.data.text_files import class_and_file
 from weft.training.build import plans
 from weft.training.recipes import read_run
@@ -18,8 +19,27 @@ if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
 
-def open_dataset(trained: TrainedRun, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
-    """Open a split of the run's data, or other files of the same format. Returns the name of the split and the dataset.
+class OpenedSplit(NamedTuple):
+    """A split: its name, its examples, and the counts of what happened to its rows."""
+
+    name: str
+    dataset: Dataset
+    counts: Mapping[str, Any]
+
+    def left_out(self) -> str:
+        """Return a sentence about the rows that are not in the dataset, and why; empty if all are."""
+        reasons = {name: int(self.counts.get(name, 0)) for name in LEFT_OUT}
+        found = [f"{count:,} {name}" for name, count in reasons.items() if count]
+        if not found:
+            return ""
+        # rows of another split, which shares the files, are not missing
+        elsewhere = sum(int(self.counts.get(name, 0)) for name in ("rows held out for validation", "rows left to training"))
+        read = int(self.counts["rows read"]) - elsewhere
+        return f"{sum(reasons.values()):,} of {read:,} rows were left out of {self.name}: {', '.join(found)}"
+
+
+def open_split(trained: TrainedRun, split: str | None = None, files: Sequence[str | Path] = ()) -> OpenedSplit:
+    """Open a split of the run's data, or other files of the same format.
 
     Args:
         trained: The run whose codec encodes the examples.
@@ -31,17 +51,23 @@ def open_dataset(trained: TrainedRun, split: str | None = None, files: Sequence[
     if files:
         data = plans(trained.run)[-1].data
         data = functools.partial(data, test=_as_option(files, data))
-        return "files", data().open(trained.codec, splits=("test",)).splits["test"]
+        corpus = data().open(trained.codec, splits=("test",))
+        return OpenedSplit("files", corpus.splits["test"], _counts(corpus, "test"))
     # read again with its files checked: the run's own data must still exist and be unchanged
     run = read_run(RunFolder(trained.folder).recipe) if trained.folder is not None else trained.run
     data = plans(run)[-1].data()
     wanted = (split,) if split else ("test", "valid")
-    splits = data.open(trained.codec, splits=wanted).splits
-    name = next((name for name in wanted if name in splits), None)
+    corpus = data.open(trained.codec, splits=wanted)
+    name = next((name for name in wanted if name in corpus.splits), None)
     if name is None:
         known = ", ".join(data.open(trained.codec).splits)
         raise ValueError(f"there is no split {' or '.join(map(repr, wanted))} in the data (splits: {known})")
-    return name, splits[name]
+    return OpenedSplit(name, corpus.splits[name], _counts(corpus, name))
+
+
+def _counts(corpus: Corpus, split: str) -> Mapping[str, Any]:
+    counts = corpus.ledger.get(split)
+    return counts if isinstance(counts, Mapping) else {}
 
 
 def _as_option(files: Sequence[str | Path], data: Any) -> Any:

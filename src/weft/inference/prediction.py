@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weft.core.batch import Instance
-from weft.core.contracts import Codec, Latent, Objective, Search
+from weft.core.contracts import Codec, Decodes, Latent, Objective, Search
 from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.outputs import Hypothesis, MaskPrediction
@@ -18,6 +18,7 @@ from weft.data import encode_example, with_mask_tokens
 from weft.data.requests import Request
 from weft.evaluate.evaluation import prediction_text
 from weft.evaluate.shared_encoding import shared_encoding
+from weft.objectives import NextToken
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -70,6 +71,10 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
         raise ValueError(
             f"{trained.name} generates text and does not classify: use weft.systems.latent_text.space.open_latent(RUN)"
         )
+    objective = trained.objective
+    generates = (isinstance(objective, NextToken) and not objective.sources) or type(objective).predict is Objective.predict
+    if generates and Decodes in trained.model.provides():
+        raise ValueError(f"{trained.name} generates text and predicts no label: use generate(texts)")
 
 
 def _predict_batch(trained: TrainedRun, group: Sequence[Mapping[str, str]], first: int, search: Search) -> Iterator[Prediction]:

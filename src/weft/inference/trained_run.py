@@ -19,7 +19,7 @@ from weft.core.registry import Build
 from weft.data.requests import Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
-from weft.inference.datasets import open_dataset
+from weft.inference.datasets import open_split
 from weft.inference.errors import HighLossExample, high_loss_examples
 from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
@@ -159,12 +159,15 @@ class TrainedRun:
             split: Name of the split; None = test, or valid where there is no test.
             files: Other files; ``CLASS=FILE`` where each class has its own.
         """
-        name, dataset = self.dataset(split, files)
-        return replace(self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device), split=name)
+        opened = open_split(self, split, files)
+        result = self.evaluation().evaluate(self.model, self.objective, opened.dataset, self.codec, self.device)
+        left_out = opened.left_out()
+        return replace(result, split=opened.name, remarks=[*result.remarks, *([left_out] if left_out else [])])
 
     def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""
-        return open_dataset(self, split, files)
+        opened = open_split(self, split, files)
+        return opened.name, opened.dataset
 
     def errors(self, split: str | None = None, files: Sequence[str | Path] = (), max_examples: int = 20) -> list[HighLossExample]:
         """Return the examples with the largest loss (per token where there are several), largest first. See ``evaluate``."""

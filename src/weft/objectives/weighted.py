@@ -43,6 +43,10 @@ class Weighted(Objective):
         self, info: Info, dim: int, *, parts: dict[str, Build[Objective]], weights: dict[str, NonNegative] | None = None
     ):
         super().__init__(info, dim)
+        if not parts:
+            raise ValueError("parts is empty, but must have at least one objective")
+        if wrong := [name for name in parts if not name or "." in name or hasattr(nn.ModuleDict, name)]:
+            raise ValueError(f"parts has the name {wrong[0]!r}, which PyTorch does not allow for a submodule; choose another one")
         if unknown := set(weights or {}) - set(parts):
             raise ValueError(f"weights for unknown parts: {', '.join(sorted(unknown))}; the parts are {', '.join(parts)}")
         self.parts = nn.ModuleDict({name: build(info, dim) for name, build in parts.items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,8 +23,19 @@ class Part(functools.partial):
             return super().__call__(*args, **keywords)
         except RecipeError:
             raise
-        except ValueError as error:
-            raise RecipeError([Problem(self.where, self.path, str(error))]) from error
+        except (ValueError, RuntimeError, TypeError) as error:
+            problem = str(error) if isinstance(error, ValueError) else too_large(error)
+            if problem is None:
+                raise
+            raise RecipeError([Problem(self.where, self.path, problem)]) from error
+
+
+def too_large(error: Exception) -> str | None:
+    """Return a message where PyTorch cannot represent or allocate a tensor of the requested size; None for other errors."""
+    text = str(error)
+    if re.search(r"[Oo]verflow|can't allocate memory|not enough memory|out of memory", text) is None:
+        return None
+    return f"a tensor is too large ({text.splitlines()[0][:100]}); lower the sizes (dim, hidden, max_length, vocab_size)"
 
 
 def part(factory: Callable[..., Any], where: str, path: str) -> Part:

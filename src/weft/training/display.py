@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +121,14 @@ class Terminal(Display):
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[ProgressCallback]:
-        start, shown = time.perf_counter(), [time.perf_counter()]
+        start = time.perf_counter()
 
         def describe(text: str, done: int, total: int) -> str:
             seconds = time.perf_counter() - start
             if not total or not done:
                 return text
+            if done >= total:
+                return f"{text}: 100% of {total / 1e6:.1f} MB"
             left = seconds / done * (total - done)
             return f"{text}: {done / total:.0%} of {total / 1e6:.1f} MB, {done / seconds / 1e6:.1f} MB/s, {_clock(left)} left"
 
@@ -135,13 +137,38 @@ class Terminal(Display):
                 yield lambda text, done, total: status.update(describe(text, done, total))
         else:
             self.message(f"{what} ...")
+            lines = _PlainProgress(self.message)
+            yield lambda text, done, total: lines.update(text, describe(text, done, total))
+            lines.end()
 
-            def report(text: str, done: int, total: int) -> None:
-                if time.perf_counter() - shown[0] >= _PLAIN_SECONDS:
-                    shown[0] = time.perf_counter()
-                    self.message(describe(text, done, total))
 
-            yield report
+class _PlainProgress:
+    """Lines of progress, one every few seconds. The last line of an activity that was shown is always printed: it has the total.
+
+    Args:
+        print_line: Prints a line.
+    """
+
+    def __init__(self, print_line: Callable[[str], None]):
+        self.print_line, self.last = print_line, time.perf_counter()
+        self.activity, self.shown, self.line = "", "", ""
+
+    def update(self, text: str, line: str) -> None:
+        """Report progress: ``text`` names the activity, before its first colon; ``line`` is what to print."""
+        activity = text.partition(":")[0]
+        if activity != self.activity:
+            self.end()
+            self.activity, self.shown = activity, ""
+        self.line = line
+        if time.perf_counter() - self.last >= _PLAIN_SECONDS:
+            self.last, self.shown = time.perf_counter(), line
+            self.print_line(line)
+
+    def end(self) -> None:
+        """Print the last line of the activity, where an earlier one was printed."""
+        if self.shown and self.shown != self.line:
+            self.print_line(self.line)
+            self.shown = self.line
 
 
 def _ignored(text: str, done: int, total: int) -> None:

@@ -37,6 +37,8 @@ from weft.training.run import Run
 # Weights, gradients, and the largest optimizer state (Adam: two tensors), in fp32.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
 
+_MAX_EXAMPLES = 4096
+"""Most examples of a batch that is computed; the cost of larger batches is scaled."""
 # Smaller networks are run on the CPU: operations on the meta device run in Python and import torch's compiler first.
 _SMALL_PARAMETERS, _SMALL_OPERATIONS = 2**23, 3 * 10**10
 
@@ -64,6 +66,9 @@ class StageReport:
     operations: int
     """Floating-point operations of the forward and backward passes of one round."""
     batch: tuple[int, int] = (0, 0)
+    """Examples and tokens of a batch."""
+    scaled_from: int = 0
+    """Tokens of the batch that was computed, where memory and operations are scaled from it to a larger batch; else 0."""
     terms: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     """Parameters that no phase trains: frozen by its globs, or unused by its objective."""
@@ -166,9 +171,12 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
     parameters = network.parameters()
     activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
-    idle, size = dict.fromkeys(parameters), (0, 0)
+    idle, size, scaled_from = dict.fromkeys(parameters), (0, 0), 0
     for phase, batch in zip(loop.phases, batches, strict=True):
-        size = (len(batch), batch.tokens())
+        examples = max(len(batch), _examples_of(info, phase.objective, learning.batch_tokens))
+        scale = examples / len(batch) if examples > _MAX_EXAMPLES else 1.0
+        size = (examples, round(batch.tokens() * scale)) if scale > 1 else (len(batch), batch.tokens())
+        scaled_from = batch.tokens() if scale > 1 else 0
         with _shapes(network, shapes):
             try:
                 with count_cost() as cost:
@@ -182,12 +190,12 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
             if parameters[name].grad is not None:
                 idle.pop(name, None)
         loop.network.model.zero_grad(set_to_none=True)
-        activations = max(activations, cost.kept)
-        operations += cost.operations * phase.accumulate * phase.phase.repeat
+        activations = max(activations, round(cost.kept * scale))
+        operations += round(cost.operations * scale) * phase.accumulate * phase.phase.repeat
         terms += [name for name in loss if name not in terms]
     rows = [ModuleRow(n, type(m).__name__, shapes.get(n, ""), _count_parameters(m)) for n, m in _named_modules(network)]
     memory = number * _BYTES_PER_PARAMETER + activations
-    return StageReport(plan.name, info, rows, number, memory, operations, size, terms, list(idle))
+    return StageReport(plan.name, info, rows, number, memory, operations, size, scaled_from, terms, list(idle))
 
 
 def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
@@ -201,14 +209,12 @@ def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objec
 
 
 def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
-    """Return a batch of synthetic examples that fills the token budget."""
+    """Return a batch of synthetic examples that fills the token budget, with at most 4,096 examples."""
     rng = np.random.default_rng(0)
-    lengths = {name: np.array([length]) for name, length in info.lengths(info.synthetic_example(rng)).items()}
-    lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
-    cost = int(objective.cost(lengths or {"": np.array([1])})[0])
+    info.synthetic_example(rng)
     others = [info.synthetic_example(rng) for _ in range(8)]
     instances: list[Instance] = []
-    for _ in range(max(1, min(4096, budget // max(1, cost)))):
+    for _ in range(min(_MAX_EXAMPLES, _examples_of(info, objective, budget))):
         instance = objective.prepare(info.synthetic_example(rng), rng, others)
         if instance is not None:
             instances.append(instance)
@@ -217,12 +223,33 @@ def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
     return collate(instances)
 
 
+def _examples_of(info: Info, objective: Objective, budget: int) -> int:
+    """The number of synthetic examples that fills the token budget."""
+    lengths = {
+        name: np.array([length]) for name, length in info.lengths(info.synthetic_example(np.random.default_rng(0))).items()
+    }
+    lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
+    cost = int(objective.cost(lengths or {"": np.array([1])})[0])
+    return max(1, budget // max(1, cost))
+
+
 def memory_problem(report: StageReport) -> str | None:
     """Return a message if weights, gradients and optimizer state exceed the memory of this machine."""
     needed, memory = report.parameters * _BYTES_PER_PARAMETER, psutil.virtual_memory().total
     if needed <= memory:
         return None
     return f"training {report.parameters:,} parameters needs {needed / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB"
+
+
+def batch_problem(report: StageReport) -> str | None:
+    """Return a message if a full batch exceeds the memory of this machine. A small dataset may not fill it."""
+    memory = psutil.virtual_memory().total
+    if report.memory <= memory or memory_problem(report):
+        return None
+    return (
+        f"a batch of {report.batch[1]:,} tokens needs about {report.memory / 1e9:,.0f} GB; this machine has "
+        f"{memory / 1e9:,.0f} GB: lower learning.batch_tokens"
+    )
 
 
 def _named_modules(network: Network) -> list[tuple[str, nn.Module]]:

@@ -185,6 +185,7 @@ def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None
     [
         ("a\tb\nx\t1\n", ANY, r"f:1: no column 'text' or 'sentence'; available: a, b; name it with the option text"),
         ("text\tb\nx\t1\n", ANY, r"f:1: no column 'label'; available: text, b"),
+        ("so good\tpos\nbad\tneg\n", ANY, r"if the first line is not a header, name all columns with the option column_names"),
         ("text\tlabel\ttext\nx\t1\ty\n", ANY, r"f:1: 2 columns are named 'text'; the header is: text, label, text"),
         ("text\tlabel\nx\t1\n", {"text": ColumnSpec("body")}, r"f:1: no column 'body'; available: text, label"),
         (b"t\xe4xt\tlabel\nx\t1\n", ANY, r"f:1: byte 0xe4 is not valid UTF-8"),
@@ -193,3 +194,12 @@ def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None
 def test_headers_that_are_wrong(tmp_path: Path, content: str | bytes, wanted: dict[str, ColumnSpec], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rows_of(write(tmp_path / "f", content), wanted)
+
+
+def test_column_names_are_suggested_only_where_they_help(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", "so good\tpos\nbad\tneg\n")
+    without = {name: column._replace(headerless=False) for name, column in ANY.items()}
+    for wanted, names in ((ANY, ("a", "b")), (without, None)):
+        with pytest.raises(ValueError, match="no column 'text'") as error:
+            list(tables(Cursor([file]), wanted, names))
+        assert "option column_names" not in str(error.value)

@@ -45,6 +45,23 @@ def test_generation_and_transfer_are_evaluated(conditional):
     assert fewer.generation.texts == 2 and fewer.oracle_accuracy == 1.0
 
 
+def test_all_training_texts_are_compared_with_those_of_the_oracle(monkeypatch, conditional):
+    """Of 60,000 training texts, only the last is a text of the oracle."""
+
+    class Many:
+        def __len__(self) -> int:
+            return 60_000
+
+        def raw(self, row: int) -> dict[str, str]:
+            return {"source": EXAMPLES[0][0] if row == 59_999 else f"text {row}", "label": "good"}
+
+    dataset = conditional.run.dataset
+    monkeypatch.setattr(
+        conditional.run, "dataset", lambda split, files=(): ("train", Many()) if split == "train" else dataset(split)
+    )
+    assert evaluate_run(conditional.run, EXAMPLES, split="valid", max_texts=2).train_overlap == 1
+
+
 def test_extra_classes_of_the_oracle_are_reported(conditional):
     rows = [(f"a {text}", label) for text, label in EXAMPLES]
     found = evaluate_run(conditional.run, rows, split="valid")

@@ -35,6 +35,8 @@ class AlignmentAttention(Attention):
         torch.Size([2, 3, 8])
     """
 
+    heads = 1
+
     def __init__(self, dim: int, memory: int, *, score: Build[Score] = AdditiveScore, dropout: Dropout = 0.0):
         super().__init__(dim, memory)
         self.score, self.dropout = score(dim, memory), dropout

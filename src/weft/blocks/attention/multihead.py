@@ -68,8 +68,13 @@ class MultiHeadAttention(Attention):
         return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, position_BS)
 
     def as_kv(self, x_BSD: Tensor) -> KV:
+        if x_BSD.shape[-1] != self.value.out_features:
+            raise ValueError(
+                f"vectors of size {x_BSD.shape[-1]} cannot be keys and values of {self.heads} heads of size "
+                f"{self.value.out_features // self.heads}; leave head_dim unset"
+            )
         x_BHSK = self._split(x_BSD)
-        return KV(x_BHSK, x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
+        return KV(self.score.prepare(x_BHSK), x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         query_BHTK = self._split(self.query(query.data))

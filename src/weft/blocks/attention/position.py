@@ -65,7 +65,7 @@ class RelativePositionBias(Position):
     Raffel et al. 2020 (T5), section 2.1, https://arxiv.org/abs/1910.10683
 
     Args:
-        heads: Number of heads of every attention in the stack.
+        heads: Number of heads of every self-attention in the stack, or 1 for a bias that all heads share.
         buckets: Number of buckets.
         max_distance: Distance from which all relative positions share a bucket.
         bidirectional: Whether keys after the query have buckets of their own; if not, they share the bucket of distance 0.

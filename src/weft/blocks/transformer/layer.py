@@ -50,6 +50,7 @@ class TransformerLayer(Layer):
     ):
         super().__init__(dim, memory)
         self.mixer, self.mixer_residual = mixer(dim, dim), residual(dim)
+        self.heads = self.mixer.heads
         self.context = self.context_residual = None
         if memory is not None:
             self.context, self.context_residual = (context or mixer)(dim, memory), residual(dim)

@@ -58,6 +58,17 @@ class Stack(nn.Module):
         self.repeats = repeats
         self.position = None if position is None else position(dim)
         self.norm = None if norm is None else norm(dim)
+        self._check_heads()
+
+    def _check_heads(self) -> None:
+        """Raise ValueError where the bias of the position encoding has another number of heads than the attention."""
+        wanted = 0 if self.position is None else self.position.heads
+        for heads in dict.fromkeys(cast(Layer, layer).heads for layer in self.layers):
+            if heads and wanted not in (0, 1, heads):
+                raise ValueError(
+                    f"position.heads is {wanted}, but self-attention has {heads} head{'s' if heads > 1 else ''}; set both to the "
+                    "same number, or position.heads to 1 for a bias that all heads share"
+                )
 
     def applied_layers(self) -> list[nn.Module]:
         """The layers in the order in which they are applied, repeated ones several times."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,13 +24,26 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+RunOrEncoder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="The folder of a trained run; a published encoder for similarity.", show_default=False),
+]
+Similarity = Annotated[
+    bool,
+    typer.Option(
+        "--similarity",
+        help="Evaluate sentence embeddings: correlate the cosine similarity of sentence pairs with their scores. FILE is a "
+        "table with two texts and a number; the default for a published encoder without a head.",
+    ),
+]
 
 
 @command
 def evaluate(
-    run: RunFolderArgument,
+    run: RunOrEncoder,
     files: Files = None,
     split: Split = None,
+    similarity: Similarity = False,
     oracle: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,10 +61,13 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate a trained run on a split of its data or on other files.
+    """Evaluate a trained run on a split of its data or on other files, or an encoder on sentence similarity.
 
-    Metrics have 95% bootstrap confidence intervals, except those of generated texts (generation_, transfer_; see --oracle).
+    Metrics have 95% confidence intervals, except those of generated texts (generation_, transfer_; see --oracle).
     """
+    if similarity or _is_bare_encoder(run):
+        _evaluate_similarity(run, files or [], as_json)
+        return
     if fluency and not oracle:
         raise ValueError("--fluency evaluates generated texts; add --oracle FILE")
     from weft.core.io import finite, write_json
@@ -73,6 +90,34 @@ def evaluate(
         print_json({**metric_values, **about})
     else:
         print("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
+
+
+def _is_bare_encoder(model: Path) -> bool:
+    """Whether this is a published encoder without a head that its objective could be evaluated with."""
+    from weft.inference.load import load
+    from weft.training.run_folder import RunFolder
+
+    if RunFolder(model).is_run():
+        return False
+    trained = load(model)
+    return not set(trained.objective.needs) <= set(trained.model.provides()) and hasattr(trained.model, "encode")
+
+
+def _evaluate_similarity(model: Path, arguments: list[str], as_json: bool) -> None:
+    """Print the correlation of the similarity of embeddings with the scores of sentence pairs."""
+    from weft.experiments.similarity import evaluate_similarity
+    from weft.training.display import show_intervals
+
+    options = [a for a in arguments if a.startswith("data.") and "=" in a and not Path(a).exists()]
+    columns: dict[str, Any] = dict(a.removeprefix("data.").split("=", 1) for a in options)
+    if "column_names" in columns:
+        columns["column_names"] = tuple(name.strip() for name in columns["column_names"].strip("[]").split(","))
+    result = evaluate_similarity(model, [a for a in arguments if a not in options], columns)
+    about = result.details(result.metrics)
+    if as_json:
+        print_json({**result.metric_values, **about})
+    else:
+        print("\n".join([show_intervals(result.metric_values, about["intervals"], {}), *result.remarks]))
 
 
 def _evaluate_generation(

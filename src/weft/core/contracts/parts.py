@@ -106,6 +106,9 @@ class Residual(nn.Module, ABC):
 class Position(nn.Module, ABC):
     """Position information inside attention; one per stack, passed to its layers. The default adds nothing."""
 
+    heads: int = 0
+    """Number of heads that ``bias`` has; 0 = it fits any number of heads."""
+
     def __init__(self, dim: int):
         super().__init__()
 
@@ -147,6 +150,9 @@ class Score(nn.Module, ABC):
 class Attention(SeqModule, ABC):
     """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``."""
 
+    heads: int = 0
+    """Number of heads; 0 = unknown."""
+
     def __init__(self, dim: int, memory: int):
         super().__init__()
 
@@ -174,6 +180,9 @@ class LayerOutput:
 @slot
 class Layer(SeqModule, ABC):
     """One layer of a stack. ``memory`` is the vector size of the memory it attends to, or None without cross-attention."""
+
+    heads: int = 0
+    """Number of heads of its self-attention; 0 = unknown."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -81,6 +81,9 @@ class Metric:
     per_example: ClassVar[bool] = True
     """Whether it compares each prediction with its own reference, so that examples can be resampled for a confidence interval.
     False for metrics of a set of texts, such as Self-BLEU."""
+    interval: ClassVar[Literal["bca", "proportion", "ratio", "correlation"]] = "bca"
+    """How confidence intervals are computed: for values in [0, 1] "proportion" (Wilson; each example is one decision) or "ratio"
+    (Wilson; an example is several decisions), "correlation" for values in [-1, 1] (Fisher's z), "bca" for others."""
     min_examples: ClassVar[int] = 1
     """The smallest number of examples for which it is defined."""
     higher_is_better: Mapping[str, bool | None] = {}

@@ -142,8 +142,8 @@ class AutoencodingText(TextSource):
             yield ParsedRow(cursor.file, cursor.line, {"text": line}, problem)
 
     def _table(self, cursor: Cursor, label: str | None) -> Iterator[ParsedRow]:
-        labels = {"label": ColumnSpec(self.label, LABEL)} if label is None and self.target_fields() else {}
-        return table(cursor, {"text": ColumnSpec(self.text, TEXT)} | labels)
+        labels = {"label": ColumnSpec(self.label, LABEL, headerless=False)} if label is None and self.target_fields() else {}
+        return table(cursor, {"text": ColumnSpec(self.text, TEXT, headerless=False)} | labels)
 
     def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
         return [*super()._identity(without), *self.classes]

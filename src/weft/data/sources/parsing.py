@@ -45,11 +45,13 @@ class ColumnSpec(NamedTuple):
         name: Its name; None = the first of the usual names that the table has.
         usual: Usual names.
         option: Whether the source has an option for the name.
+        headerless: Whether the source has the option ``column_names``, for tables without a header.
     """
 
     name: str | None
     usual: Sequence[str] = ()
     option: bool = True
+    headerless: bool = True
 
     def find(self, available: Sequence[str] | Mapping[str, str]) -> str | None:
         """Return the name of the column in the table; None if it is missing."""
@@ -113,7 +115,7 @@ def table(cursor: Cursor, columns: Mapping[str, ColumnSpec], column_names: Seque
         yield from _objects(cursor, columns)
         return
     names, found = _named_cells(cursor, cursor.file, column_names)
-    yield from _select_columns(cursor.file, found, names, columns)
+    yield from _select_columns(cursor.file, found, names, columns, column_names is None)
 
 
 def _named_cells(
@@ -158,14 +160,21 @@ def _header(cursor: Cursor, quoted: bool) -> list[str]:
 
 
 def _select_columns(
-    file: str, records: Iterator[tuple[int, list[str], str]], names: Sequence[str], columns: Mapping[str, ColumnSpec]
+    file: str,
+    records: Iterator[tuple[int, list[str], str]],
+    names: Sequence[str],
+    columns: Mapping[str, ColumnSpec],
+    has_header: bool,
 ) -> Iterator[ParsedRow]:
     indices: dict[str, int] = {}
     for line, cells, problem in records:
         if not indices and cells:  # not before the first row: a file without rows may lack a header
             found = {field: column.find(names) for field, column in columns.items()}
             if missing := [field for field, name in found.items() if name is None]:
-                raise ValueError(f"{file}:1: {columns[missing[0]].missing(names, missing[0])}")
+                column, field = columns[missing[0]], missing[0]
+                headerless = "; if the first line is not a header, name all columns with the option column_names"
+                hint = headerless if has_header and column.option and column.headerless else ""
+                raise ValueError(f"{file}:1: {column.missing(names, field)}{hint}")
             indices = {field: names.index(name) for field, name in found.items() if name is not None}
         if not problem and cells and len(cells) != len(names):
             problem = _wrong_column_count(cells, names)

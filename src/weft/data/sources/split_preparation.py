@@ -79,6 +79,7 @@ def write_split(
         encoder.add(batch)
         if not ledger.counts["rows"]:
             raise ValueError(explain_no_rows(name, files, ledger))
+        progress(f"preparing {name}", total, total)
         writer.done(ledger.state())
     finally:
         writer.close()

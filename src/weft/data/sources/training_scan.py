@@ -127,6 +127,7 @@ def scan_training_files(
                 progress("scanning the training files", sum(cursor.read() for cursor in cursors), total)
     if index < 0:
         raise ValueError(explain_no_rows("train", files, ledger))
+    progress("scanning the training files", total, total)
     labels = {name: _labels(target, found[name], files) for name, target in targets.items()}
     threshold = validation_threshold(hashes, index + 1, source.validation_fraction, files) if holds_out else 0
     return TrainingScan(labels, threshold)

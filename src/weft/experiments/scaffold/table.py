@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from weft.core.io import list_files
 from weft.data.sources.cursor import Cursor
@@ -14,6 +14,7 @@ from weft.data.sources.multiple_choice import MultipleChoice
 from weft.data.sources.parsing import ColumnSpec, is_json_lines, read_column_names, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS
 from weft.data.sources.sentence_pairs import FIRST, SECOND
+from weft.data.sources.sentence_pairs import LABEL as PAIR_LABEL
 from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, skip_rows
 
@@ -103,14 +104,47 @@ def _name_columns(detected: DetectedData, roles: ColumnRoles, texts: tuple[str, 
     return detected
 
 
-def _read_rows(file: str) -> tuple[list[str], Sequence[Mapping[str, str]], dict[str, str]]:
+def detect_columns(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of sentence-pairs that name the columns of a table: ``first``, ``second``, ``label``, ``column_names``.
+
+    Args:
+        file: A table with two texts and a score.
+        options: Options that are known; their columns are not detected.
+    """
+    names, rows, detected = _read_rows(file, options.get("column_names"))
+    left = [name for name in names if name not in options.values()]
+    found: dict[str, Any] = {"column_names": tuple(names)} if detected else {}
+    for option, usual in {"first": FIRST, "second": SECOND, "label": PAIR_LABEL}.items():
+        if option not in options and (name := next((name for name in usual if name in left), None)):
+            found[option] = name
+            left.remove(name)
+    cells = {name: [cell for row in rows if (cell := row.get(name, "").strip())] for name in left}
+    numbers = [name for name in left if cells[name] and TableColumn(name, cells[name]).is_numeric]
+    texts = [name for name in left if cells[name] and name not in numbers and TableColumn(name, cells[name]).mean_words >= 2]
+    # of several numbers, such as an index and a score, the score has decimals
+    numbers.sort(key=lambda name: not any("." in cell for cell in cells[name]))
+    for option, candidates in (("first", texts), ("second", texts), ("label", numbers)):
+        if option not in options and option not in found:
+            if not candidates:
+                raise ValueError(
+                    f"{file}: cannot detect the column {option} of sentence pairs among {', '.join(names)}; name the columns: "
+                    "data.first=COLUMN data.second=COLUMN data.label=COLUMN"
+                )
+            found[option] = candidates.pop(0)
+    return found
+
+
+def _read_rows(
+    file: str, column_names: Sequence[str] | None = None
+) -> tuple[list[str], Sequence[Mapping[str, str]], dict[str, str]]:
     """Return the column names, the first rows, and the option ``column_names`` if the table has no header."""
-    names = read_column_names(file)
+    names = list(column_names) if column_names else read_column_names(file)
     wanted = {name: ColumnSpec(name) for name in names}
-    rows = [row.cells for row in islice(tables(Cursor([file]), wanted), MAX_ROWS) if row.cells and not row.problem]
+    found = islice(tables(Cursor([file]), wanted, column_names), MAX_ROWS)
+    rows = [row.cells for row in found if row.cells and not row.problem]
     if not rows:
         raise ValueError(f"{file}: no row can be parsed as a table")
-    if is_json_lines(file) or _is_header(names, rows):
+    if column_names or is_json_lines(file) or _is_header(names, rows):
         return names, rows, {}
     header = [f"column{i}" for i in range(1, len(names) + 1)]
     rows = [dict(zip(header, cells, strict=True)) for cells in (names, *(list(row.values()) for row in rows))]

@@ -22,12 +22,9 @@ from weft.systems.latent_text.evaluate import (
     evaluate_generation,
     evaluate_transfer,
 )
-from weft.systems.latent_text.inputs import load_texts
 from weft.systems.latent_text.space import LatentSpace, SearchStrategy
 
 MAX_TEXTS = 5000
-MAX_TRAIN_TEXTS = 50_000
-"""Number of training texts of the run that are compared with those of the oracle."""
 
 
 @dataclass(frozen=True)
@@ -246,12 +243,14 @@ def _transfer_metrics(
     )
 
 
-def _training_texts(run: TrainedRun) -> list[str]:
-    """Training texts of the run; none if its data is not available any more."""
+def _training_texts(run: TrainedRun) -> Iterator[str]:
+    """All training texts of the run, read one by one; none if its data is not available any more."""
     try:
-        return [example.text for example in load_texts(run, ["train"], MAX_TRAIN_TEXTS)]
+        dataset = run.dataset("train")[1]
     except (OSError, ValueError):
-        return []
+        return
+    for row in range(len(dataset)):
+        yield dataset.raw(row)["source"]
 
 
 def _other_class(label: str, classes: Sequence[str], seed: int, row: int) -> str:

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from weft.evaluate import Accuracy, bootstrap_intervals
+from weft.evaluate import Accuracy, confidence_intervals
 from weft.systems.latent_text.evaluate import Oracle, OracleAccuracy, count_shared_texts
 
 WORDS = ["food", "staff", "place", "it", "was", "so"]
@@ -114,8 +114,8 @@ def test_metric_equals_the_accuracy_of_the_oracle(tmp_path):
     assert metric.compute(texts, rows) == {"oracle_accuracy": 0.5}
     predicted = oracle.predict(texts)
     assert (
-        bootstrap_intervals(metric, texts, rows)["oracle_accuracy"]
-        == bootstrap_intervals(Accuracy(), predicted, rows)["accuracy"]
+        confidence_intervals(metric, texts, rows)["oracle_accuracy"]
+        == confidence_intervals(Accuracy(), predicted, rows)["accuracy"]
     )
     with pytest.raises(ValueError, match=r"the oracle has no class '\?'; available: \+, -"):
         metric.compute(["a"], [{"label": "?"}])

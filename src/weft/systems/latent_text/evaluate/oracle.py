@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ class Oracle:
             raise ValueError(f"{file}: damaged oracle ({error}); train it again") from None
 
 
-def count_shared_texts(training_texts: Sequence[str], texts: Sequence[str]) -> int:
+def count_shared_texts(training_texts: Iterable[str], texts: Iterable[str]) -> int:
     """Return how many texts are also in a training set, ignoring case and the number of spaces.
 
     Use it to check that an oracle is evaluated on unseen texts, or that a generator does not reproduce its training set.
@@ -189,6 +189,7 @@ class OracleAccuracy(Metric):
     """
 
     inputs = "text"
+    interval = "proportion"
     higher_is_better = {"oracle_accuracy": True}
 
     def __init__(self, *, oracle: File, field: str = "label"):
