@@ -31,6 +31,7 @@ from weft.pretrained import PublishedModel
 from weft.pretrained.saving import FILE_KEYS, write_folder
 from weft.recipe import nearest
 from weft.training.build import plans
+from weft.training.resume import codec_hashes
 from weft.training.run_folder import RunFolder
 
 _ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
@@ -98,7 +99,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
             write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line has the path
             folder.write_log({"event": "converted", "from": path})
             save_codec(run.codec, new)
-            write_weights(folder.model, Network(run.model, run.objectives).tensors())
+            write_weights(folder.model, Network(run.model, run.objectives).tensors(), codec_hashes(folder, run.run))
         finally:
             folder.close()
         write_origin(new, published.path, published.config)

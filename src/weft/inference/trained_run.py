@@ -25,6 +25,7 @@ from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
 from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
+from weft.training.build import final_key
 from weft.training.run import Run
 from weft.training.run_html import run_html
 
@@ -160,7 +161,9 @@ class TrainedRun:
             files: Other files; ``CLASS=FILE`` where each class has its own.
         """
         name, dataset = self.dataset(split, files)
-        return replace(self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device), split=name)
+        key = final_key(self.run, name)
+        result = self.evaluation().evaluate(self.model, self.objective, dataset, self.codec, self.device, key=key)
+        return replace(result, split=name)
 
     def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
         """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""

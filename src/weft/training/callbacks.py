@@ -105,6 +105,7 @@ class StageCallbacks:
             self.device,
             self.evaluation.max_examples,
             last=False,
+            key=(self.loop.seed, self.stage, progress.step, self.evaluation.split),
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})

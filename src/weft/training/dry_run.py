@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,9 @@ from weft.training.build import (
 )
 from weft.training.flops import count_cost
 from weft.training.run import Run
+
+MAX_LAYERS = 256
+"""Layers of all stacks of a structure. The check takes about 35 ms for each."""
 
 # Weights, gradients, and the largest optimizer state (Adam: two tensors), in fp32.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
@@ -83,6 +87,7 @@ def check(run: Run) -> list[StageReport]:
         return None
 
     stages, before = plans(run), None
+    _check_depth(stages)
     for plan in stages:
         evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
@@ -108,6 +113,32 @@ def check(run: Run) -> list[StageReport]:
     if problems:
         raise RecipeError(deduplicate(problems, run.copies))
     return reports
+
+
+def _check_depth(stages: list[StagePlan]) -> None:
+    """Raise RecipeError at the deepest stack of a structure with more layers than can be checked in a few seconds."""
+    problems: list[Problem] = []
+    for plan in stages:
+        stacks = list(_stacks(plan.structure))
+        if (total := sum(layers for _, layers in stacks)) > MAX_LAYERS:
+            part, layers = max(stacks, key=lambda stack: stack[1])
+            found = f"layers is {layers}" + (f", {total} in all stacks" if total > layers else "")
+            problems += _located(part, ValueError(f"{found}; a structure has at most {MAX_LAYERS} layers"), "layers").problems
+    if problems:
+        raise RecipeError(problems)
+
+
+def _stacks(part: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the parts of a recipe that have an option ``layers``, with its value."""
+    if isinstance(part, list | tuple):
+        for one in part:
+            yield from _stacks(one)
+    elif isinstance(part, dict):
+        yield from _stacks(list(part.values()))
+    elif isinstance(part, functools.partial):
+        if isinstance(layers := part.keywords.get("layers"), int):
+            yield part, layers
+        yield from _stacks(part.keywords)
 
 
 def _check_start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
@@ -253,6 +284,11 @@ class _shapes:
 
 
 class _NoFeed:
+    name = ""
+
+    def counts(self) -> dict[str, int]:
+        return {}
+
     def __len__(self) -> int:
         return 1
 
