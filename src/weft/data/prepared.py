@@ -248,7 +248,8 @@ class _VerifiedFile:
             (self.path.parent / _DONE).unlink(missing_ok=True)
         return DamagedDataError(
             f"{self.path}: the prepared data has changed on disk: bytes {block * BLOCK:,} to {(block + 1) * BLOCK - 1:,} do not "
-            "match their checksum; check the disk. The data is prepared again by the next command: to continue training, use --resume"
+            "match their checksum; check the disk. The data is prepared again by the next command: to continue training, use "
+            "--resume"
         )
 
 

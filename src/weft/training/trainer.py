@@ -266,6 +266,7 @@ class Trainer:
         for objective in self.network.objectives.values():
             objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
         callbacks = StageCallbacks(
+            seed=self.run.seed,
             stage=plan.index,
             network=self.network,
             corpus=self.corpus,
