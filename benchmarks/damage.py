@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.damage [--cases 200] [--seed 1] [--subject checkpoints] [--json FILE]``
 
-Each case copies a folder, changes one file in it (bits flipped, cut, zeroed, removed, replaced by another file, a value in JSON or
-YAML changed) and uses the folder. The command must end with an error message (detected), or with the result of the intact folder
-(harmless). Another result, a traceback, or no end within a minute are failures.
+Each case copies a folder, changes one file in it (bits flipped, cut, zeroed, removed, replaced by another file, a value changed) and
+uses the folder. The command must end with an error message (detected), or with the result of the intact folder (harmless).
+Another result, a traceback, or no end within a minute are failures.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 The n-th operation (open for writing, write, fsync, rename, mkdir, unlink) fails with ENOSPC, EDQUOT, EIO or EROFS, for every n. A
 full disk stays full and a read-only one read-only until the process ends; EIO happens once. The command must end with an error
-message, or succeed. Then it is repeated without the fault: it must end with the bits of a run that met none, and leave nothing half-written.
+message, or succeed. Then it is repeated without the fault: it must end with the bits of a run that met none, and leave nothing
+half-written.
 """
 
 from __future__ import annotations

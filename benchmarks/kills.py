@@ -5,8 +5,9 @@
 Every kill hits a real ``python -m weft train`` at a random moment of its training; most are aimed at a save. A run
 writes "saving" into its log before it touches a checkpoint and "saved" afterwards: if the last of the two is "saving" when the
 process is dead, the kill fell inside a save. First every kill has a run of its own, then one run takes all of them.
-With several processes, started by torchrun, every other kill hits only one of them, the rest all at once. A sweep and the preparation of data
-(``--recipe sweep``, ``--recipe prepare``) are killed at random times, and the same command is repeated until it ends.
+With several processes, started by torchrun, every other kill hits only one of them, the rest all at once. A sweep and the
+preparation of data (``--recipe sweep``, ``--recipe prepare``) are killed at random times, and the same command is repeated until
+it ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small run on text for the campaigns that break things: trained in less than a second, with everything a run can have on disk."""
+"""A small run on text for the campaigns that break things: trained in less than a second, with all that a run has on disk."""
 
 from __future__ import annotations
 

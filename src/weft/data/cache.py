@@ -79,8 +79,8 @@ def entry(key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path
         except OSError as error:
             if error.errno in _BROKEN and (not error.filename or Path(error.filename).is_relative_to(cache_folder())):
                 raise ValueError(
-                    f"{cache_folder()}: {error.strerror}; the data cannot be prepared. Check the disk, or set {VARIABLE} to a folder "
-                    "on another one. Completed work is kept"
+                    f"{cache_folder()}: {error.strerror}; the data cannot be prepared. Check the disk, or set {VARIABLE} to "
+                    "a folder on another one. Completed work is kept"
                 ) from None
             if error.errno not in _DISK_FULL:
                 raise
