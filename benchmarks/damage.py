@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.damage [--cases 200] [--seed 1] [--subject checkpoints] [--json FILE]``
 
-Each case copies a folder, changes one file in it (bits flipped, cut, zeroed, removed, replaced by another file, a value changed) and
-uses the folder. The command must end with an error message (detected), or with the result of the intact folder (harmless).
+Each case copies a folder, changes one file in it (bits flipped, cut, zeroed, removed, replaced by another file, a value changed)
+and uses the folder. The command must end with an error message (detected), or with the result of the intact folder (harmless).
 Another result, a traceback, or no end within a minute are failures.
 """
 

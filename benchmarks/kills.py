@@ -347,7 +347,8 @@ class TimedKills:
         home = self.folder / name
         grid = ["sweep", *DATES, "learning.steps=6", "seed=1,2", "--run", str(home)]
         data = ["data.type=plain-text", f"data.train={self.folder / 'text.txt'}", "data.validation_fraction=0.1"]
-        texts = ["train", "language-model", *data, "structure.dim=8", *SMALL, "learning.steps=1", "--run", str(home / "run")]
+        options = ["structure.dim=8", *SMALL, "learning.steps=1", "learning.final=last"]
+        texts = ["train", "language-model", *data, *options, "--run", str(home / "run")]
         arguments = grid if self.command == "sweep" else [*texts, *(["--resume"] if (home / "run").is_dir() else [])]
         os.environ["WEFT_CACHE"] = str(home / "cache" if self.command == "prepare" else self.folder / "cache")
         watched, messages = home / "cache" if self.command == "prepare" else home, self.folder / f"{name}.txt"

@@ -332,7 +332,7 @@ def test_evaluation_leaves_the_global_generators_as_they_were(tmp_path):
     trained = small_run(learning={"steps": 1}).train(tmp_path / "run", quiet=True)
 
     def state() -> list[Any]:
-        return [torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()]
+        return [torch.get_rng_state().tolist(), np.random.get_state(legacy=False)["state"]["key"].tolist(), random.getstate()]
 
     before = state()
     trained.evaluate("valid")
