@@ -29,6 +29,7 @@ from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.saving import FILE_KEYS, write_folder
+from weft.pretrained.sums import write_sums
 from weft.recipe import nearest
 from weft.training.build import plans
 from weft.training.resume import codec_hashes
@@ -76,6 +77,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         elif not origin.config:
             _write_modules(source, structure, new)
         write_text(new / "README.md", f"Written by weft from the run {source.name}.\n")
+        write_sums(new)
     return out
 
 

@@ -18,6 +18,7 @@ from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
 from weft.pretrained.saving import FILE_KEYS, copy_companion_files, label_config, write_folder
+from weft.pretrained.sums import write_sums
 
 
 @dataclass
@@ -64,6 +65,7 @@ class PretrainedModel:
             write_folder(self.model, self.structure, new, model_type=self.published.family.model_type)
             self._write_config(new)
             copy_companion_files(source, new)
+            write_sums(new)
         return Path(folder)
 
     def _write_config(self, folder: Path) -> None:
