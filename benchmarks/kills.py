@@ -1,11 +1,13 @@
 """Crash safety: training is killed with SIGKILL, resumed, and must end with the same bits as an uninterrupted run.
 
-``python -m benchmarks.kills [--kills 20] [--recipe dates|gan|cara] [--processes 1]``
+``python -m benchmarks.kills [--kills 20] [--recipe NAME] [--processes 1] [--json FILE]``
 
 Every kill hits a real ``python -m weft train`` at a random moment of its training; most are aimed at a save. A run
 writes "saving" into its log before it touches a checkpoint and "saved" afterwards: if the last of the two is "saving" when the
 process is dead, the kill fell inside a save. First every kill has a run of its own, then one run takes all of them.
-With several processes, started by torchrun, every other kill hits only one of them, the rest all at once.
+With several processes, started by torchrun, every other kill hits only one of them, the rest all at once. A sweep and the
+preparation of data (``--recipe sweep``, ``--recipe prepare``) are killed at random times, and the same command is repeated until
+it ends.
 """
 
 from __future__ import annotations
@@ -28,16 +30,22 @@ from typing import Any, Protocol
 
 import psutil
 
-from weft.core.io import read_lines
+from weft.core.io import read_lines, write_json
 from weft.learning import digest
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["seed=1", "device=cpu", "learning.save_every=2", "learning.log_every=1", "evaluate.every=0"]
+DATES = [
+    *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch_tokens=500"),
+    *("evaluate.search.max_length=12", *SMALL),
+]
 RECIPES = {
-    "dates": [
-        *("dates", "data.train=200", "data.valid=10", "data.test=10", "structure.dim=16", "learning.batch_tokens=500"),
-        *("evaluate.search.max_length=12", *SMALL),
-    ],
+    "dates": DATES,
+    "stages": [*DATES, "stages=[{name: polish, learning: {type: gradient, steps: 1, save_every: 2, log_every: 1}}]"],
+    "ema": [*DATES, "learning.ema={type: ema, decay: 0.9}"],
+    "average": [*DATES, "learning.average=3"],
+    "best": [*DATES, "learning.final=best", "learning.keep=1", "evaluate.every=3"],
+    "rollback": [*DATES, "--import=benchmarks.exploding", "objective=exploding", "learning.on_nonfinite=rollback"],
     "gan": [str(ROOT / "benchmarks/gan.yaml"), "--import=benchmarks.gan", "data.rows=512", "structure.dim=16", *SMALL],
     "cara": [
         *(
@@ -49,7 +57,9 @@ RECIPES = {
         *("learning.phases.4.start=8", *SMALL),
     ],
 }
-AIMED, INSIDE = 0.75, 0.4
+TIMED = ("sweep", "prepare")
+"""Commands that are killed at random times."""
+AIMED, INSIDE = 0.85, 0.5
 """Fraction of the kills aimed at a save, and the fraction that must fall inside one."""
 _GLANCE, _PATIENCE = 0.0005, 300.0
 
@@ -165,8 +175,20 @@ class Report:
         return sum(death.inside for outcome in self.separate for death in outcome.deaths)
 
     def good(self) -> bool:
-        enough = self.inside() >= INSIDE * len(self.separate)
+        enough = self.recipe in TIMED or self.inside() >= INSIDE * len(self.separate)
         return enough and all(outcome.equal for outcome in self.separate + self.in_a_row)
+
+    def counts(self) -> dict[str, Any]:
+        """Counts for a JSON file."""
+        deaths = [death for outcome in self.separate + self.in_a_row for death in outcome.deaths]
+        return {
+            "recipe": self.recipe,
+            "runs": len(self.separate + self.in_a_row),
+            "kills": len(deaths),
+            "inside_saves": sum(death.inside for death in deaths),
+            "equal": sum(outcome.equal for outcome in self.separate + self.in_a_row),
+            "good": self.good(),
+        }
 
 
 class Kills:
@@ -182,6 +204,7 @@ class Kills:
 
     def __init__(self, recipe: str, folder: Path, start: Start = weft, steps: int = 40, seed: int = 1):
         self.recipe, self.folder, self.start, self.steps, self.random = recipe, folder, start, steps, random.Random(seed)
+        self.stages = 2 if recipe == "stages" else 1
         self.saving = 0.0
         self.watch_saves("undisturbed")
         self.expected = self.digests("undisturbed")
@@ -189,7 +212,8 @@ class Kills:
     def train(self, name: str) -> Process:
         """Start a run, or resume it."""
         run = self.folder / name
-        more = [f"learning.steps={self.steps}", "--run", str(run), *(["--resume"] if run.exists() else [])]
+        steps = [f"learning.steps={self.steps}", *(["stages.0.learning.steps=" + str(self.steps)] if self.stages > 1 else [])]
+        more = [*steps, "--run", str(run), *(["--resume"] if run.exists() else [])]
         return self.start(["train", *RECIPES[self.recipe], *more], self.messages(name))
 
     def messages(self, name: str) -> Path:
@@ -199,10 +223,16 @@ class Kills:
         if code := process.wait():
             raise RuntimeError(f"{self.recipe} ended with code {code}:\n{self.messages(name).read_text()}")
 
-    def digests(self, name: str) -> tuple[str, str]:
-        """Digests of weights and optimizer in the last checkpoint, and of the final weights."""
-        last = sorted((self.folder / name / "checkpoints").glob("step-*"))[-1]
-        return digest(last), digest(self.folder / name / "model.safetensors")
+    def digests(self, name: str) -> tuple[str, ...]:
+        """Digests of weights and optimizer in the last checkpoint of each stage, and of the final weights; metrics and ledger."""
+        run = self.folder / name
+        saved = sorted({path.parent for path in run.glob("checkpoints/**/step-*")})
+        last = [digest(sorted(folder.glob("step-*"))[-1]) for folder in saved]
+        return (*last, digest(run / "model.safetensors"), *((run / f"{name}.json").read_text() for name in ("metrics", "ledger")))
+
+    def position(self, row: dict[str, Any]) -> int:
+        """Steps so far, over all stages."""
+        return row.get("stage", 0) * self.steps + row.get("step", 0)
 
     # --------------------------------------------------------------------------------------------------------- killing
 
@@ -226,7 +256,7 @@ class Kills:
 
     def moments(self, kills: int) -> list[Moment]:
         """Steps without repetition as far as there are enough; the aimed ones are spread over all kills."""
-        possible = range(self.steps - 6)  # the last ones might end before they are struck
+        possible = range(self.stages * self.steps - 6)  # the last ones might end before they are struck
         steps = [r for _ in range(kills // len(possible) + 1) for r in self.random.sample(possible, len(possible))]
         aimed = [i < round(AIMED * kills) for i in range(kills)]
         self.random.shuffle(aimed)
@@ -236,7 +266,7 @@ class Kills:
     def kill(self, name: str, moment: Moment) -> Death | None:
         """Train, wait for the moment and kill. None if the process ended before that."""
         log, process, begun = Log(self.folder / name / "log.jsonl"), self.train(name), time.monotonic()
-        while process.poll() is None and not has_come(moment, log.rows()):
+        while process.poll() is None and not self.has_come(moment, log.rows()):
             if time.monotonic() - begun > _PATIENCE:
                 process.send_signal(signal.SIGKILL)
                 raise RuntimeError(f"the moment {moment} never came:\n{self.messages(name).read_text()}")
@@ -248,7 +278,13 @@ class Kills:
         if code != -signal.SIGKILL:
             raise RuntimeError(f"{self.recipe} ended with code {code}:\n{self.messages(name).read_text()}")
         saves = [row["event"] for row in log.rows() if row["event"] in ("saving", "saved")]
-        return Death(max((row.get("step", 0) for row in log.rows()), default=0), saves[-1:] == ["saving"])
+        return Death(max(map(self.position, log.rows()), default=0), saves[-1:] == ["saving"])
+
+    def has_come(self, moment: Moment, rows: list[dict[str, Any]]) -> bool:
+        if not moment.aimed:
+            return any(row["event"] == "train" and self.position(row) >= moment.step for row in rows)
+        saves = [row for row in rows if row["event"] in ("saving", "saved")]
+        return bool(saves) and saves[-1]["event"] == "saving" and self.position(saves[-1]) >= moment.step
 
     def watch_saves(self, name: str) -> None:
         """Train in peace, and measure how long a save takes, to know how long after its beginning one can strike."""
@@ -290,11 +326,67 @@ def _beginnings(rows: list[dict[str, Any]]) -> list[int]:
     return [i for i, row in enumerate(rows) if row["event"] == "resumed" or (row["event"], row.get("step")) == first]
 
 
-def has_come(moment: Moment, rows: list[dict[str, Any]]) -> bool:
-    if not moment.aimed:
-        return any(row["event"] == "train" and row["step"] >= moment.step for row in rows)
-    saves = [row for row in rows if row["event"] in ("saving", "saved")]
-    return bool(saves) and saves[-1]["event"] == "saving" and saves[-1]["step"] >= moment.step
+class TimedKills:
+    """A command that is killed at random times after it has begun to write, and repeated until it ends.
+
+    Args:
+        command: A name of ``TIMED``.
+        folder: Where its files go.
+        seed: Seed of the sampled moments.
+    """
+
+    def __init__(self, command: str, folder: Path, seed: int = 1):
+        self.command, self.folder, self.random = command, folder, random.Random(seed)
+        lines = [" ".join(self.random.choices(["red", "green", "blue", "old", "new"], k=9)) for _ in range(60_000)]
+        (folder / "text.txt").write_text("\n".join(lines))
+        self.duration = self.run("undisturbed", None) or 0.0
+        self.expected = self.result("undisturbed")
+
+    def run(self, name: str, after: float | None) -> float | None:
+        """Run the command to its end; or kill it so long after its first file. Returns the seconds; None if it was killed."""
+        home = self.folder / name
+        grid = ["sweep", *DATES, "learning.steps=6", "seed=1,2", "--run", str(home)]
+        data = ["data.type=plain-text", f"data.train={self.folder / 'text.txt'}", "data.validation_fraction=0.1"]
+        options = ["structure.dim=8", *SMALL, "learning.steps=1", "learning.final=last"]
+        texts = ["train", "language-model", *data, *options, "--run", str(home / "run")]
+        arguments = grid if self.command == "sweep" else [*texts, *(["--resume"] if (home / "run").is_dir() else [])]
+        os.environ["WEFT_CACHE"] = str(home / "cache" if self.command == "prepare" else self.folder / "cache")
+        watched, messages = home / "cache" if self.command == "prepare" else home, self.folder / f"{name}.txt"
+        before = _written(watched)
+        process = weft(arguments, messages)
+        while process.poll() is None and _written(watched) == before:
+            time.sleep(_GLANCE)
+        begun = time.monotonic()
+        while process.poll() is None and (after is None or time.monotonic() - begun < after):
+            time.sleep(_GLANCE)
+        process.send_signal(signal.SIGKILL)
+        if (code := process.wait()) == 0:
+            return time.monotonic() - begun
+        if code != -signal.SIGKILL:
+            raise RuntimeError(f"{self.command} ended with code {code}:\n{messages.read_text()}")
+        return None
+
+    def result(self, name: str) -> dict[str, str]:
+        """Of everything that must be the same: final weights, metrics, ledgers, prepared data."""
+        files = [*(self.folder / name).rglob("model.safetensors"), *(self.folder / name).glob("cache/**/*")]
+        files += [path for kind in ("metrics", "ledger") for path in (self.folder / name).rglob(f"{kind}.json")]
+        kept = sorted(path for path in files if path.is_file() and path.suffix != ".lock")
+        return {str(path.relative_to(self.folder / name)): digest(path) for path in kept}
+
+    def one_each(self, kills: int) -> Iterator[Outcome]:
+        """So many commands, each killed up to three times."""
+        for number in range(kills):
+            name, deaths = f"{self.command}-{number}", 0
+            while deaths < 3 and self.run(name, self.random.uniform(0, self.duration)) is None:
+                deaths += 1
+            if deaths == 3:
+                self.run(name, None)
+            yield Outcome([Death(0, False)] * deaths, self.result(name) == self.expected)
+
+
+def _written(folder: Path) -> int:
+    """Number of files with content."""
+    return sum(path.is_file() and path.stat().st_size > 0 for path in folder.rglob("*")) if folder.is_dir() else 0
 
 
 # -------------------------------------------------------------------------------------------------------------- the figure
@@ -323,6 +415,15 @@ def figure(recipe: str, kills: int, seed: int = 1, processes: int = 1) -> Report
     return report
 
 
+def timed_figure(command: str, kills: int, seed: int = 1) -> Report:
+    """Kill a sweep or a preparation, repeat, compare; prints the counts."""
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        killing = TimedKills(command, Path(folder), seed)
+        report = Report(command, "", list(killing.one_each(kills)))
+    print(f"{command}: {report.counts()}", flush=True)
+    return report
+
+
 def _row(number: int, death: Death) -> str:
     return f"  {number:4}  {death.step:11}  {'yes' if death.inside else 'no':13}"
 
@@ -330,13 +431,19 @@ def _row(number: int, death: Death) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20, help="how many [20]")
-    parser.add_argument("--recipe", choices=RECIPES, help="only this one: dates (one phase), gan (two) or cara (five)")
+    parser.add_argument(
+        "--recipe", choices=[*RECIPES, *TIMED], help="only this one: dates (one phase), gan (two), cara (five), ..."
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the sampled moments")
     parser.add_argument("--processes", type=int, default=1, help="how many train together, by torchrun [1]")
+    parser.add_argument("--json", type=Path, help="write the counts to this file")
     asked = parser.parse_args()
     reports = [
-        figure(recipe, asked.kills, asked.seed, asked.processes) for recipe in ([asked.recipe] if asked.recipe else RECIPES)
+        timed_figure(name, asked.kills, asked.seed) if name in TIMED else figure(name, asked.kills, asked.seed, asked.processes)
+        for name in ([asked.recipe] if asked.recipe else [*RECIPES, *TIMED])
     ]
+    if asked.json:
+        write_json(asked.json, {"processes": asked.processes, "recipes": [report.counts() for report in reports]})
     sys.exit(0 if all(report.good() for report in reports) else 1)
 
 

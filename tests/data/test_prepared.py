@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weft.core.fields import Field, Info
 from weft.data import PreparedDataset, prepared
 from weft.data.encoding import assemble, columns_from, rows_of
-from weft.data.prepared import DatasetWriter, is_done
+from weft.data.prepared import DamagedDataError, DatasetWriter, is_done
 
 INFO = Info(
     {
@@ -134,6 +134,70 @@ def test_what_is_cut_or_of_another_format_is_not_done(tmp_path: Path, monkeypatc
     writer.close()
     (tmp_path / "text").unlink()
     assert DatasetWriter(tmp_path, Info({"text": Field("text", 10)}), ["text"]).state is None
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A dataset of ten blocks in a file that is read from disk."""
+    monkeypatch.setattr(prepared, "IN_MEMORY", -1)
+    monkeypatch.setattr(prepared, "BLOCK", 64)
+    info = Info({"text": Field("text", 10)})
+    writer = DatasetWriter(tmp_path, info, ["text"])
+    for row in range(40):
+        columns = {"text": columns_from(info, [{"text": np.full(8, row % 10)}])["text"]}
+        writer.add(columns, [{"text": "x" * 16}])
+    writer.done({})
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["text", "text.ends", "raw.text", "raw.text.ends"])
+def test_a_flipped_bit_in_a_file_on_disk_is_reported_when_its_block_is_read(name: str, on_disk: Path) -> None:
+    data = bytearray((on_disk / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (on_disk / name).write_bytes(data)
+    assert is_done(on_disk), "larger files are verified when they are read"
+
+    def read_all() -> None:
+        dataset = PreparedDataset(on_disk, Info({"text": Field("text", 10)}))
+        for row in range(len(dataset)):
+            assert dataset[row]["text"].tolist() == [row % 10] * 8 and dataset.raw(row) == {"text": "x" * 16}
+
+    with pytest.raises(DamagedDataError, match=rf"{name}: the prepared data has changed on disk: bytes .* the next command"):
+        read_all()
+    assert not is_done(on_disk), "it is prepared again"
+
+
+def test_each_block_is_verified_once(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, seen = PreparedDataset(on_disk, Info({"text": Field("text", 10)})), list[int]()
+    real = prepared.zlib.crc32
+    monkeypatch.setattr(prepared.zlib, "crc32", lambda data, *before: seen.append(len(data)) or real(data, *before))
+    for _ in range(3):
+        for row in reversed(range(40)):
+            assert dataset[row]["text"].tolist() == [row % 10] * 8
+    assert seen == [64] * (40 * 8 * 2 // 64)
+
+
+def test_a_preparation_does_not_resume_from_damaged_files(tmp_path: Path) -> None:
+    writer = one_row(tmp_path)
+    writer.commit({"here": 1})
+    writer.close()
+    info = Info({"text": Field("text", 10)})
+    assert DatasetWriter(tmp_path, info, ["text"]).state == {"here": 1}
+    content = (tmp_path / "state.json").read_text()
+    (tmp_path / "state.json").write_text(content.replace('"here": 1', '"here": 2'))
+    assert DatasetWriter(tmp_path, info, ["text"]).state is None
+    writer = one_row(tmp_path)
+    writer.commit({"here": 1})
+    writer.close()
+    (tmp_path / "raw.text").write_bytes(b"y")
+    assert DatasetWriter(tmp_path, info, ["text"]).state is None
+
+
+def test_a_changed_count_in_done_json_is_noticed(tmp_path: Path) -> None:
+    one_row(tmp_path).done({"rows": 1})
+    content = (tmp_path / "done.json").read_text()
+    (tmp_path / "done.json").write_text(content.replace('"rows": 1', '"rows": 2'))
+    assert not is_done(tmp_path)
 
 
 def test_rows_that_do_not_exist(tmp_path: Path) -> None:

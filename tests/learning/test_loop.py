@@ -64,7 +64,10 @@ class FixedBatches:
     """The same batches in every epoch."""
 
     def __init__(self, batches: list[Batch]):
-        self.batches = batches
+        self.batches, self.name = batches, "fixed"
+
+    def counts(self) -> dict[str, int]:
+        return {}
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -405,6 +408,9 @@ def test_training_without_any_optimizer_step_is_an_error():
 def test_the_error_without_any_optimizer_step_counts_skipped_examples():
     class Empty(FixedBatches):
         skipped = 0
+
+        def counts(self) -> dict[str, int]:
+            return {"skipped": self.skipped}
 
         def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
             self.skipped += 4

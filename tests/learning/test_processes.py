@@ -305,11 +305,14 @@ class SplitBatches:
     def __init__(self, sizes: list[int], bad: int | None):
         g = torch.Generator().manual_seed(0)
         self.x, self.y = torch.randn(sum(sizes), 3, generator=g), torch.randn(sum(sizes), generator=g)
-        self.mark = (torch.arange(sum(sizes)) % 4 == 1).float()
+        self.mark, self.name = (torch.arange(sum(sizes)) % 4 == 1).float(), "fixed"
         if bad is not None:
             self.x[bad] = math.nan
         firsts = [sum(sizes[:i]) for i in range(len(sizes))]
         self.rows = [list(range(first, first + size)) for first, size in zip(firsts, sizes, strict=True)]
+
+    def counts(self) -> dict[str, int]:
+        return {}
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -266,3 +266,37 @@ def test_the_cost_of_a_huge_batch_is_scaled(capsys):
     assert one.memory - weights == pytest.approx((small.memory - weights) * one.batch[1] / small.batch[1], rel=0.1)
     assert "lower learning.batch_tokens" in (batch_problem(replace(one, memory=10**18)) or "")
     assert batch_problem(small) is None
+
+
+# ----------------------------------------------------------------------------------------------------------------- bounds
+
+
+def test_a_structure_that_is_too_deep_is_refused_at_its_deepest_stack(tmp_path):
+    (tmp_path / "t.txt").write_text("a\n")
+    text = TEXT + "structure:\n  type: language-model\n  dim: 8\n  decoder:\n    type: transformer\n    layers: 1000\n"
+    with pytest.raises(
+        RecipeError, match=r"r\.yaml:\d+: structure\.decoder\.layers: layers is 1000; a structure has at most 256"
+    ):
+        check(read_run_text(text, "r.yaml", tmp_path))
+
+
+def test_too_many_stages_and_long_names_are_refused_with_their_location(tmp_path):
+    (tmp_path / "t.txt").write_text("a\n")
+    text = TEXT + "structure: {type: language-model, dim: 8}\nstages:\n"
+    many = text + "".join(f"  - {{name: s{i}, {LEARNING.strip()}}}\n" for i in range(101))
+    with pytest.raises(RecipeError, match=r"r\.yaml:\d+: stages\.100: a run has at most 100 further stages, not 101"):
+        check(read_run_text(many, "r.yaml", tmp_path))
+    for name, size in (("n" * 101, 101), ("ä" * 51, 102)):
+        long = text + f"  - {{name: {name}, {LEARNING.strip()}}}\n"
+        with pytest.raises(RecipeError, match=rf"r\.yaml:\d+: stages\.0: the name of a stage .* at most 100 bytes, not {size}"):
+            check(read_run_text(long, "r.yaml", tmp_path))
+
+
+def test_a_long_objective_name_is_refused(tmp_path):
+    (tmp_path / "t.txt").write_text("a\n")
+    name = "ä" * 60
+    text = "data: {type: plain-text, train: t.txt}\nstructure: {type: language-model, dim: 8}\n" + (
+        f"objective: {{{name}: next-token}}\nlearning: {{type: gradient, steps: 3, phases: [{{objective: {name}}}]}}\n"
+    )
+    with pytest.raises(RecipeError, match="at most 100 bytes"):
+        check(read_run_text(text, "r.yaml", tmp_path))

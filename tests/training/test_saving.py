@@ -130,8 +130,44 @@ def test_final_best_loads_the_best_checkpoint(tmp_path):
     policy = make_policy(tmp_path, final="best")
     for step in (10, 20, 30):
         save(policy, step, best_step=10)
-    weights = policy.chosen_weights(Progress(step=30))
+    weights = policy.chosen_weights(Progress(step=30, best_step=10))
     assert weights is not None and weights["w"].tolist() == [10.0]
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"format": 1, "step": 30}'])
+def test_the_best_checkpoint_is_found_and_kept_without_its_mark(content, tmp_path):
+    policy = make_policy(tmp_path, final="best", keep=1)
+    for step in (10, 20, 30):
+        save(policy, step, best_step=10)
+    mark = policy.checkpoints.folder / "best.json"
+    mark.unlink() if content is None else mark.write_text(content)
+    again = make_policy(tmp_path, final="best", keep=1)
+    again.restore()
+    for step in (40, 50):
+        save(again, step, best_step=10)
+    assert saved(again) == [10, 50]
+    weights = again.chosen_weights(Progress(step=50, best_step=10))
+    assert weights is not None and weights["w"].tolist() == [10.0]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_without_the_best_checkpoint_the_error_names_the_way_to_finish(missing, tmp_path):
+    policy = make_policy(tmp_path, final="best")
+    for step in (10, 20):
+        save(policy, step, best_step=10)
+    policy.checkpoints.remove(10) if missing else damage(policy, 10)
+    with pytest.raises(FolderError, match=r"best evaluation cannot be used: .*step-00000010 .*--resume learning\.final=last"):
+        policy.chosen_weights(Progress(step=20, best_step=10))
+    policy.stage = 2
+    with pytest.raises(FolderError, match=r"--resume stages\.1\.learning\.final=last"):
+        policy.chosen_weights(Progress(step=20, best_step=10))
+
+
+def test_final_best_without_a_finite_score_is_remarked(tmp_path):
+    policy = make_policy(tmp_path, final="best")
+    save(policy, 10)
+    assert policy.chosen_weights(Progress(step=10)) is None
+    assert policy.remarks == ["final: best: no evaluation had a finite score; the weights are those of the last step"]
 
 
 def test_average_is_the_mean_of_the_planned_checkpoints_without_those_of_interruptions(tmp_path):
@@ -155,7 +191,7 @@ def test_average_refuses_a_missing_or_damaged_checkpoint(tmp_path):
     for step in (90, 100):
         save(policy, step)
     damage(policy, 90)
-    with pytest.raises(FolderError, match=r"cannot average the last 2 checkpoints: .*damaged.*last weights are intact in .*100"):
+    with pytest.raises(FolderError, match=r"cannot average the last 2 checkpoints: .*damaged.*--resume learning\.average=0"):
         policy.chosen_weights(Progress(step=100))
     policy.checkpoints.remove(90)
     with pytest.raises(FolderError, match="found 1 of 2"):

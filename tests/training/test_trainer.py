@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -249,10 +252,8 @@ def test_an_objective_that_is_not_in_the_catalog_cannot_be_trained(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_examples_skipped_by_prepare_are_counted(tmp_path):
-    small_run().train(tmp_path / "all", quiet=True)
-    assert not any(json.loads((tmp_path / "all" / "ledger.json").read_text())["nothing_to_learn"].values())
-
+@pytest.fixture
+def picky() -> Iterator[type[NextToken]]:
     @block("picky")
     class Picky(NextToken):
         """Skips sources of an even length."""
@@ -260,10 +261,83 @@ def test_examples_skipped_by_prepare_are_counted(tmp_path):
         def prepare(self, example: Any, rng: np.random.Generator, pool: Any) -> Any:
             return super().prepare(example, rng, pool) if len(example["source"]) % 2 else None
 
-    try:
-        run = small_run()
-        run.objective = Picky
-        run.train(tmp_path / "run", quiet=True)
-    finally:
-        unregister(Picky)
+    yield Picky
+    unregister(Picky)
+
+
+def test_examples_skipped_by_prepare_are_counted(picky, tmp_path):
+    small_run().train(tmp_path / "all", quiet=True)
+    assert not any(json.loads((tmp_path / "all" / "ledger.json").read_text())["nothing_to_learn"].values())
+    run = small_run()
+    run.objective = picky
+    run.train(tmp_path / "run", quiet=True)
     assert json.loads((tmp_path / "run" / "ledger.json").read_text())["nothing_to_learn"]["picky"] > 0
+
+
+def train_in_sessions(run: Run, folder: Path, stops: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train, stopped after each stage and step of ``stops``; half of the stops are kills, after a further step."""
+    for number, stop in enumerate(stops):
+        with monkeypatch.context() as patch:
+            real = StageCallbacks.on_log
+
+            def dies(self: StageCallbacks, row: dict[str, Any], real: Any = real, stop: tuple[int, int] = stop) -> None:
+                real(self, row)
+                if (self.stage, row["step"]) == (stop[0], stop[1] + 1):
+                    raise KeyboardInterrupt
+
+            def stops_here(self: StageCallbacks, stop: tuple[int, int] = stop) -> bool:
+                return (self.stage, self.loop.progress.step) == stop
+
+            patch.setattr(StageCallbacks, *(("on_log", dies) if number % 2 else ("should_stop", stops_here)))
+            with pytest.raises((Interrupted, KeyboardInterrupt)):
+                run.train(folder, resume=number > 0, quiet=True)
+    run.train(folder, resume=True, quiet=True)
+
+
+def test_the_ledger_of_a_run_of_several_sessions_is_that_of_one_session(picky, tmp_path, monkeypatch):
+    stages = [partial(Stage, name="polish", learning=partial(Gradient, steps=4, batch_tokens=300, save_every=3, log_every=1))]
+    run = small_run(stages=stages)
+    run.objective = picky
+    run.train(tmp_path / "whole", quiet=True)
+    train_in_sessions(run, tmp_path / "parts", [(0, 3), (0, 4), (1, 1), (1, 2)], monkeypatch)
+    whole, parts = (json.loads((tmp_path / name / "ledger.json").read_text()) for name in ("whole", "parts"))
+    assert whole["nothing_to_learn"]["picky"] > 0 and 0 < whole["padding_share"]["picky"] < 1
+    assert parts == whole
+
+
+def test_a_model_that_samples_in_its_forward_pass_is_evaluated_alike_after_a_resume(tmp_path, monkeypatch):
+    @block("noisy")
+    class Noisy(NextToken):
+        """Adds noise of all global generators to the loss of an evaluation."""
+
+        def forward(self, model: Any, batch: Any, clock: Any) -> Any:
+            noise = 0 if self.training else float(torch.rand(())) + np.random.rand() + random.random()
+            terms = super().forward(model, batch, clock)
+            return type(terms)({name: replace(term, total=term.total * (1 + noise)) for name, term in terms.items()})
+
+    try:
+        run = small_run(evaluate=partial(Evaluation, every=2))
+        run.objective = Noisy
+        run.train(tmp_path / "whole", quiet=True)
+        train_in_sessions(run, tmp_path / "parts", [(0, 3), (0, 4)], monkeypatch)
+        evaluated = run.checked().train(tmp_path / "parts", resume=True, quiet=True).evaluate("test")
+    finally:
+        unregister(Noisy)
+    logs = {
+        name: [row for row in map(json.loads, (tmp_path / name / "log.jsonl").open()) if row["event"] == "valid"]
+        for name in ("whole", "parts")
+    }
+    assert logs["whole"] == logs["parts"]
+    assert (tmp_path / "whole" / "metrics.json").read_text() == (tmp_path / "parts" / "metrics.json").read_text()
+    assert evaluated.metric_values["loss"] == json.loads((tmp_path / "whole" / "metrics.json").read_text())["loss"]
+
+
+def test_evaluation_leaves_the_global_generators_as_they_were(tmp_path):
+    trained = small_run(learning={"steps": 1}).train(tmp_path / "run", quiet=True)
+
+    def state() -> list[Any]:
+        return [torch.get_rng_state().tolist(), np.random.get_state(legacy=False)["state"]["key"].tolist(), random.getstate()]
+
+    before = state()
+    trained.evaluate("valid")
+    assert state() == before

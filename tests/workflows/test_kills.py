@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.kills import RECIPES, Kills
+from benchmarks.kills import Kills
 from tests.commands import TINY, Forked, state
 
 import weft.learning.checkpoint
@@ -31,7 +31,7 @@ class Killed(BaseException):
 # ------------------------------------------------------------------------------------------------------- from another process
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+@pytest.fixture(scope="module", params=["dates", "gan", "cara", "stages"])
 def killing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kills:
     return Kills(request.param, tmp_path_factory.mktemp("kills"), Forked, steps=14)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import random
+from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 Key = int | str | tuple["Key", ...]
 
@@ -27,6 +31,29 @@ def normal(shape: tuple[int, ...], *parts: Key) -> np.ndarray:
     True
     """
     return np.random.Generator(np.random.Philox(key=key(*parts))).standard_normal(shape, np.float32)
+
+
+@contextlib.contextmanager
+def seeded(*parts: Key) -> Iterator[None]:
+    """A context with the global generators of torch, NumPy and Python seeded by all parts; their state is restored after it.
+
+    >>> before = torch.get_rng_state()
+    >>> with seeded(1, "valid"):
+    ...     noise = torch.rand(3)
+    >>> bool((torch.get_rng_state() == before).all())
+    True
+    """
+    seed = key(*parts)
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
 
 
 def _canonical(part: Key) -> str:

@@ -23,6 +23,7 @@ except ImportError:  # Windows: no lock between processes that prepare the same 
 VARIABLE = "WEFT_CACHE"
 """The environment variable with the cache folder; by default ``weft`` in the user's cache folder."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_BROKEN = (errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def cache_folder() -> Path:
@@ -76,6 +77,11 @@ def entry(key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path
         try:
             yield folder
         except OSError as error:
+            if error.errno in _BROKEN and (not error.filename or Path(error.filename).is_relative_to(cache_folder())):
+                raise ValueError(
+                    f"{cache_folder()}: {error.strerror}; the data cannot be prepared. Check the disk, or set {VARIABLE} to "
+                    "a folder on another one. Completed work is kept"
+                ) from None
             if error.errno not in _DISK_FULL:
                 raise
             raise ValueError(

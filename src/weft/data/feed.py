@@ -64,6 +64,10 @@ class _Preparer:
         self.padding = PaddingStats()
         self._generators = _RowGenerators()
 
+    def counts(self) -> dict[str, int]:
+        """Return the number of skipped rows, of real tokens and of all positions in the batches so far."""
+        return {"skipped": self.skipped, "real": self.padding.real, "total": self.padding.total}
+
     def costs(self) -> np.ndarray:
         cost = np.asarray(self.objective.cost(self.dataset.lengths))
         if cost.shape != (len(self.dataset),):

@@ -1,11 +1,14 @@
 """Datasets on disk: columns of numbers that are read by offset, and the raw cells of the rows.
 
 Written in one pass with constant memory. A ragged column is two files: the numbers of all rows, and the end of each row.
-Progress is committed every few megabytes, so that an interrupted pass resumes from there.
+Progress is committed every few megabytes, so that an interrupted pass resumes from there. Every block of a file has a checksum,
+which is verified when the block is first read: damage is an error, never other training data.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +27,8 @@ FORMAT = 5
 """Version of the files."""
 IN_MEMORY = 2**26
 """Files up to this many bytes are loaded into memory; larger ones are read row by row."""
+BLOCK = 2**18
+"""Bytes with one checksum (CRC-32). A row is read from a file on disk only after its block was verified."""
 _DONE, _STATE = "done.json", "state.json"
 _FLOAT, _ENDS, _BYTES = np.dtype("<f8"), np.dtype("<i8"), np.dtype("u1")
 _MAX_OFFSETS, _ROWS_PER_READ = 1 << 32, 4096
@@ -50,19 +55,57 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else -1
 
 
-class _AppendFile:
-    """A file opened for appending, with its checksum. Unbuffered: closing must not retry a write that failed on a full disk."""
+class DamagedDataError(ValueError):
+    """Prepared data has changed on disk."""
 
-    def __init__(self, path: Path, size: int, before: int):
+
+class _Checksums:
+    """CRC-32 of a file and of each of its blocks."""
+
+    def __init__(self):
+        self.size = self.sum = self.last = 0
+        self.blocks: list[int] = []
+
+    def add(self, data: bytes) -> None:
+        self.sum = zlib.crc32(data, self.sum)
+        rest = memoryview(data)
+        while rest:
+            part = rest[: BLOCK - self.size % BLOCK]
+            self.last = zlib.crc32(part, self.last)
+            self.size += len(part)
+            if self.size % BLOCK == 0:
+                self.blocks.append(self.last)
+                self.last = 0
+            rest = rest[len(part) :]
+
+    def text(self) -> str:
+        """Return the checksums of all blocks as hexadecimal digits, eight each."""
+        return "".join(f"{one:08x}" for one in [*self.blocks, *([self.last] if self.size % BLOCK else [])])
+
+    @classmethod
+    def of(cls, path: Path, size: int) -> _Checksums:
+        """Return the checksums of the first bytes of a file, read in blocks."""
+        found = cls()
+        if size:
+            with path.open("rb", buffering=0) as stream:
+                while found.size < size and (data := stream.read(min(BLOCK, size - found.size))):
+                    found.add(data)
+        return found
+
+
+class _AppendFile:
+    """A file opened for appending, with its checksums. Unbuffered: closing must not retry a write that failed on a full disk."""
+
+    def __init__(self, path: Path, checksums: _Checksums):
         self.stream = path.open("ab", buffering=0)
-        self.stream.truncate(size)
-        self.size, self.sum = size, before
+        self.stream.truncate(checksums.size)
+        self.checksums = checksums
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[self.stream.write(rest) :]
-        self.size, self.sum = self.size + len(data), zlib.crc32(data, self.sum)
+        self.checksums.add(data)
 
 
 class DatasetWriter:
@@ -80,13 +123,14 @@ class DatasetWriter:
     def __init__(self, folder: Path, info: Info, cells: Sequence[str]):
         self.folder, self.layout, self.cells = folder, _layout(info), list(cells)
         (folder / _DONE).unlink(missing_ok=True)
-        committed = read_json(folder / _STATE) if (folder / _STATE).is_file() else {}
-        sizes, sums, self.state = committed.get("sizes", {}), committed.get("sums", {}), committed.get("state")
-        if any(_size(folder / name) < size for name, size in sizes.items()):
-            sizes, sums, self.state = {}, {}, None  # committed data was truncated or removed: start again
+        committed = _read_signed(folder / _STATE) or {}
+        sizes, self.state = committed.get("sizes", {}), committed.get("state")
+        known = {name: _Checksums.of(folder / name, size) for name, size in sizes.items() if _size(folder / name) >= size}
+        if {name: one.sum for name, one in known.items()} != committed.get("sums", {}):
+            known, self.state = {}, None  # committed data was damaged, truncated or removed: start again
         ragged = [stem for stem, kind, _ in self.layout.values() if kind == "ragged"] + [_raw(name) for name in self.cells]
         names = {*(stem for stem, _, _ in self.layout.values()), *ragged, *(f"{stem}.ends" for stem in ragged)}
-        self.files = {name: _AppendFile(folder / name, sizes.get(name, 0), sums.get(name, 0)) for name in sorted(names)}
+        self.files = {name: _AppendFile(folder / name, known.get(name) or _Checksums()) for name in sorted(names)}
 
     def add(self, columns: Columns, raws: Sequence[Mapping[str, str]]) -> None:
         """Append rows: their columns and their raw cells."""
@@ -102,26 +146,28 @@ class DatasetWriter:
 
     def _add_ragged(self, stem: str, flat: bytes, sizes: np.ndarray) -> None:
         file = self.files[stem]
-        self.files[f"{stem}.ends"].write((file.size + np.cumsum(sizes)).astype(_ENDS).tobytes())
+        self.files[f"{stem}.ends"].write((file.checksums.size + np.cumsum(sizes)).astype(_ENDS).tobytes())
         file.write(flat)
 
     def commit(self, state: Any) -> None:
         """Make all rows so far durable, with the caller's state to resume from."""
         self._sync()
         self.state = state
-        write_json(self.folder / _STATE, {**self._written(), "state": state})
+        _write_signed(self.folder / _STATE, {**self._written(), "state": state})
 
     def done(self, ledger: dict[str, Any]) -> None:
         """Complete the dataset."""
         self._sync()
         self.close()
-        write_json(self.folder / _DONE, {"format": FORMAT, **self._written(), "cells": self.cells, "ledger": ledger})
+        blocks = {name: file.checksums.text() for name, file in self.files.items()}
+        content = {"format": FORMAT, **self._written(), "blocks": blocks, "cells": self.cells, "ledger": ledger}
+        _write_signed(self.folder / _DONE, content)
         (self.folder / _STATE).unlink(missing_ok=True)
 
     def _written(self) -> dict[str, dict[str, int]]:
         """Size and checksum of each file."""
-        files = self.files.items()
-        return {"sizes": {name: file.size for name, file in files}, "sums": {name: file.sum for name, file in files}}
+        sums = {name: file.checksums for name, file in self.files.items()}
+        return {"sizes": {name: one.size for name, one in sums.items()}, "sums": {name: one.sum for name, one in sums.items()}}
 
     def _sync(self) -> None:
         for file in self.files.values():
@@ -132,45 +178,108 @@ class DatasetWriter:
             file.stream.close()
 
 
-def is_done(folder: Path) -> bool:
-    """Return whether the dataset is complete: all sizes match, and the checksums of files that are loaded into memory."""
+def _write_signed(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON document with its own checksum."""
+    write_json(path, {**content, "sum": _sum_of(content)})
+
+
+def _read_signed(path: Path) -> dict[str, Any] | None:
+    """Read a document of ``_write_signed``; None where it is missing or damaged."""
     try:
-        done = read_json(folder / _DONE)
-        if done["format"] != FORMAT or any((folder / n).stat().st_size != size for n, size in done["sizes"].items()):
-            return False
-        small = [name for name, size in done["sizes"].items() if size <= IN_MEMORY]
-        return all(zlib.crc32((folder / name).read_bytes()) == done["sums"][name] for name in small)
-    except (OSError, ValueError, KeyError, TypeError):
+        content = read_json(path)
+        return content if content.pop("sum") == _sum_of(content) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _sum_of(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def is_done(folder: Path) -> bool:
+    """Return whether the dataset is complete: all sizes match, and the checksums of files that are loaded into memory. Larger
+    files are verified block by block when they are read."""
+    done = _read_signed(folder / _DONE)
+    if done is None or done["format"] != FORMAT or any(_size(folder / n) != size for n, size in done["sizes"].items()):
         return False
+    small = [name for name, size in done["sizes"].items() if size <= IN_MEMORY]
+    try:
+        return all(zlib.crc32((folder / name).read_bytes()) == done["sums"][name] for name in small)
+    except OSError:
+        return False
+
+
+class _VerifiedFile:
+    """A file that is read by offset, on disk. A block is verified with its checksum before anything in it is used.
+
+    Args:
+        path: The file.
+        blocks: Checksums of its blocks.
+    """
+
+    def __init__(self, path: Path, blocks: str):
+        # pread, not mmap: mapped pages would count as memory of this process
+        self.path, self.stream = path, path.open("rb", buffering=0)
+        self.sums = np.frombuffer(bytes.fromhex(blocks), ">u4")
+        self.verified = np.zeros(len(self.sums), bool)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes from ``start`` to ``stop``. Raises DamagedDataError."""
+        if start >= stop:
+            return b""
+        first, last = start // BLOCK, (stop - 1) // BLOCK
+        if not self.verified[first : last + 1].all():
+            for block in range(first, last + 1):
+                if not self.verified[block]:
+                    self._verify(block)
+        data = os.pread(self.stream.fileno(), stop - start, start)
+        if len(data) != stop - start:
+            raise self._damaged(last)
+        return data
+
+    def _verify(self, block: int) -> None:
+        if zlib.crc32(os.pread(self.stream.fileno(), BLOCK, block * BLOCK)) != self.sums[block]:
+            raise self._damaged(block)
+        self.verified[block] = True
+
+    def _damaged(self, block: int) -> DamagedDataError:
+        """Return the error, and make sure that the data is prepared again."""
+        with contextlib.suppress(OSError):
+            (self.path.parent / _DONE).unlink(missing_ok=True)
+        return DamagedDataError(
+            f"{self.path}: the prepared data has changed on disk: bytes {block * BLOCK:,} to {(block + 1) * BLOCK - 1:,} do not "
+            "match their checksum; check the disk. The data is prepared again by the next command: to continue training, use "
+            "--resume"
+        )
 
 
 class _NumberColumn:
     """Numbers of one dtype in a file."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any]):
+    def __init__(self, path: Path, dtype: np.dtype[Any], blocks: str):
         self.dtype, self.size = dtype, path.stat().st_size // dtype.itemsize
         small = path.stat().st_size <= IN_MEMORY
-        self.all = np.fromfile(path, dtype) if small else None
-        # pread, not mmap: mapped pages would count as memory of this process
-        self.stream = None if small else path.open("rb", buffering=0)
+        self.all = np.fromfile(path, dtype) if small else None  # verified by is_done
+        self.file = None if small else _VerifiedFile(path, blocks)
 
     def __getitem__(self, row: int) -> np.generic:
         return self.read(row, row + 1)[0]
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        if self.stream is None:
+        if self.file is None:
             assert self.all is not None
             return self.all[start:stop]
         size = self.dtype.itemsize
-        return np.frombuffer(os.pread(self.stream.fileno(), (stop - start) * size, start * size), self.dtype)
+        return np.frombuffer(self.file.read(start * size, stop * size), self.dtype)
 
 
 class _RaggedColumn:
     """A ragged column: one file with all numbers, one with the end of each row in bytes."""
 
-    def __init__(self, folder: Path, stem: str, dtype: np.dtype[Any]):
-        self.numbers, self.ends = _NumberColumn(folder / stem, dtype), np.fromfile(folder / f"{stem}.ends", _ENDS)
-        self.itemsize = dtype.itemsize
+    def __init__(self, folder: Path, stem: str, dtype: np.dtype[Any], blocks: Mapping[str, str]):
+        self.numbers = _NumberColumn(folder / stem, dtype, blocks[stem])
+        ends = _NumberColumn(folder / f"{stem}.ends", _ENDS, blocks[f"{stem}.ends"])
+        self.ends, self.itemsize = ends.read(0, ends.size), dtype.itemsize
 
     def __getitem__(self, row: int) -> np.ndarray:
         start = self.ends[row - 1] if row else 0
@@ -187,12 +296,14 @@ class PreparedDataset:
 
     def __init__(self, folder: Path, info: Info):
         done = read_json(folder / _DONE)
-        self.info, self.ledger = info, done["ledger"]
+        self.info, self.ledger, blocks = info, done["ledger"], done["blocks"]
         self.columns: dict[str, _RaggedColumn | _NumberColumn] = {
-            name: _RaggedColumn(folder, stem, dtype) if kind == "ragged" else _NumberColumn(folder / stem, dtype)
+            name: _RaggedColumn(folder, stem, dtype, blocks)
+            if kind == "ragged"
+            else _NumberColumn(folder / stem, dtype, blocks[stem])
             for name, (stem, kind, dtype) in _layout(info).items()
         }
-        self.cells = {name: _TextColumn(folder, _raw(name)) for name in done["cells"]}
+        self.cells = {name: _TextColumn(folder, _raw(name), blocks) for name in done["cells"]}
         counted = [name for field in info.tokenized() for name in counted_columns(field)]
         self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name) for name in counted}
         self._rows = len(next(iter(self.cells.values())))
@@ -229,8 +340,9 @@ class PreparedDataset:
 class _TextColumn(Sequence[str]):
     """A raw column, read on demand."""
 
-    def __init__(self, folder: Path, stem: str):
-        self.bytes, self.ends = _NumberColumn(folder / stem, _BYTES), _NumberColumn(folder / f"{stem}.ends", _ENDS)
+    def __init__(self, folder: Path, stem: str, blocks: Mapping[str, str]):
+        self.bytes = _NumberColumn(folder / stem, _BYTES, blocks[stem])
+        self.ends = _NumberColumn(folder / f"{stem}.ends", _ENDS, blocks[f"{stem}.ends"])
 
     def __len__(self) -> int:
         return self.ends.size

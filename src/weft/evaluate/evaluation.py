@@ -20,6 +20,7 @@ from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Natural
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
+from weft.core.seeding import Key, seeded
 from weft.data import evaluation_batches
 from weft.evaluate.resampling import confidence_intervals
 from weft.evaluate.scored_text import scored_example
@@ -142,8 +143,11 @@ class Evaluation:
         device: torch.device,
         max_examples: int = 0,
         last: bool = True,
+        key: Key = (),
     ) -> EvaluationResult:
         """Evaluate a model on a dataset, in evaluation mode and without gradients; the model's mode is restored.
+
+        The global random number generators are seeded, for models that sample in their forward pass, and restored.
 
         Args:
             model: The network.
@@ -153,13 +157,14 @@ class Evaluation:
             device: The device of the model.
             max_examples: At most N examples, spread over the dataset; 0 = all.
             last: Whether training is over; some metrics are cheaper before.
+            key: Seed of the evaluation: seed of the run, stage, step and split.
         """
         if max_examples and max_examples < len(dataset):
             dataset = Subset(dataset, max_examples)
         was_training = model.training
         model.eval()
         objective.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), seeded(key, "evaluate"):
             totals = self._run_batches(model, objective, dataset, codec, device)
             context = EvaluationContext(model, objective, dataset, codec, device, self.batch_tokens, last)
             measured = {id(metric): metric.measure(context) for metric in self.metrics if metric.inputs == "model"}

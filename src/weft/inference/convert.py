@@ -29,8 +29,10 @@ from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.saving import Origin, write_folder
+from weft.pretrained.sums import write_sums
 from weft.recipe import nearest
 from weft.training.build import plans
+from weft.training.resume import codec_hashes
 from weft.training.run_folder import RunFolder
 
 _ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
@@ -80,6 +82,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
         elif not origin.config:
             _write_modules(source, structure, new)
         write_text(new / "README.md", f"Written by weft from the run {source.name}.\n")
+        write_sums(new)
     return out
 
 
@@ -103,7 +106,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
             write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line has the path
             folder.write_log({"event": "converted", "from": path})
             save_codec(run.codec, new)
-            write_weights(folder.model, Network(run.model, run.objectives).tensors())
+            write_weights(folder.model, Network(run.model, run.objectives).tensors(), codec_hashes(folder, run.run))
         finally:
             folder.close()
         write_origin(new, published.path, published.config)

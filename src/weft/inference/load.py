@@ -40,6 +40,11 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
         raise ValueError(f"there is no folder {home.path}")
     if not home.is_run():
         raise ValueError(f"{home.path} is not a run folder (it has no recipe.yaml)")
+    if home.recipe_is_edited():
+        raise ValueError(
+            f"{home.recipe} was edited after it was written, so its options may not fit the weights; undo the edit, or if "
+            "you are sure that it is right, remove the line with its SHA-256"
+        )
     run = _read_recipe(home, changes)
     if not home.model.is_file():
         raise ValueError(f"{home.path} has no final weights yet; finish training with: weft train {home.path} --resume")

@@ -25,6 +25,7 @@ from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
 from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
+from weft.training.build import final_key
 from weft.training.run import Run
 from weft.training.run_html import run_html
 
@@ -160,7 +161,8 @@ class TrainedRun:
             files: Other files; ``CLASS=FILE`` where each class has its own.
         """
         opened = open_split(self, split, files)
-        result = self.evaluation().evaluate(self.model, self.objective, opened.dataset, self.codec, self.device)
+        key = final_key(self.run, opened.name)
+        result = self.evaluation().evaluate(self.model, self.objective, opened.dataset, self.codec, self.device, key=key)
         left_out = opened.left_out()
         return replace(result, split=opened.name, remarks=[*result.remarks, *([left_out] if left_out else [])])
 

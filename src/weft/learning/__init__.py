@@ -3,7 +3,7 @@
 from weft.learning.active_phase import PhaseNeverRunsError
 from weft.learning.all_reduce import AllReduce
 from weft.learning.averaging import EMA, average
-from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_weights, write_weights
+from weft.learning.checkpoint import Checkpoint, CheckpointError, Checkpoints, digest, read_document, read_weights, write_weights
 from weft.learning.checkpoint import load as load_checkpoint
 from weft.learning.constraints import ClipWeights
 from weft.learning.ddp import DDP
@@ -52,6 +52,7 @@ __all__ = [
     "join_processes",
     "load_checkpoint",
     "match_weights",
+    "read_document",
     "read_weights",
     "transfer_weights",
     "write_weights",

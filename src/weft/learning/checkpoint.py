@@ -110,7 +110,7 @@ class Checkpoints:
         retries = 10
         while True:
             damaged: dict[Path, list[str]] = {}
-            found, paths = None, self._paths()
+            found, paths = None, self.paths()
             before = [_identity(path) for path in paths]
             for path in paths:
                 if not (reasons := problems(path)):
@@ -137,7 +137,7 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self.folder / BEST} is damaged ({error}); remove it, then no checkpoint is marked as the best"
             ) from None
-        return next((path for path in self._paths() if _number(path) == step), None)
+        return next((path for path in self.paths() if _number(path) == step), None)
 
     def mark_best(self, step: int) -> None:
         """Mark the checkpoint of a step as the best so far."""
@@ -146,7 +146,7 @@ class Checkpoints:
 
     def remove(self, step: int) -> None:
         """Remove the checkpoint of a step, if there is one."""
-        for path in self._paths():
+        for path in self.paths():
             if _number(path) == step:
                 self._remove(path)
 
@@ -165,7 +165,7 @@ class Checkpoints:
     def _entries(self) -> list[Path]:
         return [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.is_dir() else []
 
-    def _paths(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Return the checkpoints, latest first. A replacement comes before the checkpoint that it replaces."""
         found = [path for path in self._entries() if _NAME.fullmatch(path.name)]
         return sorted(found, key=lambda path: (_number(path), path.name.endswith(".new")), reverse=True)
@@ -207,7 +207,7 @@ class Checkpoints:
             best = self.best()
         except CheckpointError:
             return  # the best one is unknown, so none is removed
-        older = [path for path in self._paths() if _number(path) < _number(saved)]
+        older = [path for path in self.paths() if _number(path) < _number(saved)]
         intact = [path for path in older if not problems(path, quick=True)]
         keep = [saved, *intact[: self.keep - 1]]
         # Damaged ones among those that are kept stay, to be inspected; those older than all of them are removed.
@@ -268,6 +268,15 @@ def load(path: str | Path) -> Checkpoint:
     tensors = {name: read_tensors(path / name) for name in manifest["files"] if name.endswith(".safetensors")}
     documents = {name: read_json(path / name) for name in manifest["files"] if name.endswith(".json")}
     return Checkpoint(manifest["step"], tensors, documents)
+
+
+def read_document(path: str | Path, name: str) -> Any:
+    """Return a JSON document of a checkpoint after verifying it, without reading the tensors. Raises ValueError."""
+    path = Path(path)
+    listed = read_json(path / MANIFEST)["files"].get(name, {})
+    if listed.get("sha256") != sha256(path / name):
+        raise CheckpointError(f"{path / name} is damaged: its SHA-256 differs from {MANIFEST}")
+    return read_json(path / name)
 
 
 def digest(path: str | Path) -> str:
@@ -341,25 +350,48 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     return tensors | {name: tensors[owner] for name, owner in metadata.get("aliases", {}).items()}
 
 
-def write_weights(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a file of final weights, and its SHA-256 next to it in the format of ``sha256sum``."""
+def write_weights(path: str | Path, tensors: Mapping[str, Tensor], beside: Mapping[str, str] | None = None) -> None:
+    """Write a file of final weights, and its SHA-256 next to it in the format of ``sha256sum``.
+
+    Args:
+        path: The file.
+        tensors: Weights by name.
+        beside: SHA-256 of other files that the weights depend on, by path relative to that of the weights.
+    """
     path = Path(path)
     new = path.with_name(path.name + ".new")
     write_tensors(new, tensors)
-    write_text(_hash_file(path), f"{sha256(new)}  {path.name}\n")
+    hashes = {path.name: sha256(new), **(beside or {})}
+    write_text(_hash_file(path), "".join(f"{found}  {name}\n" for name, found in hashes.items()))
     files.rename(new, path)
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
-    """Read a file of final weights. Raises ValueError if its SHA-256 has changed."""
+    """Read a file of final weights. Raises ValueError if its SHA-256 has changed, or that of a file it depends on."""
     path = Path(path)
-    try:
-        wanted = _hash_file(path).read_text(encoding="utf-8").split(maxsplit=1)[0]
-    except (OSError, UnicodeDecodeError, IndexError):
-        raise ValueError(f"{_hash_file(path)} cannot be read; it must contain the SHA-256 of {path.name}") from None
-    if (found := sha256(path)) != wanted:
-        raise ValueError(f"{path} is damaged or was changed: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
+    for name, wanted in _hashes(path).items():
+        file = path.parent / name
+        if file != path and not file.exists():  # the weights can be used without it; who needs it reports it
+            continue
+        if (found := sha256(file)) != wanted:
+            raise ValueError(f"{file} is damaged or was changed: its SHA-256 is {found[:12]}..., not {wanted[:12]}...")
     return read_tensors(path)
+
+
+def _hashes(path: Path) -> dict[str, str]:
+    """Return the content of the hash file of weights: path -> SHA-256, the weights first."""
+    try:
+        lines = [line.split("  ", 1) for line in _hash_file(path).read_text(encoding="utf-8").splitlines()]
+        hashes = {name: found for found, name in lines}
+        if next(iter(hashes)) == path.name and all(_inside(name) for name in hashes):
+            return hashes
+    except (OSError, ValueError, StopIteration):
+        pass
+    raise ValueError(f"{_hash_file(path)} cannot be read; it must contain the SHA-256 of {path.name}, as sha256sum writes it")
+
+
+def _inside(name: str) -> bool:
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
 def _hash_file(path: Path) -> Path:

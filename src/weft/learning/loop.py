@@ -34,7 +34,7 @@ from weft.learning.sharding import full_tensor, full_tensors
 from weft.learning.snapshot import restore_snapshot, take_snapshot
 from weft.learning.term_totals import TermTotals
 
-_NAME = re.compile(r"[\w-]+")
+_NAME, _MAX_NAME = re.compile(r"[\w-]+"), 100  # bytes: the name is part of file names
 
 
 class TrainingLoop:
@@ -94,8 +94,11 @@ class TrainingLoop:
             raise ValueError(
                 f"the recipe has several objectives ({', '.join(known)}); set the objective of each phase in learning.phases"
             )
-        if not _NAME.fullmatch(phase.objective):
-            raise ValueError(f"the name of an objective may have letters, digits, - and _ only, not {phase.objective!r}")
+        if not _NAME.fullmatch(phase.objective) or len(phase.objective.encode()) > _MAX_NAME:
+            raise ValueError(
+                f"the name of an objective may have letters, digits, - and _ only, and at most {_MAX_NAME} bytes, "
+                f"not {phase.objective[:_MAX_NAME]!r}"
+            )
         if phase.objective not in known:
             has = f"has: {', '.join(known)}" if any(known) else "has a single, unnamed one; leave out objective in the phase"
             raise ValueError(f"a phase has the objective {phase.objective!r}, but the recipe {has}")
@@ -147,7 +150,7 @@ class TrainingLoop:
     def _no_updates(self) -> str:
         """Return the message for a run without any optimizer step."""
         p = self.progress
-        empty = sum(getattr(phase.feed, "skipped", 0) for phase in self.phases)
+        empty = sum(counts.get("skipped", 0) for counts in p.counts.values())
         causes = [f"{p.skips} updates were non-finite", f"{sum(map(len, p.left_out.values()))} examples are excluded"]
         causes += [f"{empty:,} times the objective skipped an example (too short?)"] if empty else []
         return f"no optimizer step was taken in {p.step} steps: {', '.join(causes)}"
@@ -170,8 +173,14 @@ class TrainingLoop:
         without = frozenset(self.progress.left_out.get(phase.phase.data, ()))
         first, world = self.progress.batches[phase.name], self.processes.world
         draws = range(first, first + phase.accumulate)
+        before = phase.feed.counts()
         own = [phase.feed.batch(draw, without, self.processes.rank, world) for draw in draws]
-        tokens = self.processes.gather([batch and batch.tokens() for batch in own])
+        counted = {name: number - before[name] for name, number in phase.feed.counts().items()}
+        gathered = self.processes.gather(([batch and batch.tokens() for batch in own], counted))
+        tokens = [of_one for of_one, _ in gathered]
+        total = self.progress.counts.setdefault(phase.feed.name, {})
+        for name in counted:
+            total[name] = total.get(name, 0) + sum(numbers[name] for _, numbers in gathered)
         self.progress.batches[phase.name] += phase.accumulate
         micro_batches: list[MicroBatch] = []
         for draw, batch, of_all in zip(draws, own, zip(*tokens, strict=True), strict=True):

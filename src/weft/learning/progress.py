@@ -42,6 +42,8 @@ class Progress:
         left_out: Examples excluded after rollbacks, by split.
         skips: Number of skipped updates and rollbacks.
         skipped: Examples of skipped updates, by split.
+        counts: What the feeds have counted over all processes and sessions, by objective: skipped examples, real tokens,
+            positions with padding.
         tokens: Number of training tokens.
         best: Best score in evaluation; None = not evaluated yet.
         best_step: Step of the best score.
@@ -58,6 +60,7 @@ class Progress:
     left_out: dict[str, list[int]] = field(default_factory=dict)
     skips: int = 0
     skipped: dict[str, list[int]] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
     tokens: int = 0
     best: float | None = None
     best_step: int | None = None

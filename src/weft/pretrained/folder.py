@@ -26,6 +26,7 @@ from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
+from weft.pretrained.sums import check_sums
 from weft.recipe.tree import nearest
 
 CONVERT = (
@@ -178,6 +179,7 @@ class PublishedModel:
 
     def our_tensors(self, structure: Build[Structure]) -> Translated:
         """Its tensors under the names of our structure, and the names that no rule matches."""
+        check_sums(self.path)
         tensors, duplicates = self._merge_biases(self.tensors())
         found = to_ours(self._without_copies(tensors, structure), self.family.rules(structure))
         found = replace(found, unknown=[*found.unknown, *duplicates])

@@ -16,6 +16,7 @@ from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
 from weft.pretrained.saving import Origin, copy_companion_files, write_folder
+from weft.pretrained.sums import write_sums
 
 
 @dataclass
@@ -62,6 +63,7 @@ class PretrainedModel:
         with complete_folder(Path(folder)) as new:
             write_folder(self.model, self.structure, new, model_type=published.family.model_type, origin=origin)
             copy_companion_files(published.path, new)
+            write_sums(new)
         return Path(folder)
 
 

@@ -19,6 +19,7 @@ from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
+from weft.pretrained.sums import write_sums
 
 FILE_KEYS = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
 """Keys of config.json that describe the file, not the model."""
@@ -46,6 +47,7 @@ def save(
     check_free(Path(folder))
     with complete_folder(Path(folder)) as new:
         write_folder(model, structure, new, model_type=model_type, config=config)
+        write_sums(new)
     return Path(folder)
 
 

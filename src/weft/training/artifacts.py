@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.core.contracts import Metric
 from weft.core.io import finite, write_json
-from weft.data import Feed
 from weft.evaluate import EvaluationResult
 from weft.inference.trained_run import TrainedRun
 from weft.inspect.classification_plots import plot_classification, predicts_classes
@@ -37,13 +37,29 @@ def write_metrics(
     return result
 
 
-def write_ledger(folder: RunFolder, counts: Mapping[str, Any], feeds: Sequence[Feed], progress: Progress) -> None:
-    """Write ledger.json: what was read, what was padding, and what was skipped."""
-    padding = {feed.name: feed.padding.ratio for feed in feeds if feed.padding.total}
-    skipped = {feed.name: feed.skipped for feed in feeds}
-    ledger = {"format": FORMAT, **counts, "padding_share": padding, "nothing_to_learn": skipped}
-    bad = {"skipped_updates": progress.skips, "skipped_rows": progress.skipped, "left_out": progress.left_out}
-    write_json(folder.ledger, ledger | bad)
+def write_ledger(folder: RunFolder, read: Mapping[str, Any], stages: Mapping[str, Progress]) -> None:
+    """Write ledger.json: what was read, what was padding, and what was skipped, in all sessions of the run.
+
+    Args:
+        folder: Folder of the run.
+        read: Counts of the data.
+        stages: Progress of each stage at its end.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for progress in stages.values():
+        for name, found in progress.counts.items():
+            counts.setdefault(name, Counter()).update(found)
+    padding = {name: 1 - found["real"] / found["total"] for name, found in counts.items() if found["total"]}
+    skipped = {name: found["skipped"] for name, found in counts.items()}
+    ledger = {"format": FORMAT, **read, "padding_share": padding, "nothing_to_learn": skipped}
+
+    def rows(of: Callable[[Progress], Mapping[str, list[int]]]) -> dict[str, list[int]]:
+        """Row numbers by split; with several stages, whose data may differ, by stage and split."""
+        prefixes = {stage: f"{stage}/" if len(stages) > 1 else "" for stage in stages}
+        return {prefixes[stage] + split: found for stage, progress in stages.items() for split, found in of(progress).items()}
+
+    bad = {"skipped_rows": rows(lambda progress: progress.skipped), "left_out": rows(lambda progress: progress.left_out)}
+    write_json(folder.ledger, ledger | {"skipped_updates": sum(progress.skips for progress in stages.values())} | bad)
 
 
 def draw_curve(folder: RunFolder, display: Display) -> None:

@@ -12,7 +12,7 @@ import torch
 from weft.core.contracts import Dataset, Objective
 from weft.core.fields import Info
 from weft.core.registry import base_of, name_of
-from weft.core.seeding import key
+from weft.core.seeding import Key, key
 from weft.learning.network import Network
 from weft.pretrained.vocabulary_check import check_vocabulary
 from weft.pretrained.weights import initialize_weights, structures_with_weights
@@ -20,6 +20,8 @@ from weft.recipe import Part, Problem, RecipeError
 
 if TYPE_CHECKING:
     from weft.training.run import Run
+
+MAX_STAGES = 100
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class StagePlan:
 
 def plans(run: Run) -> list[StagePlan]:
     """Return the stages of a run in order. The first is the recipe itself, with the name ``main``."""
+    if len(run.stages or []) > MAX_STAGES:
+        assert run.stages
+        raise _error_at(run.stages[MAX_STAGES], f"a run has at most {MAX_STAGES} further stages, not {len(run.stages)}")
     stages = [StagePlan(0, "main", run.data, run.structure, run.objective, run.learning, run.evaluate, {}, True)]
     for i, build in enumerate(run.stages or [], 1):
         stage, before = build(), stages[-1]
@@ -62,6 +67,11 @@ def plans(run: Run) -> list[StagePlan]:
             )
         )
     return stages
+
+
+def final_key(run: Run, split: str) -> Key:
+    """Return the seed of the evaluation of the final weights: the same after a resume, and in ``weft evaluate``."""
+    return (run.seed, len(run.stages or []), "final", split)
 
 
 def plans_with_data(stages: list[StagePlan]) -> list[StagePlan]:

@@ -58,6 +58,7 @@ class StageCallbacks:
     """Callbacks of the training loop for one stage.
 
     Args:
+        seed: Seed of the run.
         stage: Index of the stage.
         network: Model and objectives.
         corpus: Data of the stage.
@@ -77,6 +78,7 @@ class StageCallbacks:
     def __init__(
         self,
         *,
+        seed: int,
         stage: int,
         network: Network,
         corpus: Corpus,
@@ -89,7 +91,8 @@ class StageCallbacks:
         feeds: list[Feed],
         device: torch.device,
     ):
-        self.stage, self.network, self.corpus, self.evaluation, self.policy = stage, network, corpus, evaluation, policy
+        self.seed, self.stage, self.network, self.corpus, self.evaluation = seed, stage, network, corpus, evaluation
+        self.policy = policy
         self.log, self.display, self.meter, self.stop, self.feeds, self.device = log, display, meter, stop, feeds, device
         self.saved = False
         """Whether a checkpoint was written."""
@@ -118,6 +121,7 @@ class StageCallbacks:
             self.device,
             self.evaluation.max_examples,
             last=False,
+            key=(self.seed, self.stage, progress.step, self.evaluation.split),
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})

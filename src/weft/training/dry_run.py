@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,9 @@ from weft.training.build import (
 )
 from weft.training.flops import count_cost
 from weft.training.run import Run
+
+MAX_LAYERS = 256
+"""Layers of all stacks of a structure. The check takes about 35 ms for each."""
 
 # Weights, gradients, and the largest optimizer state (Adam: two tensors), in fp32.
 _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
@@ -93,6 +97,7 @@ def check(run: Run) -> list[StageReport]:
 
     attempt(_check_device, None, run.device)
     stages, before = plans(run), None
+    _check_depth(stages)
     for plan in stages:
         evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
@@ -126,6 +131,32 @@ def _check_device(name: str) -> None:
         choose_device(name)
     except ValueError as error:
         raise ValueError(f"{error}; to check a recipe for another machine, add device=auto") from None
+
+
+def _check_depth(stages: list[StagePlan]) -> None:
+    """Raise RecipeError at the deepest stack of a structure with more layers than can be checked in a few seconds."""
+    problems: list[Problem] = []
+    for plan in stages:
+        stacks = list(_stacks(plan.structure))
+        if (total := sum(layers for _, layers in stacks)) > MAX_LAYERS:
+            part, layers = max(stacks, key=lambda stack: stack[1])
+            found = f"layers is {layers}" + (f", {total} in all stacks" if total > layers else "")
+            problems += _located(part, ValueError(f"{found}; a structure has at most {MAX_LAYERS} layers"), "layers").problems
+    if problems:
+        raise RecipeError(problems)
+
+
+def _stacks(part: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the parts of a recipe that have an option ``layers``, with its value."""
+    if isinstance(part, list | tuple):
+        for one in part:
+            yield from _stacks(one)
+    elif isinstance(part, dict):
+        yield from _stacks(list(part.values()))
+    elif isinstance(part, functools.partial):
+        if isinstance(layers := part.keywords.get("layers"), int):
+            yield part, layers
+        yield from _stacks(part.keywords)
 
 
 def _check_start(part: Any, network: Network, before: Network, start: dict[str, str]) -> None:
@@ -293,6 +324,11 @@ class _shapes:
 
 
 class _NoFeed:
+    name = ""
+
+    def counts(self) -> dict[str, int]:
+        return {}
+
     def __len__(self) -> int:
         return 1
 

@@ -1,17 +1,24 @@
-"""Which options may differ when a run is resumed."""
+"""What must be unchanged when a run is resumed, and which options may differ."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
-from weft.training.build import plans
+from weft.core.io import sha256
+from weft.learning import Checkpoints, Progress, read_document
+from weft.recipe import from_plain
+from weft.training.build import StagePlan, plans, plans_with_data
+from weft.training.display import Display
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder, compare_recipes
+from weft.training.saving import RECORD, CheckpointPolicy
 
 _MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?)")
-_STEPS = re.compile(r"(?:stages\.(\d+)\.)?learning\.steps")
+_LEARNING = re.compile(r"(?:stages\.(\d+)\.)?learning\.(steps|final|average)")
+_FALLBACK = {"final": "last", "average": 0}
 
 
 def update_recipe(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
@@ -22,7 +29,11 @@ def update_recipe(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
         run: The run as it is now.
         filled: Its full recipe, with the hashes of its files.
     """
-    differences = compare_recipes(read_run(folder.recipe).dump(hashes=True), filled)
+    stored = read_run(folder.recipe).dump(hashes=True)
+    trained = _trained_recipe(folder, run, stored)
+    if folder.recipe_is_edited():
+        _refuse_edits(folder, trained, stored)
+    differences = compare_recipes(trained or stored, filled)
     refused = [f"  {path}: {why}" for path, (old, new) in differences.items() if (why := _refusal(folder, run, path, old, new))]
     if refused:
         raise FolderError(
@@ -31,22 +42,105 @@ def update_recipe(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
             + "\nWith --resume, only steps (to a larger number), logging, sync and "
             "evaluation may change. For anything else start a new run (without --resume)"
         )
-    if differences:
+    changed = compare_recipes(stored, filled)
+    if changed or folder.recipe_is_edited():
         folder.write_recipe(filled)
-        folder.write_log({"event": "changed", "choices": {path: new for path, (_, new) in differences.items()}})
+    if changed:
+        folder.write_log({"event": "changed", "choices": {path: new for path, (_, new) in changed.items()}})
+
+
+def _refuse_edits(folder: RunFolder, trained: dict[str, Any] | None, stored: dict[str, Any]) -> None:
+    """Raise FolderError where recipe.yaml was edited, with its options in place of those that were trained."""
+    found = compare_recipes(trained, stored) if trained is not None else {}
+    if trained is not None and not found:
+        return  # only comments or the layout
+    listed = [f"  {path}: trained with {old!r}, recipe.yaml has {new!r}" for path, (old, new) in found.items()]
+    raise FolderError(
+        "\n".join(
+            [f"{folder.recipe} was edited after training had started:" if listed else f"{folder.recipe} was edited", *listed]
+        )
+        + "\nUndo the edit. Options that may change on --resume are assigned on the command line: "
+        f"weft train {folder.path} --resume learning.steps=...; for others start a new run"
+    )
 
 
 def _refusal(folder: RunFolder, run: Run, path: str, old: Any, new: Any) -> str | None:
     """Return why an option must not change; None where it may."""
-    if not _MAY_CHANGE.fullmatch(path):
-        return f"was {old!r}, now {new!r}"
-    steps = _STEPS.fullmatch(path)
-    if steps is None:
-        return None
+    match = _LEARNING.fullmatch(path)
+    if match is None:
+        return None if _MAY_CHANGE.fullmatch(path) else f"was {old!r}, now {new!r}"
     stages = plans(run)
-    stage = stages[int(steps[1]) + 1 if steps[1] else 0]
-    if new < old:
+    stage = stages[int(match[1]) + 1 if match[1] else 0]
+    if match[2] == "steps" and new < old:
         return f"was {old}, now {new}; it can only be raised"
     if stage is not stages[-1] and folder.stage_model(stage.name).exists():
         return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
+    if match[2] != "steps" and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
+        return f"was {old!r}, now {new!r}; it can change to {_FALLBACK[match[2]]} only where those checkpoints are damaged"
     return None
+
+
+def _can_finish(folder: RunFolder, run: Run, stage: StagePlan, options: dict[str, Any]) -> bool:
+    """Return whether the checkpoints that the final weights are made of are intact, with other options of learning."""
+    learning = stage.learning()
+    for name, value in options.items():
+        setattr(learning, name, value)
+    path = folder.checkpoints(stage.name, not run.stages)
+    latest = Checkpoints(path).latest().path
+    if latest is None:
+        return True
+    try:
+        progress = Progress(**read_document(latest, "state.json")["progress"])
+        CheckpointPolicy(folder, path, learning, stage.index, Display()).chosen_weights(progress)
+    except FolderError:
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------------------------------------------------- record
+
+
+def make_record(folder: RunFolder, run: Run, filled: dict[str, Any]) -> dict[str, Any]:
+    """Return what is trained, to be saved with every checkpoint: the full recipe, and the hashes of vocabularies and labels."""
+    return {"recipe": filled, "files": codec_hashes(folder, run)}
+
+
+def codec_hashes(folder: RunFolder, run: Run) -> dict[str, str]:
+    """Return the SHA-256 of fields.json and tokenizers of all stages, by path in the run folder."""
+    found: list[Path] = []
+    for plan in plans_with_data(plans(run)):
+        home = plan.codec_folder(folder.path)
+        found += [file for file in sorted(home.glob("*.json")) if re.fullmatch(r"fields\.json|tokenizer-.+\.json", file.name)]
+    return {str(file.relative_to(folder.path)): sha256(file) for file in found}
+
+
+def check_codec(folder: RunFolder, run: Run) -> None:
+    """Raise FolderError where fields.json or a tokenizer is not the one that the run was trained with."""
+    record = _read_record(folder, run)
+    now = codec_hashes(folder, run)
+    for name, wanted in record.get("files", {}).items():
+        if now.get(name, wanted) != wanted:
+            raise FolderError(
+                f"{folder.path / name} is damaged or was changed since training started: its SHA-256 is {now[name][:12]}..., "
+                f"not {wanted[:12]}...; restore it from a copy, or remove fields.json and tokenizer-*.json there: they are made "
+                "again from the data"
+            )
+
+
+def _read_record(folder: RunFolder, run: Run) -> dict[str, Any]:
+    """Return the record of the latest checkpoint where it is intact; empty if there is none."""
+    for plan in reversed(plans(run)):
+        for path in Checkpoints(folder.checkpoints(plan.name, not run.stages)).paths():
+            try:
+                return read_document(path, RECORD)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: reported by whoever resumes from it
+                continue
+    return {}
+
+
+def _trained_recipe(folder: RunFolder, run: Run, stored: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the recipe that was trained so far, with defaults for options that it did not have yet; None before a checkpoint."""
+    recipe = _read_record(folder, run).get("recipe")
+    if recipe is None or recipe == stored:
+        return recipe
+    return Run.from_tree(from_plain(recipe, "")).dump(hashes=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -22,6 +23,9 @@ FORMAT = 1
 _INITIAL = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
 _CODEC = re.compile(r"\.?(fields|tokenizer-.+)\.json(\.tmp-\w+)?")
 _TEMPORARY = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
+
+
+_HASH = "# SHA-256 of the options below: "
 
 
 class FolderError(ValueError):
@@ -128,9 +132,16 @@ class RunFolder:
             self.close()
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
-        """Write recipe.yaml."""
+        """Write recipe.yaml, with the SHA-256 of the options in its head."""
+        text = to_yaml(recipe)
         head = f"# weft {__version__}: all options of this run. Repeat it: weft train {self.recipe}\n"
-        write_text(self.recipe, head + to_yaml(recipe))
+        write_text(self.recipe, f"{head}{_HASH}{_sha256(text.encode())}\n{text}")
+
+    def recipe_is_edited(self) -> bool:
+        """Return whether recipe.yaml was changed by anyone but weft since it was written. Without its hash, this is unknown."""
+        head, mark, rest = self.recipe.read_bytes().partition(_HASH.encode())
+        written, _, text = rest.partition(b"\n")
+        return bool(mark) and head.count(b"\n") <= 1 and written.strip().decode(errors="replace") != _sha256(text)
 
     def open(self) -> None:
         """Open an existing run to resume it."""
@@ -214,6 +225,10 @@ class RunFolder:
             return [str(word) for word in read_json(self.environment)[key]]
         except (OSError, ValueError, KeyError, TypeError):  # the file is only informative
             return []
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
 
 
 def _is_initial(path: Path) -> bool:

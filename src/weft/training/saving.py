@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from weft.core.io import read_json
 from weft.learning import Checkpoint, Checkpoints, Progress, average, load_checkpoint
 from weft.training.display import Display
 from weft.training.run_folder import FolderError, RunFolder
+
+RECORD = "run.json"
+"""Document of a checkpoint: the recipe that was trained, and the hashes of vocabularies and labels."""
 
 
 class CheckpointPolicy:
@@ -22,18 +26,26 @@ class CheckpointPolicy:
         learning: Options ``save_every``, ``keep``, ``average`` and ``final``.
         stage: Index of the stage.
         display: Where damaged checkpoints are reported.
+        record: What is trained: the recipe, and the hashes of vocabularies and labels. Saved with every checkpoint.
     """
 
-    def __init__(self, folder: RunFolder, path: Path, learning: Any, stage: int, display: Display):
+    def __init__(
+        self, folder: RunFolder, path: Path, learning: Any, stage: int, display: Display, record: dict[str, Any] | None = None
+    ):
         self.folder, self.learning, self.stage, self.display = folder, learning, stage, display
+        self.record = record or {}
         self.checkpoints = Checkpoints(path, keep=learning.keep)
+        self.remarks: list[str] = []
+        """What the user must know about the final weights, for metrics.json."""
 
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         """Save a checkpoint, and remove those that are no longer kept."""
         about = {"stage": self.stage, "step": progress.step}
         self.folder.write_log({"event": "saving", **about})
+        self._mark_best(progress)
         extra = [path for path in self._paths() if self._is_extra(path)]
         self.checkpoints.keep = self.learning.keep + len(extra) + (not self._is_planned(progress))
+        documents = {**documents, RECORD: self.record}
         self.checkpoints.save(progress.step, tensors, documents, best=progress.best_step == progress.step)
         for path in extra:
             if (step := int(path.name.removeprefix("step-"))) < progress.step:
@@ -56,20 +68,50 @@ class CheckpointPolicy:
         if latest.path is None:
             raise FolderError(f"no intact checkpoint is left in {self.checkpoints.folder}; start a new run")
         checkpoint = load_checkpoint(latest.path)
-        if checkpoint.documents["state.json"]["progress"]["best_step"] == checkpoint.step:
-            self.checkpoints.mark_best(checkpoint.step)  # the process may have been killed just before it could
+        self._mark_best(Progress(**checkpoint.documents["state.json"]["progress"]))
         self.folder.truncate_log(self.stage, checkpoint.step)
         self.folder.write_log({"event": "resumed", "stage": self.stage, "step": checkpoint.step})
         self.display.message(f"resuming from {latest.path}")
         return checkpoint.tensors, checkpoint.documents
 
     def chosen_weights(self, progress: Progress) -> dict[str, Tensor] | None:
-        """Return the mean of the last checkpoints (``average``) or the best one (``final: best``); None = the last weights."""
+        """Return the mean of the last checkpoints (``average``) or the best one (``final: best``); None = the last weights.
+
+        Raises FolderError where they are missing or damaged; the message names the way to finish with the last weights.
+        """
         if self.learning.average:
             return average([c.tensors["model.safetensors"] for c in self._last(self.learning.average, progress)])
-        if self.learning.final == "best" and (best := self.checkpoints.best()):
-            return load_checkpoint(best).tensors["model.safetensors"]
-        return None
+        if self.learning.final != "best":
+            return None
+        if progress.best_step is None:
+            self.remarks.append("final: best: no evaluation had a finite score; the weights are those of the last step")
+            return None
+        try:
+            return load_checkpoint(self._path_of(progress.best_step)).tensors["model.safetensors"]
+        except ValueError as error:
+            raise FolderError(
+                f"the weights of the best evaluation cannot be used: {error}. {self._way_out('final=last')}"
+            ) from None
+
+    def _path_of(self, step: int) -> Path:
+        return self.checkpoints.folder / f"step-{step:08d}"
+
+    def _way_out(self, assignment: str) -> str:
+        prefix = f"stages.{self.stage - 1}." if self.stage else ""
+        return (
+            "The last weights are intact: restore the checkpoint from a copy, or finish with the last weights: "
+            f"weft train {self.folder.path} --resume {prefix}learning.{assignment}"
+        )
+
+    def _mark_best(self, progress: Progress) -> None:
+        """Mark the best checkpoint so far where the mark is missing, damaged or not up to date: a marked one is never removed."""
+        step = progress.best_step
+        if step is None or (step == progress.step and not self._path_of(step).exists()):
+            return
+        with contextlib.suppress(ValueError):
+            if (marked := self.checkpoints.best()) is not None and marked.name == self._path_of(step).name:
+                return
+        self.checkpoints.mark_best(step)
 
     def _last(self, number: int, progress: Progress) -> list[Checkpoint]:
         """Return the last planned checkpoints: ``number`` of them, or as many as a short run has."""
@@ -81,10 +123,7 @@ class CheckpointPolicy:
                 raise FolderError(f"found {len(paths)} of {planned}")
             return [load_checkpoint(path) for path in paths]
         except ValueError as error:
-            raise FolderError(
-                f"cannot average the last {number} checkpoints: {error}. "
-                f"The last weights are intact in {paths[-1]}; to average, start a new run"
-            ) from None
+            raise FolderError(f"cannot average the last {number} checkpoints: {error}. {self._way_out('average=0')}") from None
 
     def _paths(self) -> list[Path]:
         return sorted(self.checkpoints.folder.glob("step-*[0-9]"))

@@ -8,6 +8,9 @@ from weft.core.contracts import Data, Learning, Objective, Structure
 from weft.core.registry import Build, block, slot
 from weft.evaluate import Evaluation
 
+MAX_NAME = 100
+"""Bytes of a stage's name. File systems allow 255 for a file name, of which weft adds up to 50."""
+
 
 @block("stage")
 @slot
@@ -50,6 +53,11 @@ class Stage:
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(
                 f"the name of a stage may have letters, digits, -, _ and . only, because it is a file name; not {name!r}"
+            )
+        if len(name.encode()) > MAX_NAME:
+            raise ValueError(
+                f"the name of a stage is part of file names and may have at most {MAX_NAME} bytes, not {len(name.encode())}: "
+                f"{name[:20]!r}..."
             )
         self.name, self.learning, self.structure, self.data, self.objective = name, learning, structure, data, objective
         self.evaluate, self.start = evaluate, start

@@ -15,7 +15,16 @@ from weft.core.io import read_json
 from weft.data import Feed, load_codec, save_codec
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.inference.trained_run import TrainedRun
-from weft.learning import Processes, Progress, TrainingLoop, join_processes, read_weights, transfer_weights, write_weights
+from weft.learning import (
+    Checkpoints,
+    Processes,
+    Progress,
+    TrainingLoop,
+    join_processes,
+    read_weights,
+    transfer_weights,
+    write_weights,
+)
 from weft.learning.network import Network
 from weft.training import artifacts
 from weft.training.allocator import keep_freed_memory
@@ -26,6 +35,7 @@ from weft.training.build import (
     check_metrics,
     check_split_sizes,
     choose_device,
+    final_key,
     plans,
     plans_with_data,
     shared_tokenizers,
@@ -34,7 +44,7 @@ from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
-from weft.training.resume import update_recipe
+from weft.training.resume import check_codec, make_record, update_recipe
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.saving import CheckpointPolicy
@@ -105,6 +115,8 @@ class Trainer:
     learning: Any
     evaluation: Evaluation
     loop: TrainingLoop
+    filled: dict[str, Any] | None = None
+    """The full recipe with hashes, in the first process."""
 
     def __init__(self, run: Run, folder: RunFolder, display: Display | None = None, processes: Processes | None = None):
         self.run, self.folder, self.processes = run, folder, processes or Processes()
@@ -116,8 +128,13 @@ class Trainer:
         self.corpora: dict[str, Corpus] = {}
         self.feeds: list[Feed] = []
         self.stages: list[StageCallbacks] = []
-        self.stage_usage: dict[str, Any] = {}
+        self.progress: dict[str, Progress] = {}
+        """Progress of the stages so far, by name."""
         self.usage_written = False
+        self.record: dict[str, Any] = {}
+        """What is trained, saved with every checkpoint. In the first process."""
+        self.remarks: list[str] = []
+        """What the user must know about the final weights."""
 
     @property
     def started(self) -> bool:
@@ -131,8 +148,10 @@ class Trainer:
         if resumes:
             self.folder.open()
             update_recipe(self.folder, self.run, filled)
+            check_codec(self.folder, self.run)
         else:
             self.folder.create(filled, plugins)
+        self.filled = filled
         if tensorboard:
             self.log.board = TensorBoard(self.folder.path)
         return resumes
@@ -145,7 +164,6 @@ class Trainer:
             weights: dict[str, Tensor] = {}
             for plan in self.plans:
                 weights = self.train_stage(plan, weights, resume)
-        self.sum_feed_counts()
         trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
         self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
@@ -171,6 +189,9 @@ class Trainer:
                 for line in show_ledger(corpus.ledger):
                     self.display.message(line)
             before = plan
+        if self.filled is not None:
+            self.record = make_record(self.folder, self.run, self.filled)
+            check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
             check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
@@ -192,7 +213,7 @@ class Trainer:
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
         if self.processes.on_main(lambda: resume and not last and final.exists()):
-            self.stage_usage[plan.name] = self.usage_of_finished(plan)
+            self.add_progress_of_finished(plan)
             return self.processes.broadcast_tensors(read_weights(final) if self.processes.is_main else None)
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
@@ -202,7 +223,7 @@ class Trainer:
             self.loop.run(resumes)
         finally:
             self.display.end_stage()
-            self.stage_usage[plan.name] = _usage(self.loop.progress)
+            self.progress[plan.name] = self.loop.progress
         if self.processes.is_main and self.loop.progress.stopped:
             self.stages[-1].report_early_stop(self.loop.progress, self.learning.patience)
         weights = policy.chosen_weights(self.loop.progress)
@@ -210,11 +231,19 @@ class Trainer:
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}
         weights = self.processes.broadcast_tensors(weights)
         if self.processes.is_main:
-            write_weights(final, weights)
+            self.report(plan, policy.remarks)
+            write_weights(final, weights, self.record.get("files"))
         if self.network.is_sharded():
             self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
         self.network.load(weights)
         return weights
+
+    def report(self, plan: StagePlan, remarks: list[str]) -> None:
+        """Report what the user must know about the final weights of a stage: on screen, in the log and in metrics.json."""
+        for remark in remarks:
+            self.display.message(f"warning: stage {plan.name}: {remark}")
+            self.folder.write_log({"event": "warning", "stage": plan.index, "step": self.loop.progress.step, "problem": remark})
+        self.remarks += remarks
 
     def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
         """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
@@ -233,12 +262,13 @@ class Trainer:
     def build_loop(self, plan: StagePlan) -> CheckpointPolicy:
         """Build the training loop of a stage with its callbacks. Returns the policy that saves its checkpoints."""
         path = self.folder.checkpoints(plan.name, len(self.plans) == 1)
-        policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display)
+        policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display, self.record)
         if self.processes.is_main:
             policy.checkpoints.clean()
         for objective in self.network.objectives.values():
             objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
         callbacks = StageCallbacks(
+            seed=self.run.seed,
             stage=plan.index,
             network=self.network,
             corpus=self.corpus,
@@ -280,13 +310,6 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------------------------------ finish
 
-    def sum_feed_counts(self) -> None:
-        """Add up what the feeds of all processes have counted."""
-        for feed in self.feeds:
-            seen = {"skipped": feed.skipped, "real": feed.padding.real, "total": feed.padding.total}
-            counts = self.processes.sum(seen)
-            feed.skipped, feed.padding.real, feed.padding.total = (int(counts[name]) for name in seen)
-
     def finish(self) -> TrainedRun:
         """Evaluate the final weights and write the final files."""
         objective = next(iter(self.network.objectives.values()))
@@ -295,10 +318,17 @@ class Trainer:
             if split in self.corpus.splits:
                 with self.display.waiting(f"evaluating on {split}"):
                     results[split] = self.evaluation.evaluate(
-                        self.network.model, objective, self.corpus.splits[split], self.corpus.codec, self.device
+                        self.network.model,
+                        objective,
+                        self.corpus.splits[split],
+                        self.corpus.codec,
+                        self.device,
+                        key=final_key(self.run, split),
                     )
+        for found in results.values():
+            found.remarks += self.remarks
         result = artifacts.write_metrics(self.folder, results, self.evaluation.metrics, self.display)
-        artifacts.write_ledger(self.folder, self.corpus.ledger, self.feeds, self.loop.progress)
+        artifacts.write_ledger(self.folder, self.corpus.ledger, self.progress)
         artifacts.draw_curve(self.folder, self.display)
         trained = self.trained(result)
         artifacts.draw_classifier_plots(trained, self.folder, self.display)
@@ -311,18 +341,21 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------------------------------- usage
 
-    def usage_of_finished(self, plan: StagePlan) -> dict[str, Any]:
-        """Return what a finished stage has used, from its last checkpoint."""
-        paths = sorted(self.folder.checkpoints(plan.name, False).glob("step-*[0-9]"))
-        try:
-            return _usage(Progress(**read_json(paths[-1] / "state.json")["progress"]))
-        except (IndexError, OSError, ValueError, KeyError, TypeError):  # removed or damaged: it is only information
-            return {"tokens": 0, "spent": {}}
+    def add_progress_of_finished(self, plan: StagePlan) -> None:
+        """Add the progress of a finished stage at its end, from its last checkpoint, for usage.json and ledger.json."""
+        latest = Checkpoints(self.folder.checkpoints(plan.name, False)).latest().path
+        if latest is None:
+            self.display.message(
+                f"warning: the checkpoints of the finished stage {plan.name} are gone; ledger.json lacks its counts"
+            )
+        else:
+            self.progress[plan.name] = Progress(**read_json(latest / "state.json")["progress"])
 
     def write_usage(self, cpu: float) -> dict[str, Any]:
         """Add this session to usage.json. Returns the total of the run. ``cpu``: CPU seconds of all processes."""
         self.usage_written = True
-        return self.folder.add_usage(self.meter.read(cpu), self.stage_usage)
+        stages = {name: {"tokens": p.tokens, "spent": asdict(p.spent)} for name, p in self.progress.items()}
+        return self.folder.add_usage(self.meter.read(cpu), stages)
 
     def close(self) -> None:
         """Close the log; write the usage of a session that failed or was interrupted."""
@@ -330,7 +363,3 @@ class Trainer:
         if self.started and self.processes.is_main and not self.usage_written:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self.write_usage(self.meter.cpu_seconds() * self.processes.world)  # the others may be gone
-
-
-def _usage(progress: Progress) -> dict[str, Any]:
-    return {"tokens": progress.tokens, "spent": asdict(progress.spent)}

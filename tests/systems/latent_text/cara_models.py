@@ -106,7 +106,10 @@ class Rows:
     """Batches of a few rows each, prepared for an objective; target classes are sampled anew in every epoch."""
 
     def __init__(self, objective: Any, size: int = 8):
-        self.objective, self.size, self.rows = objective, size, examples()
+        self.objective, self.size, self.rows, self.name = objective, size, examples(), "fixed"
+
+    def counts(self) -> dict[str, int]:
+        return {}
 
     def __len__(self) -> int:
         return len(self.rows) // self.size

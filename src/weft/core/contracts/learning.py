@@ -79,6 +79,13 @@ class Sync(ABC):
 class BatchSource(Protocol):
     """Batches of one dataset for one objective: a pure function of the draw index."""
 
+    name: str
+    """Name of the objective."""
+
+    def counts(self) -> dict[str, int]:
+        """What was counted in the batches so far, by name: skipped examples, real tokens, positions with padding."""
+        ...
+
     def __len__(self) -> int:
         """Batches per epoch."""
         ...
