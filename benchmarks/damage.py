@@ -75,10 +75,10 @@ def swap(path: Path, draw: random.Random, others: list[Path]) -> None:
 def change(path: Path, draw: random.Random, others: list[Path]) -> None:
     """Change a number or a word, so that JSON and YAML stay valid."""
     text = path.read_text(encoding="utf-8")
-    places = list(re.finditer(r"(?<![\w.])\d+(?![\w.])|(?<=\": \")\w+|\btrue\b|\bfalse\b", text))
-    if not places:
+    matches = list(re.finditer(r"(?<![\w.])\d+(?![\w.])|(?<=\": \")\w+|\btrue\b|\bfalse\b", text))
+    if not matches:
         return flip(path, draw, others)
-    found = draw.choice(places)
+    found = draw.choice(matches)
     new = {"true": "false", "false": "true"}.get(found[0]) or (
         str(int(found[0]) + draw.choice([1, 2, 10])) if found[0].isdigit() else "x"
     )

@@ -308,9 +308,9 @@ def compare_folder(theirs: Any, folder: Path, out: Path) -> None:
     two = load(one).save(out / "two")
     for name in ("config.json", "model.safetensors"):
         same(f"{name}, saved again", (two / name).read_bytes() == (one / name).read_bytes(), True)
-    before, after = (json.loads((place / "config.json").read_text()) for place in (folder, one))
+    before, after = (json.loads((path / "config.json").read_text()) for path in (folder, one))
     same("config.json", after, {key: value for key, value in before.items() if key not in FILE_KEYS})
-    first, second = (load_file(place / "model.safetensors") for place in (folder, one))
+    first, second = (load_file(path / "model.safetensors") for path in (folder, one))
     same("tensor names", sorted(second), sorted(first))
     for name, tensor in first.items():
         same(name, torch.equal(second[name], tensor), True)

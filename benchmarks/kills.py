@@ -374,7 +374,7 @@ class TimedKills:
         return {str(path.relative_to(self.folder / name)): digest(path) for path in kept}
 
     def one_each(self, kills: int) -> Iterator[Outcome]:
-        """So many commands, each killed up to three times."""
+        """Commands, each killed up to three times."""
         for number in range(kills):
             name, deaths = f"{self.command}-{number}", 0
             while deaths < 3 and self.run(name, self.random.uniform(0, self.duration)) is None:

@@ -9,7 +9,7 @@ from weft.core.registry import CATALOG
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_the_check_accepts_or_refuses_at_a_place(part):
+def test_the_check_accepts_or_locates_the_problem(part):
     """``python -m benchmarks.compositions --cases 2000 --seed 1`` tries more."""
     tally = Tally()
     for number in range(10 * part, 10 * part + 10):

@@ -81,10 +81,10 @@ def check(folder: Path, out: Path) -> None:
     for file in ("config.json", "model.safetensors"):
         assert (one / file).read_bytes() == (two / file).read_bytes()
     assert config_of(one) == {key: value for key, value in config_of(folder).items() if key not in FILE_KEYS}
-    before, after = (load_file(place / "model.safetensors") for place in (folder, one))
+    before, after = (load_file(path / "model.safetensors") for path in (folder, one))
     assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
-    ours, again = (load(place).model.state_dict() for place in (folder, one))
+    ours, again = (load(path).model.state_dict() for path in (folder, one))
     assert ours.keys() == again.keys() and all(torch.equal(ours[key], again[key]) for key in ours)
 
 

@@ -232,7 +232,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_parts_that_do_not_fit_are_refused_at_their_place(name, tmp_path):
+def test_parts_that_do_not_fit_are_located(name, tmp_path):
     text, message = REFUSED[name]
     with pytest.raises(RecipeError, match=message):
         check(read_run_text(text, "r.yaml", tmp_path, files=False))
