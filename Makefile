@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --quiet --no-compile
 DOCS := $(if $(wildcard mkdocs.yml),docs)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: setup setup-dev lock demo test test-fast test-latest lint types tests durations docs format bench experiments clean
+.PHONY: setup setup-dev lock demo test test-fast test-long test-latest lint types tests durations docs format bench experiments clean
 
 setup: $(VENV)/.core
 setup-dev: $(VENV)/.dev
@@ -42,13 +42,17 @@ lock: $(VENV)/.python
 demo: setup
 	$(BIN)/weft demo --recipe $(RECIPE) --run $(RUN)
 
-# types and documentation beside the tests: pyright and mkdocs use one processor each
+# Types and documentation beside the tests: pyright and mkdocs use one processor each. The longest tests are in test-long.
 test: lint
 	@$(MAKE) --no-print-directory -j 2 tests types $(DOCS)
 
-# for everyday work: without the tests that are marked slow or listed in tests/durations.json
+# for everyday work: without the tests that are listed in tests/durations.json
 test-fast: setup-dev
 	$(PYTEST) -m "not slow"
+
+# what `make test` leaves out: the tests of tests/durations.json that take longest
+test-long: setup-dev
+	$(PYTEST) -m long --durations=20
 
 # the fast tests with the newest versions that pyproject.toml allows (torch as in requirements/constraints.txt)
 test-latest:
@@ -68,15 +72,15 @@ types: setup-dev
 	$(BIN)/pyright
 
 tests: setup-dev
-	$(PYTEST) --durations=20
+	$(PYTEST) -m "not long" --durations=20
 
 # into site/, without a network; a warning is an error (with --quiet, MkDocs would not count warnings)
 docs: setup-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# measure every test, in one process, and write the slow ones to tests/durations.json
+# measure every test and write the slow ones to tests/durations.json; on a machine that does nothing else
 durations: setup-dev
-	$(BIN)/python -m pytest --record-durations
+	$(PYTEST) --record-durations --durations=20
 
 format: setup-dev
 	$(BIN)/ruff check --fix .

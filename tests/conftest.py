@@ -24,16 +24,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes long, by itself or in number; `make test-fast` leaves it out")
+    config.addinivalue_line("markers", "slow: not one of the quickest tests; `make test-fast` leaves it out")
+    config.addinivalue_line("markers", "long: one of the longest tests; `make test` leaves it out, `make test-long` runs it")
     if config.getoption("--record-durations"):
         config.pluginmanager.register(durations.Recorder())
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that were slow when durations were last recorded."""
+    """Mark the tests that were slow or long when durations were last recorded."""
     if not config.getoption("--record-durations"):
-        durations.mark_slow(items)
+        durations.mark(items)
 
 
 @pytest.fixture(autouse=True, scope="session")

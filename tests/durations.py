@@ -1,8 +1,9 @@
-"""Which tests are slow: those marked so by hand, and the longest of the others.
+"""Which tests are slow and which are long, by the seconds that they took when they were last measured.
 
-``make durations`` measures all tests. The quickest that together fit into ``BUDGET`` are fast; the others are written, with their
-seconds, to durations.json, and ``make test-fast`` leaves them out. A test that is not in the file, such as a new one, counts as
-fast until the next recording.
+``make durations`` measures all tests. The quickest that together fit into ``FAST`` are fast; the others are written, with their
+seconds, to durations.json. ``make test-fast`` runs the fast ones, ``make test`` also the slow ones that fit into ``STANDARD``,
+and ``make test-long`` the rest, the long ones. A test that is not in the file, such as a new one, counts as fast until the next
+recording.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any
 import pytest
 
 FILE = Path(__file__).with_name("durations.json")
-BUDGET = 120.0
+FAST = 110.0
 """Seconds that the fast tests may take in one process: with two, and the start of both, ``make test-fast`` ends within 90."""
+STANDARD = 560.0
+"""The same for all but the long tests: with two processes, set-up, types and documentation, ``make test`` ends within 600."""
 
 
 def key(nodeid: str) -> str:
@@ -32,16 +35,19 @@ def read(file: Path = FILE) -> dict[str, float]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def mark_slow(items: Iterable[pytest.Item], file: Path = FILE) -> None:
-    """Mark the tests that are in the file."""
+def mark(items: Iterable[pytest.Item], file: Path = FILE, standard: float = STANDARD - FAST) -> None:
+    """Mark the tests in the file as slow, and those that do not fit into ``standard`` seconds also as long."""
     recorded = read(file)
+    long = slow_tests(recorded, {}, {}, standard)
     for item in items:
         if key(item.nodeid) in recorded:
             item.add_marker(pytest.mark.slow)
+        if key(item.nodeid) in long:
+            item.add_marker(pytest.mark.long)
 
 
 def slow_tests(
-    seconds: Mapping[str, float], shared: Mapping[str, float], uses: Mapping[str, Iterable[str]], budget: float = BUDGET
+    seconds: Mapping[str, float], shared: Mapping[str, float], uses: Mapping[str, Iterable[str]], budget: float = FAST
 ) -> dict[str, float]:
     """Return the tests that do not fit into the budget, slowest first.
 
@@ -59,13 +65,16 @@ def slow_tests(
 
 
 class Recorder:
-    """Measures tests and the fixtures that they share, in one process, and writes the slow tests at the end."""
+    """Measures tests and the fixtures that they share, and writes the slow tests at the end.
 
-    def __init__(self, file: Path = FILE, budget: float = BUDGET, clock: Callable[[], float] = time.perf_counter):
+    With pytest-xdist, every worker measures its tests and the main process writes those of all.
+    """
+
+    def __init__(self, file: Path = FILE, budget: float = FAST, clock: Callable[[], float] = time.perf_counter):
         self.file, self.budget, self.clock = file, budget, clock
         self.seconds: dict[str, float] = {}
         self.shared: dict[str, float] = {}
-        self.uses: dict[str, set[str]] = {}
+        self.uses: dict[str, Iterable[str]] = {}
         self._setting_up = 0.0
 
     @pytest.hookimpl(wrapper=True)
@@ -86,12 +95,23 @@ class Recorder:
         try:
             return (yield)
         finally:
-            if item.get_closest_marker("slow") is None:
-                self.seconds[item.nodeid] = self.clock() - before - self._setting_up
-                self.uses[item.nodeid] = set(_shared_fixtures(item))
+            self.seconds[item.nodeid] = self.clock() - before - self._setting_up
+            self.uses[item.nodeid] = set(_shared_fixtures(item))
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus == 0:
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add what a worker has measured."""
+        seconds, shared, uses = node.workeroutput["durations"]
+        self.seconds |= seconds
+        self.uses |= uses
+        for name, taken in shared.items():
+            self.shared[name] = max(taken, self.shared.get(name, 0.0))
+
+    def pytest_sessionfinish(self, session: Any, exitstatus: int) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["durations"] = (self.seconds, self.shared, {test: sorted(names) for test, names in self.uses.items()})
+        elif exitstatus == 0:
             found = slow_tests(self.seconds, self.shared, self.uses, self.budget)
             self.file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -86,7 +86,6 @@ def test_block(slot: type, name: str, factory: Any, check: checks.Check) -> None
     check(factory if check.__name__ in PAGES else subject(slot, name, factory))
 
 
-@pytest.mark.slow
 def test_variation(slot: type, name: str, factory: Any) -> None:
     """All that a block computes, with one option changed."""
     for check in checks.checks_for(factory):
@@ -118,7 +117,6 @@ def pairs() -> list[Any]:
     ]
 
 
-@pytest.mark.slow
 def test_pair(structure: Any, objective: Any, info: Info) -> None:
     """A structure under an objective: counts, a loss that is a sum, a gradient, and the meta device."""
     checks.check_pair(structure, objective, info)

@@ -1,9 +1,10 @@
-"""Which tests ``make test-fast`` leaves out."""
+"""Which tests ``make test-fast`` and ``make test`` leave out."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests import durations
@@ -47,8 +48,7 @@ def test_data(data, clock): clock.now += 0.1
 def test_long(clock): clock.now += 0.6
 def test_quick(clock): clock.now += 0.2
 
-@pytest.mark.slow
-def test_marked(clock): clock.now += 5
+def test_longer(clock): clock.now += 5
 """
 
 
@@ -63,17 +63,18 @@ class Clock:
 
 
 class Selection:
-    """Marks the slow tests of a file and keeps the names of those that ran."""
+    """Marks the slow and long tests of a file and keeps the names of those that ran."""
 
     def __init__(self, file: Path):
         self.file, self.ran = file, []
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        config.addinivalue_line("markers", "slow: takes long")
+        for name in ("slow", "long"):
+            config.addinivalue_line("markers", name)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        durations.mark_slow(items, self.file)
+        durations.mark(items, self.file, 3.0)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.ran.append(item.name)
@@ -89,6 +90,7 @@ def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
     code = pytest.main(common, plugins=[clock, everything, durations.Recorder(file, 0.9, lambda: clock.now)])
     assert code == 0 and len(everything.ran) == 6
     assert json.loads(file.read_text()) == {
+        "test_sample.py::test_longer": 5.0,
         "test_sample.py::test_trained": 0.7,
         "test_sample.py::test_trained_too": 0.7,
         "test_sample.py::test_long": 0.6,
@@ -98,10 +100,28 @@ def test_what_is_recorded_is_left_out(tmp_path: Path) -> None:
     assert pytest.main([*common, "-m", "not slow"], plugins=[clock, fast]) == 0
     assert fast.ran == ["test_data", "test_quick"]
 
+    standard = Selection(file)
+    assert pytest.main([*common, "-m", "not long"], plugins=[clock, standard]) == 0
+    assert standard.ran == ["test_trained", "test_trained_too", "test_data", "test_long", "test_quick"]
+
+
+def test_workers_measure_and_the_main_process_writes(tmp_path: Path) -> None:
+    workers = [durations.Recorder(tmp_path / "unused.json") for _ in range(2)]
+    workers[0].seconds, workers[0].shared, workers[0].uses = {"test_a.py::one": 1.0}, {"data": 2.0}, {"test_a.py::one": {"data"}}
+    workers[1].seconds, workers[1].shared = {"test_a.py::two": 0.5}, {"data": 3.0}
+    main = durations.Recorder(tmp_path / "durations.json", 0.6)
+    for worker in workers:
+        session = SimpleNamespace(config=SimpleNamespace(workeroutput={}))
+        worker.pytest_sessionfinish(session, 0)
+        main.pytest_testnodedown(SimpleNamespace(workeroutput=session.config.workeroutput))
+    main.pytest_sessionfinish(SimpleNamespace(config=object()), 0)
+    assert durations.read(main.file) == {"test_a.py::one": 4.0} and not (tmp_path / "unused.json").exists()
+
 
 def test_nothing_is_recorded_where_a_test_fails(tmp_path: Path) -> None:
     recorder = durations.Recorder(tmp_path / "durations.json")
-    recorder.pytest_sessionfinish(1)
+    session = SimpleNamespace(config=object())
+    recorder.pytest_sessionfinish(session, 1)
     assert durations.read(recorder.file) == {}
-    recorder.pytest_sessionfinish(0)
+    recorder.pytest_sessionfinish(session, 0)
     assert recorder.file.exists()
