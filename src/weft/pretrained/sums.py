@@ -16,7 +16,7 @@ def write_sums(folder: Path) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Raise ValueError where a file is missing or has changed since the model was written; without SHA256SUMS, nothing is known."""
+    """Raise ValueError where a file is missing or has changed since the model was written (known only with SHA256SUMS)."""
     file = folder / SUMS
     if not file.is_file():
         return
