@@ -319,7 +319,12 @@ DAMAGED = {
     "recipe cut": ("recipe.yaml", lambda data: data[: len(data) // 2], "recipe.yaml"),
     "recipe empty": ("recipe.yaml", lambda data: b"", "recipe.yaml"),
     "recipe not text": ("recipe.yaml", lambda data: b"\xff" + data, "recipe.yaml"),
-    "recipe of another": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "weights do not match the network"),
+    "recipe edited": ("recipe.yaml", lambda data: data.replace(b"dim: 8", b"dim: 16"), "recipe.yaml was edited"),
+    "recipe of another": (
+        "recipe.yaml",
+        lambda data: data.replace(b"# SHA-256", b"#").replace(b"dim: 8", b"dim: 16"),
+        "weights do not match the network",
+    ),
     "fields cut": ("fields.json", lambda data: data[: len(data) // 2], "fields.json"),
     "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 2', b'"format": 99'), "format 99"),
     "fields empty": ("fields.json", lambda data: b"{}", "fields.json"),

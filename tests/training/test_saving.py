@@ -135,14 +135,16 @@ def test_final_best_loads_the_best_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"format": 1, "step": 30}'])
-def test_the_best_checkpoint_is_found_and_kept_without_its_mark(content, tmp_path):
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_best_checkpoint_is_found_and_kept_without_its_mark(content, resumed, tmp_path):
     policy = make_policy(tmp_path, final="best", keep=1)
     for step in (10, 20, 30):
         save(policy, step, best_step=10)
     mark = policy.checkpoints.folder / "best.json"
     mark.unlink() if content is None else mark.write_text(content)
-    again = make_policy(tmp_path, final="best", keep=1)
-    again.restore()
+    again = make_policy(tmp_path, final="best", keep=1) if resumed else policy
+    if resumed:
+        again.restore()
     for step in (40, 50):
         save(again, step, best_step=10)
     assert saved(again) == [10, 50]
