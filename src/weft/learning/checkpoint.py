@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from weft.core import files
-from weft.core.io import read_json, sha256, write_json, write_text
+from weft.core.io import MAX_DOCUMENT_BYTES, InvalidJSON, parse_json, read_bytes, read_json, sha256, write_json, write_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -334,11 +334,16 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """Read named tensors from a safetensors file, on the CPU. Aliases of tied weights share a tensor."""
     try:
         with safe_open(path, "pt") as file:
-            metadata = json.loads((file.metadata() or {}).get("weft", "{}"))
+            metadata = parse_json((file.metadata() or {}).get("weft", "{}"))
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path}: not a complete safetensors file: {error}") from None
-    return tensors | {name: tensors[owner] for name, owner in metadata.get("aliases", {}).items()}
+    except InvalidJSON as error:
+        raise ValueError(f"{path}: metadata: {error}") from None
+    aliases = metadata.get("aliases", {}) if isinstance(metadata, dict) else None
+    if not isinstance(aliases, dict) or not all(isinstance(owner, str) and owner in tensors for owner in aliases.values()):
+        raise ValueError(f"{path}: metadata: aliases must name tensors of the file")
+    return tensors | {name: tensors[owner] for name, owner in aliases.items()}
 
 
 def write_weights(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
@@ -354,7 +359,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Read a file of final weights. Raises ValueError if its SHA-256 has changed."""
     path = Path(path)
     try:
-        wanted = _hash_file(path).read_text(encoding="utf-8").split(maxsplit=1)[0]
+        wanted = read_bytes(_hash_file(path), MAX_DOCUMENT_BYTES).decode().split(maxsplit=1)[0]
     except (OSError, UnicodeDecodeError, IndexError):
         raise ValueError(f"{_hash_file(path)} cannot be read; it must contain the SHA-256 of {path.name}") from None
     if (found := sha256(path)) != wanted:

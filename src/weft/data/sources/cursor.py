@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from weft.core.io import MAX_DATA_BYTES, read_bytes
+
 CursorMark = tuple[int, int, int]
 """Position of a cursor: index of the file, bytes and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
@@ -104,7 +106,7 @@ class Cursor:
         resumes, and calls ``leave`` after the last.
         """
         try:
-            raw = Path(self.file).read_bytes()
+            raw = read_bytes(self.file, MAX_DATA_BYTES)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
         if raw.startswith(_BOM):

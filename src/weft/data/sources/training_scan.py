@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.core.contracts import ProgressCallback, Tokenizer
+from weft.core.io import parse_json
 from weft.data.holdout import hash_threshold
 from weft.data.ledger import LONG, SHORT, Ledger
 from weft.data.sources.cursor import Cursor
@@ -73,7 +74,7 @@ class TrainingSample:
     def __iter__(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8") as lines:
             for line in lines:
-                row_hash, *texts = json.loads(line)
+                row_hash, *texts = parse_json(line)
                 if row_hash >= self.threshold:
                     yield from (text for column in self.columns for text in texts[column])
 

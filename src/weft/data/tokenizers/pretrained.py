@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from weft.core.fields import Frame, Special
 from weft.core.hub import find_model
-from weft.core.io import read_json
+from weft.core.io import MAX_VOCABULARY_BYTES, parse_json, read_bytes, read_json
 from weft.core.options import Model
 from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
@@ -134,7 +133,7 @@ def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any]
 def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> tokenizers.Tokenizer:
     """Build GPT-2's byte-level BPE from its vocab.json and merges.txt."""
     pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
-    ids = json.loads(vocabulary)
+    ids = parse_json(vocabulary)
     inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -270,7 +269,7 @@ class PretrainedTokenizer(VocabularyTokenizer):
             config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
         try:
             names = special_names(read_tokenizer_config(file))
-            self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase), names)
+            self.adopt(from_pieces(read_pieces(read_bytes(file, MAX_VOCABULARY_BYTES)), config, self._lowercase), names)
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the library raises nothing narrower

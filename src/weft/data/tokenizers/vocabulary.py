@@ -15,7 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from weft.core.contracts import Tokenizer
 from weft.core.fields import Special
-from weft.core.io import write_text
+from weft.core.io import MAX_VOCABULARY_BYTES, read_bytes, write_text
 
 UNKNOWN = "\ufffd"
 """The replacement character, to which unknown tokens are decoded."""
@@ -221,7 +221,7 @@ class VocabularyTokenizer(Tokenizer):
 def read_vocabulary(file: Path | str) -> str:
     """Return the content of a vocabulary file."""
     try:
-        return Path(file).read_bytes().decode("utf-8")
+        return read_bytes(file, MAX_VOCABULARY_BYTES).decode("utf-8")
     except FileNotFoundError:
         raise ValueError(f"{file}: file not found; it should have the vocabulary of the tokenizer") from None
     except (OSError, UnicodeDecodeError) as error:
