@@ -24,7 +24,7 @@ MAX_DOCUMENT_BYTES = 32 << 20
 """Largest JSON document: config.json, metrics.json, fields.json, manifest.json, published.json and the like."""
 MAX_LOG_BYTES = 1 << 30
 """Largest log of one JSON document per line (log.jsonl, predictions.jsonl); each line is a document."""
-MAX_VOCABULARY_BYTES = 256 << 20
+MAX_VOCABULARY_BYTES = 128 << 20
 """Largest vocabulary: tokenizer.json, vocab.txt, merges.txt, spiece.model."""
 MAX_DATA_BYTES = 256 << 20
 """Largest JSON document of data (SQuAD); larger datasets are JSON Lines."""

@@ -16,6 +16,7 @@ from weft.core.options import Model
 from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
 from weft.data.tokenizers.sentencepiece import from_pieces, read_pieces
+from weft.data.tokenizers.tokenizer_json import check_ids, library_errors, open_tokenizer
 from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read_vocabulary
 
 _USUAL_NAMES = {
@@ -110,6 +111,7 @@ def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any]
     lowercase = options["do_lower_case"] if lowercase is None else lowercase
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids = {line: number for number, line in enumerate(lines)}
+    check_ids(list(ids.items()))
     if own["unk"] not in ids:
         raise ValueError(f"no line {own['unk']}; expected a vocab.txt of BERT, one subword per line")
     if lowercase is None:
@@ -134,6 +136,9 @@ def from_merges(vocabulary: str, merges: str, names: Iterable[str] = ()) -> toke
     """Build GPT-2's byte-level BPE from its vocab.json and merges.txt."""
     pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
     ids = parse_json(vocabulary)
+    if not isinstance(ids, dict):
+        raise ValueError("must be a JSON object of ids")
+    check_ids(list(ids.items()))
     inner = tokenizers.Tokenizer(models.BPE(ids, [(a, b) for a, b in pairs]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -254,8 +259,9 @@ class PretrainedTokenizer(VocabularyTokenizer):
             elif (merges := file.parent / "merges.txt").is_file() and file.name == "vocab.json":
                 inner = from_merges(text, read_vocabulary(str(merges)), special_names(config).values())
             else:
-                inner = tokenizers.Tokenizer.from_str(text)
-            self.adopt(inner, special_names(config))
+                inner = open_tokenizer(text)
+            with library_errors():
+                self.adopt(inner, special_names(config))
         except Exception as error:  # the library raises nothing narrower
             hint = "" if file.suffix == ".txt" else "; expected a tokenizer.json of the library tokenizers"
             raise ValueError(f"{file}: {error}{hint}") from None
@@ -269,7 +275,8 @@ class PretrainedTokenizer(VocabularyTokenizer):
             config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
         try:
             names = special_names(read_tokenizer_config(file))
-            self.adopt(from_pieces(read_pieces(read_bytes(file, MAX_VOCABULARY_BYTES)), config, self._lowercase), names)
+            with library_errors():
+                self.adopt(from_pieces(read_pieces(read_bytes(file, MAX_VOCABULARY_BYTES)), config, self._lowercase), names)
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the library raises nothing narrower
