@@ -15,6 +15,7 @@ from typing import Any
 from weft import __version__
 from weft.core import files
 from weft.core.io import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
+from weft.core.printable import printable_line
 from weft.recipe import to_yaml
 from weft.training.resources import sum_usage
 
@@ -129,7 +130,7 @@ class RunFolder:
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         """Write recipe.yaml."""
-        head = f"# weft {__version__}: all options of this run. Repeat it: weft train {self.recipe}\n"
+        head = f"# weft {__version__}: all options of this run. Repeat it: weft train {printable_line(str(self.recipe))}\n"
         write_text(self.recipe, head + to_yaml(recipe))
 
     def open(self) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.console import print_result
 from weft.cli.options import command
 
 
@@ -33,4 +34,4 @@ def new(
     detected = detect_data(files)
     folder = out.absolute().parent
     write_text(out, scratch_recipe(detected, folder) if from_ is None else fine_tuning_recipe(detected, folder, from_))
-    print(f"{detected.source}: {detected.reason}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
+    print_result(f"{detected.source}: {detected.reason}\nwrote {out}\n\n  weft check {out}\n  weft train {out}")
