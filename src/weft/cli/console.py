@@ -11,6 +11,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.core.io import MAX_DATA_BYTES
 from weft.core.printable import one_line, printable, printable_json, printable_line
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def read_lines(file: Path | None) -> Iterator[str]:
     name = str(file or "standard input")
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_DATA_BYTES), b""), 1):
+                if len(line) >= MAX_DATA_BYTES:
+                    raise ValueError(f"{name}:{number}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
                 except UnicodeDecodeError as error:

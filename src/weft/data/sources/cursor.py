@@ -64,7 +64,11 @@ class Cursor:
             with Path(self.file).open("rb") as stream:
                 stream.seek(self.mark()[1])
                 while block := stream.read(_BLOCK_BYTES):
-                    yield from self._block(block + stream.readline())
+                    block += stream.readline(MAX_DATA_BYTES)
+                    if len(block) >= MAX_DATA_BYTES:
+                        line = self.line + block.count(b"\n") + 1
+                        raise ValueError(f"{self.file}:{line}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
+                    yield from self._block(block)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
 
