@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import hashlib
 import io
 import json
 import math
 import os
+import pathlib
 import shutil
 import stat
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
 import weft.core.files
 from weft.core import io as files
 
@@ -218,3 +221,80 @@ def test_a_file_that_cannot_be_written_is_named_as_requested(tmp_path):
     with pytest.raises(OSError, match=r"folder") as caught:
         files.write_text(tmp_path / "folder", "text")
     assert "tmp-" not in str(caught.value) and not list(tmp_path.glob(".*"))
+
+
+# -------------------------------------------------------------------------------------------------- documents of somebody else
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, r"nested more than 100 levels deep \(line 1, column 101\)"),
+        ("[" * 101 + "]" * 101, r"nested more than 100 levels deep \(line 1, column 101\)"),
+        ('{"a":\n ' * 50_000, r"nested more than 100 levels deep \(line 101, column 2\)"),
+        (
+            '{"1": "' + "1" * 400 + '",\n "n": ' + "9" * 5000 + "}",
+            r"a number has 5,000 digits, more than 300 \(line 2, column 7\)",
+        ),
+        ('["' + "[" * 300 + '", 1', r"Expecting ',' delimiter \(line 1, column 307\)"),
+    ],
+)
+def test_a_document_beyond_the_limits_is_refused_with_its_position(tmp_path, text, problem):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ValueError, match=r"a\.json: not valid JSON: " + problem):
+        files.read_json(tmp_path / "a.json")
+
+
+def test_a_document_within_the_limits_is_read(tmp_path):
+    for text in ("[" * 100 + "]" * 100, json.dumps(["[{" * 300, [[1]] * 300]), "9" * 300):
+        (tmp_path / "a.json").write_text(text)
+        assert files.read_json(tmp_path / "a.json") == json.loads(text)
+
+
+def test_a_log_with_a_line_beyond_the_limits_is_refused_with_its_line(tmp_path):
+    """Such a line is complete: it must not be dropped as the torn end of a log."""
+    path = tmp_path / "log.jsonl"
+    for line, problem in (("[" * 5000 + "]" * 5000, "nested more than 100 levels"), ("9" * 5000, "a number has 5,000 digits")):
+        path.write_text(f'{{"a": 1}}\n{line}\n')
+        before = path.read_bytes()
+        for read in (files.read_lines, lambda p: files.truncate_lines(p, bool)):
+            with pytest.raises(ValueError, match=rf"log\.jsonl:2: not valid JSON: {problem}"):
+                read(path)
+        assert files.repair_lines(path) == 0 and path.read_bytes() == before
+
+
+def test_the_size_is_checked_before_a_file_is_read(tmp_path):
+    path = tmp_path / "a.json"
+    with path.open("wb") as file:
+        file.truncate(files.MAX_LOG_BYTES + 1)  # a hole: it takes no space, and would take minutes to read
+    for read in (files.read_json, files.read_lines, files.repair_lines):
+        with pytest.raises(ValueError, match=r"a\.json: has 1,073,741,825 bytes; at most [\d,]+ are allowed"):
+            read(path)
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "a.json")  # opening it would wait for a writer
+    with pytest.raises(ValueError, match=r"a\.json: must be a regular file"):
+        files.read_json(tmp_path / "a.json")
+    with pytest.raises(ValueError, match="must be a regular file"):
+        files.read_json("/dev/zero")
+
+
+OWN_TEXT = {
+    "core/io.py": "is the reader",
+    "data/tokenizers/bpe.py": "the text of a tokenizer in memory",
+    "learning/processes.py": "messages between the processes of one run",
+}
+
+
+def test_only_one_module_reads_json():
+    """A module that calls a JSON parser of its own must be exempt for a reason."""
+    source, found = pathlib.Path(weft.__file__).parent, set()
+    for file in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            parses = isinstance(node, ast.Attribute) and node.attr in ("load", "loads", "JSONDecoder", "raw_decode")
+            if parses and ast.unparse(node.value) in ("json", "orjson", "ujson", "yaml"):
+                found.add(str(file.relative_to(source)))
+            if isinstance(node, ast.ImportFrom) and node.module in ("json", "json.decoder"):
+                found.add(str(file.relative_to(source)))
+    assert found == set(OWN_TEXT)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.example import MarkedIds, Targets
 from weft.core.fields import Field, Info, Special
-from weft.data import BPE, Word, encode_example
+from weft.data import BPE, LabeledText, Word, encode_example
 from weft.data.encoding import InvalidCell, assemble, columns_from, cut, encode, rows_of, split, truncate
+from weft.data.sources import split_preparation
 
 WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 
@@ -166,3 +168,50 @@ def test_cells_that_cannot_be_understood(field: Field, cell: str, message: str) 
 def test_tags_must_fit_words() -> None:
     with pytest.raises(InvalidCell, match="2 words, but 3 tags"):
         encode(codec_of(Word()), [{"text": "new x", "tags": "O O O"}])
+
+
+def _lengths_given_to(tokenizer: BPE, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the texts that the tokenizer encodes from now on."""
+    given: list[int] = []
+
+    def watched(texts: Sequence[str]) -> list[list[int]]:
+        given.extend(map(len, texts))
+        return type(tokenizer).encode_batch(tokenizer, texts)
+
+    monkeypatch.setattr(tokenizer, "encode_batch", watched)
+    return given
+
+
+@pytest.mark.parametrize("max_length", [8, 2000])
+def test_a_long_text_is_cut_before_it_is_tokenized_and_counted(max_length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = BPE(vocab_size=40)
+    tokenizer.train(["low lower lowest"])
+    codec = Codec(Info({"text": Field("text", tokenizer.vocab, max_length=max_length)}), {"text": tokenizer})
+    given, truncated = _lengths_given_to(tokenizer, monkeypatch), list[int]()
+    long, limit = "low lower " * 200_000, max(max_length, 1024) * 64
+    example = encode_example(codec, {"text": long}, truncated.append)
+    assert given == [limit] and len(truncated) == 1
+    assert example["text"].tolist() == tokenizer.encode(long[:limit])[:max_length]
+    encode_example(codec, {"text": " " * (limit + 1)}, truncated.append)  # fits after the cut, and is reported all the same
+    assert len(truncated) == 2
+    encode_example(codec, {"text": "low " * 2}, truncated.append)
+    assert len(truncated) == 2
+
+
+def test_a_long_row_is_cut_before_it_is_tokenized_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "low lower " * 200_000
+    (tmp_path / "rows.tsv").write_text(f"text\tlabel\nlow\ta\nlower\tb\n{long}\ta\n")
+    longest: list[int] = []
+
+    def watched(codec: Codec, rows: Sequence[Mapping[str, str]], caches: Any) -> Any:
+        longest.extend(len(row["text"]) for row in rows)
+        return encode(codec, rows, caches)
+
+    monkeypatch.setattr(split_preparation, "encode", watched)
+    data = LabeledText(
+        train=str(tmp_path / "rows.tsv"), validation_fraction=0, max_length=8, tokenizer=partial(BPE, vocab_size=40)
+    )
+    corpus = data.open()
+    assert corpus.ledger["train"]["truncated rows"] == 1 and corpus.ledger["train"]["rows"] == 3
+    assert len(corpus.splits["train"][2]["text"]) == 8 and max(longest) == 1024 * 64
+    assert corpus.splits["train"].raw(2)["text"] == long

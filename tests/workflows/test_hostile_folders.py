@@ -152,3 +152,18 @@ def test_an_odd_origin_is_an_error_with_its_file(content: str, command: str, con
     (run / "published.json").write_text(content)
     code, error = call(command, run, run, tmp_path)
     assert code != 0 and "published.json: " in error
+
+
+@pytest.mark.parametrize("hostile", ["[" * 50_000, "3"], ids=["deep", "number"])
+def test_no_json_of_a_run_leads_to_a_traceback(hostile: str, trained: Path, tmp_path: Path) -> None:
+    """``weft`` of the tests fails for a traceback, and for an exception that is not an exit code."""
+    names = {path.relative_to(trained / "run") for path in (trained / "run").rglob("*.json*")}
+    used = {"fields.json": "generate", "log.jsonl": "compare", "metrics.json": "compare", "manifest.json": "train"}
+    assert set(used) <= {name.name for name in names}
+    for name in names:
+        if name.name in used:
+            run = tmp_path / "run"
+            shutil.copytree(trained / "run", run)
+            (run / name).write_text(hostile + "\n")
+            call(used[name.name], run, trained, tmp_path)
+            shutil.rmtree(run)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,8 @@ from weft.cli.commands.new import new
 from weft.cli.commands.predict import predict
 from weft.cli.commands.prompt import prompt
 from weft.cli.commands.train import train
-from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message
+from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message, print_result
+from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
     "Train": [demo, new, check, train, sweep],
@@ -35,12 +37,28 @@ COMMANDS: dict[str, list[Callable[..., None]]] = {
 """Every command by help panel; the group ``latent`` is added to the second one."""
 
 
+@contextlib.contextmanager
+def _printable_usage_errors() -> Iterator[None]:
+    """An argument may be a file name that a shell has completed."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "message"):  # a usage error of click
+            error.message = printable(str(error.message))  # pyright: ignore[reportAttributeAccessIssue]
+        raise
+
+
 class WeftGroup(typer.core.TyperGroup):
     """Command group that exits quietly on a closed pipe and reports Ctrl-C."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _printable_usage_errors():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _printable_usage_errors():
+                return super().invoke(ctx)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports an error when it flushes at exit
             raise typer.Exit(0) from None
@@ -68,7 +86,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from weft import __version__
 
-        print(__version__)
+        print_result(__version__)
         raise typer.Exit
 
 

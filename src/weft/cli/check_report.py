@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from weft.cli.console import print_result
 from weft.recipe import Part, Problem
 from weft.training.build import plans
 from weft.training.dry_run import StageReport, batch_problem, memory_problem
@@ -21,25 +22,25 @@ def print_reports(run: Run, reports: list[StageReport]) -> None:
     """Print the composition, size and cost of every stage, then warnings."""
     for report in reports:
         if len(reports) > 1:
-            print(f"stage {report.stage}")
+            print_result(f"stage {report.stage}")
         fields = ", ".join(f"{f.name} ({f.kind}, up to {f.vocab:,})" for f in report.info.fields.values())
-        print(f"data        {report.info.data}: {fields}")
+        print_result(f"data        {report.info.data}: {fields}")
         examples, tokens = report.batch
         scaled = f"; estimated from a batch of {report.scaled_from:,} tokens, scaled" if report.scaled_from else ""
-        print(f"batch       {examples:,} examples, {tokens:,} tokens (synthetic{scaled})")
+        print_result(f"batch       {examples:,} examples, {tokens:,} tokens (synthetic{scaled})")
         rows = [[row.name, row.kind, row.shape, f"{row.parameters:,}"] for row in report.rows]
         _print_table(["module", "class", "output shape", "parameters"], rows)
-        print(f"parameters  {report.parameters:,}")
-        print(f"memory      about {_bytes(report.memory)} (weights, gradients, optimizer state, activations of one batch)")
-        print(f"FLOPs       about {_quantity(report.operations)} per training step")
-        print(f"loss terms  {', '.join(report.terms)}")
+        print_result(f"parameters  {report.parameters:,}")
+        print_result(f"memory      about {_bytes(report.memory)} (weights, gradients, optimizer state, activations of one batch)")
+        print_result(f"FLOPs       about {_quantity(report.operations)} per training step")
+        print_result(f"loss terms  {', '.join(report.terms)}")
         if report.idle:
-            print(f"not trained {summarize_tensors(report.idle)}")
+            print_result(f"not trained {summarize_tensors(report.idle)}")
         if problem := memory_problem(report) or batch_problem(report):
-            print(f"warning     {problem}")
+            print_result(f"warning     {problem}")
     for warning in warnings_of(run):
-        print(f"warning     {warning}")
-    print(f"{run.name}: valid")
+        print_result(f"warning     {warning}")
+    print_result(f"{run.name}: valid")
 
 
 def reports_as_json(reports: list[StageReport]) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def _print_table(header: list[str], rows: Iterable[list[str]]) -> None:
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     for line in lines:
         cells = [c.rjust(w) if i == len(header) - 1 else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
-        print("  " + "  ".join(cells))
+        print_result("  " + "  ".join(cells))
 
 
 def _bytes(number: int) -> str:

@@ -11,6 +11,9 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.core.io import MAX_DATA_BYTES
+from weft.core.printable import one_line, printable, printable_json, printable_line
+
 if TYPE_CHECKING:
     from weft.systems.latent_text.space import LatentSpace
 
@@ -23,7 +26,17 @@ BATCH_SIZE = 64
 def message(text: str) -> None:
     """Print to standard error; with several training processes, only from rank 0."""
     if os.environ.get("RANK", "0") == "0":
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
+
+
+def print_result(text: str = "") -> None:
+    """Print a result for a person to standard output; what comes from files cannot control the terminal."""
+    print(printable(text), flush=True)
+
+
+def print_line(text: str) -> None:
+    """Print the output for one input on one line. Other programs get it unchanged except for line ends, which are escaped."""
+    print(printable_line(text) if sys.stdout.isatty() else one_line(text), flush=True)
 
 
 def read_lines(file: Path | None) -> Iterator[str]:
@@ -31,7 +44,9 @@ def read_lines(file: Path | None) -> Iterator[str]:
     name = str(file or "standard input")
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_DATA_BYTES), b""), 1):
+                if len(line) >= MAX_DATA_BYTES:
+                    raise ValueError(f"{name}:{number}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
                 except UnicodeDecodeError as error:
@@ -65,12 +80,12 @@ def print_json(value: Any) -> None:
     """Print one indented JSON document; values that are not finite become null."""
     from weft.core.io import finite
 
-    print(json.dumps(finite(value), indent=2, ensure_ascii=False))
+    print(printable_json(json.dumps(finite(value), indent=2, ensure_ascii=False)))
 
 
 def print_json_line(value: dict[str, Any]) -> None:
     """Print one JSON object on a line of its own, at once."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(printable_json(json.dumps(value, ensure_ascii=False)), flush=True)
 
 
 def print_text(text: str, details: dict[str, Any], as_json: bool) -> None:
@@ -78,7 +93,7 @@ def print_text(text: str, details: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json_line({**details, "text": text})
     else:
-        print(text, flush=True)
+        print_line(text)
 
 
 def warn_lost_input(space: LatentSpace) -> None:

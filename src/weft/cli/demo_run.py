@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weft.cli.console import print_result
 from weft.evaluate import EvaluationResult
 from weft.inference.trained_run import TrainedRun
 from weft.inspect import attention_page
@@ -32,13 +33,13 @@ def show_examples(run: TrainedRun, folder: Path) -> None:
     texts, references = [e["source"] for e in examples], [e["target"] for e in examples]
     hypotheses = [n_best[0] for n_best in run.hypotheses(texts)]
     width = max(map(len, texts))
-    print()
+    print_result()
     for text, reference, hypothesis in zip(texts, references, hypotheses, strict=True):
         output = run.decode(hypothesis)
-        print(f"  {text:{width}}  ->  {output}" + ("" if output == reference else f"   (reference: {reference})"))
+        print_result(f"  {text:{width}}  ->  {output}" + ("" if output == reference else f"   (reference: {reference})"))
     page = folder / "attention.html"
     attention_page(alignments(run.model, run.codec, texts, hypotheses, references), page, f"Cross-attention weights: {run.name}")
-    print(f"\nlearning curve  {folder / 'curve.png'}\nattention page  {page}\nmetrics         {folder / 'metrics.json'}")
+    print_result(f"\nlearning curve  {folder / 'curve.png'}\nattention page  {page}\nmetrics         {folder / 'metrics.json'}")
 
 
 def _select_examples(run: TrainedRun) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from weft.cli.console import print_result
 from weft.core.registry import CATALOG, document, is_composition, option_parameters, slot_of, wiring
 from weft.recipe import Part, nearest
 from weft.recipe.describe import allowed, with_article
@@ -25,7 +26,7 @@ def print_recipes() -> None:
     """Print the shipped recipes, each with its summary; wrapped at a terminal, one line each otherwise."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_SUMMARY * 2
     for name, path in shipped_recipes().items():
-        print(_beside(f"{name:24} ", first_sentence(path.read_text(encoding="utf-8")), width))
+        print_result(_beside(f"{name:24} ", first_sentence(path.read_text(encoding="utf-8")), width))
 
 
 def first_sentence(text: str) -> str:
@@ -64,7 +65,7 @@ def print_catalog(slot: str | None, name: str | None) -> None:
     slots = {_kebab(contract.__name__): contract for contract in contracts if CATALOG[contract]}
     if slot is None:
         for title, contract in slots.items():
-            print(f"{title}  {document(contract).summary}")
+            print_result(f"{title}  {document(contract).summary}")
             _print_entries(CATALOG[contract])
         return
     if slot not in slots and (filled := _part_options(slots).get(slot)):
@@ -76,7 +77,7 @@ def print_catalog(slot: str | None, name: str | None) -> None:
         raise ValueError(_unknown(slot, slots))
     contract = slots[slot]
     if name is None:
-        print(f"{slot}  {document(contract).summary}\nwiring: {', '.join(wiring(contract)) or 'none'}")
+        print_result(f"{slot}  {document(contract).summary}\nwiring: {', '.join(wiring(contract)) or 'none'}")
         _print_entries(CATALOG[contract])
         return
     if name not in CATALOG[contract]:
@@ -128,24 +129,24 @@ def _unknown(name: str, slots: Mapping[str, type]) -> str:
 def _print_entries(entries: dict[str, Callable[..., Any]]) -> None:
     width = max(map(len, entries))
     for name, factory in entries.items():
-        print(f"  {name:{width}}  {document(factory).summary}")
+        print_result(f"  {name:{width}}  {document(factory).summary}")
 
 
 def _print_entry(slot: str, name: str, factory: Callable[..., Any]) -> None:
     doc = document(factory)
-    print(f"{slot} {name}: {doc.summary}\n")
+    print_result(f"{slot} {name}: {doc.summary}\n")
     if doc.body:
-        print(f"{doc.body}\n")
+        print_result(f"{doc.body}\n")
     known = option_parameters(factory)
-    print("options:" if known else "no options")
+    print_result("options:" if known else "no options")
     for option, parameter in known.items():
         value = parameter.default
         default = "required" if value is inspect.Parameter.empty else f"default {_inline(dump(value))}"
-        print(f"  {option}  ({allowed(parameter.annotation)}; {default})\n      {doc.args.get(option, '')}")
+        print_result(f"  {option}  ({allowed(parameter.annotation)}; {default})\n      {doc.args.get(option, '')}")
     if is_composition(factory):
-        print(f"  with  (a mapping of paths to parts or values)\n      {_replaceable(factory)}")
+        print_result(f"  with  (a mapping of paths to parts or values)\n      {_replaceable(factory)}")
     file = inspect.getsourcefile(factory)
-    print(f"\nin Python: {factory.__module__}.{factory.__qualname__}" + (f"  ({file})" if file else ""))
+    print_result(f"\nin Python: {factory.__module__}.{factory.__qualname__}" + (f"  ({file})" if file else ""))
 
 
 def _replaceable(factory: Callable[..., Any]) -> str:

@@ -1,7 +1,8 @@
 """Text, JSON, and append-only logs of one JSON document per line; how files are written is in ``weft.core.files``.
 
 JSON is as Python writes it: NaN and Infinity are kept, so that a document round-trips exactly; ``finite`` replaces them for other
-programs.
+programs. All JSON of files is parsed here (``parse_json``): a file may come from anyone, so its size is checked before it is
+read, and its nesting before it is used.
 """
 
 from __future__ import annotations
@@ -10,11 +11,127 @@ import functools
 import hashlib
 import json
 import math
+import os
+import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.core import files
+
+MAX_DOCUMENT_BYTES = 32 << 20
+"""Largest JSON document: config.json, metrics.json, fields.json, manifest.json, published.json and the like."""
+MAX_LOG_BYTES = 1 << 30
+"""Largest log of one JSON document per line (log.jsonl, predictions.jsonl); each line is a document."""
+MAX_VOCABULARY_BYTES = 128 << 20
+"""Largest vocabulary: tokenizer.json, vocab.txt, merges.txt, spiece.model."""
+MAX_DATA_BYTES = 256 << 20
+"""Largest JSON document of data (SQuAD); larger datasets are JSON Lines."""
+MAX_JSON_DEPTH = 100
+"""Deepest nesting of a JSON document."""
+MAX_DIGITS = 300
+"""Most digits of an integer: any of them is also a float."""
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+
+
+class InvalidJSON(ValueError):
+    """A text that is not valid JSON: what is wrong, and where.
+
+    Args:
+        problem: What is wrong.
+        line: Its line, from 1.
+        column: Its column, from 1.
+    """
+
+    def __init__(self, problem: str, line: int = 1, column: int = 1):
+        super().__init__(f"not valid JSON: {problem} (line {line}, column {column})")
+        self.problem, self.line, self.column = problem, line, column
+
+
+class JSONLimitError(InvalidJSON):
+    """A text that is complete JSON but exceeds a limit: nested too deeply, or with a number of too many digits."""
+
+
+class _RefusedLiteral(Exception):
+    """A literal of a JSON text that is refused; parse_json finds where it is."""
+
+    def __init__(self, problem: str, literal: str):
+        super().__init__(problem)
+        self.literal = literal
+
+
+def parse_json(text: str | bytes, *, constants: bool = True) -> Any:
+    """The document of a JSON text. Raises InvalidJSON.
+
+    Args:
+        text: The text, as a string or in UTF-8.
+        constants: Whether NaN and Infinity are allowed.
+    """
+    try:
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        document = json.loads(text, parse_int=_integer, parse_constant=None if constants else _reject_constant)
+    except _RefusedLiteral as refused:
+        without_strings = re.sub(_STRING, lambda string: " " * len(string[0]), str(text))
+        kind = JSONLimitError if refused.literal[-1].isdigit() else InvalidJSON
+        raise kind(str(refused), *_position(str(text), without_strings.find(refused.literal))) from None
+    except json.JSONDecodeError as error:
+        raise InvalidJSON(error.msg, error.lineno, error.colno) from None
+    except UnicodeDecodeError as error:
+        raise InvalidJSON(f"byte {error.start} is not UTF-8", bytes(error.object).count(b"\n", 0, error.start) + 1) from None
+    except RecursionError:
+        raise _too_deep(str(text)) from None
+    if text.count("[") + text.count("{") > MAX_JSON_DEPTH and _is_deep(document):
+        raise _too_deep(text)
+    return document
+
+
+def _reject_constant(literal: str) -> None:
+    raise _RefusedLiteral(f"{literal} is not a JSON value; write null for a missing value", literal)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _RefusedLiteral(f"a number has {len(digits):,} digits, more than {MAX_DIGITS}", digits)
+    return int(digits)
+
+
+def _is_deep(document: Any) -> bool:
+    level = [document]
+    for _ in range(MAX_JSON_DEPTH):
+        inner = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(text: str) -> JSONLimitError:
+    depth = 0
+    for found in re.finditer(rf"{_STRING}|[\[{{]|[\]}}]", text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > MAX_JSON_DEPTH:
+            return JSONLimitError(f"nested more than {MAX_JSON_DEPTH} levels deep", *_position(text, found.start()))
+    return JSONLimitError(f"nested more than {MAX_JSON_DEPTH} levels deep")
+
+
+def _position(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a character, from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes; raises ValueError for another, without reading it."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path}: must be a regular file, not a device or pipe")
+        if found.st_size > limit:
+            raise ValueError(f"{path}: has {found.st_size:,} bytes; at most {limit:,} are allowed")
+        data = file.read(limit + 1)
+    if len(data) > limit:  # it grows, or reports no size
+        raise ValueError(f"{path}: has more than {limit:,} bytes, which is the maximum")
+    return data
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -36,14 +153,12 @@ def finite(document: Any) -> Any:
     return None if isinstance(document, float) and not math.isfinite(document) else document
 
 
-def read_json(path: str | Path) -> Any:
-    """The document in a JSON file; raises ValueError with line and column where it is invalid."""
+def read_json(path: str | Path, limit: int = MAX_DOCUMENT_BYTES) -> Any:
+    """The document in a JSON file of at most ``limit`` bytes; raises ValueError with line and column where it is invalid."""
     try:
-        return json.loads(Path(path).read_bytes())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not valid JSON: byte {error.start} is not UTF-8") from None
+        return parse_json(read_bytes(path, limit))
+    except InvalidJSON as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def sha256(path: str | Path) -> str:
@@ -122,7 +237,7 @@ def truncate_lines(path: str | Path, keep: Callable[[Any], bool]) -> int:
 
 def _bytes(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_bytes(path, MAX_LOG_BYTES)
     except FileNotFoundError:
         return b""
 
@@ -139,20 +254,30 @@ def _sound(data: bytes) -> int:
 
 
 def _is_json(line: bytes) -> bool:
+    """Whether a line is complete."""
     try:
-        json.loads(line)
-    except ValueError:
+        _line(line)
+    except JSONLimitError:
+        return True
+    except InvalidJSON:
         return False
     return True
+
+
+def _line(line: bytes) -> Any:
+    if len(line) > MAX_DOCUMENT_BYTES:
+        raise JSONLimitError(f"the line has {len(line):,} bytes, more than {MAX_DOCUMENT_BYTES:,}")
+    return parse_json(line)
 
 
 def _parsed(path: str | Path, data: bytes) -> Iterator[tuple[bytes, Any]]:
     # Split at line feeds only: a string in JSON may hold other characters that bytes.splitlines takes for line ends.
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
-            yield line + b"\n", json.loads(line)
-        except ValueError:
-            raise ValueError(f"{path}:{number}: not valid JSON; remove the line to read the rest") from None
+            yield line + b"\n", _line(line)
+        except InvalidJSON as error:
+            problem = f"not valid JSON: {error.problem}" if isinstance(error, JSONLimitError) else "not valid JSON"
+            raise ValueError(f"{path}:{number}: {problem}; remove the line to read the rest") from None
 
 
 def _json(document: Any, path: str | Path, indent: int | None = None) -> str:

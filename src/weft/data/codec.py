@@ -10,7 +10,7 @@ from typing import Any
 from weft.core.contracts import Codec, Data
 from weft.core.fields import Field, Frame, Info, Special
 from weft.core.files import make_folder
-from weft.core.io import write_text
+from weft.core.io import read_json, write_text
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 
 FORMAT = 2
@@ -56,11 +56,11 @@ def load_codec(data: Data, folder: Path) -> Codec:
 
 def _read_info(file: Path) -> Info:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
     except FileNotFoundError:
         raise ValueError(f"{file}: file not found; is this a run folder?") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file}: cannot be read: {error}") from None
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
         raise ValueError(f"{file}: format {version!r} is not supported; this version of weft reads format {FORMAT}")

@@ -30,6 +30,11 @@ Values = dict[str, Any]
 """One row: a number or an array per column."""
 
 
+CHARACTERS_PER_TOKEN, MIN_TOKENS = 64, 1024
+"""A text is cut to 64 characters for each token of its maximum length, and to no less than 65,536, before it is tokenized: the
+tokenizer needs about 100 bytes for each character, most of them for tokens that would then be removed."""
+
+
 class InvalidCell(ValueError):
     """A cell that cannot be encoded; the message gives the reason."""
 
@@ -214,6 +219,27 @@ def columns_from(info: Info, rows: Sequence[Values]) -> Columns:
 # ---------------------------------------------------------------------------------------------------- truncation, splitting
 
 
+def cut_text(text: str, max_length: int) -> str:
+    """Return the part of a text that can have the first ``max_length`` tokens; see ``CHARACTERS_PER_TOKEN``.
+
+    >>> len(cut_text("a" * 100_000, 512)), len(cut_text("a" * 100_000, 2048))
+    (65536, 100000)
+    """
+    return text[: max(max_length, MIN_TOKENS) * CHARACTERS_PER_TOKEN]
+
+
+def cut_cells(info: Info, cells: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the cells of a row with ``cut_text`` of each text; the same object if no text is so long."""
+    shorter: dict[str, str] = {}
+    for field in info.tokenized():
+        text = cells.get(field.name, "")
+        parts = text.split("\t") if field.kind == "texts" else [text]
+        cut = "\t".join(cut_text(part, field.max_length) for part in parts)
+        if len(cut) < len(text):
+            shorter[field.name] = cut
+    return {**cells, **shorter} if shorter else cells
+
+
 def truncate(info: Info, values: Values) -> tuple[Values, int]:
     """Truncate the texts of a row to the maximum length of their field; return the row and the number of tokens removed."""
     lost = 0
@@ -378,9 +404,10 @@ def encode_example(codec: Codec, cells: Mapping[str, str], on_truncation: Callab
         cells: Cells by field name.
         on_truncation: Called with the number of tokens removed from texts that are too long.
     """
-    (values,) = rows_of(encode(codec, [cells])) or [{}]
+    short = cut_cells(codec.info, cells)
+    (values,) = rows_of(encode(codec, [short])) or [{}]
     images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
     truncated, lost = truncate(codec.info, values)
-    if lost and on_truncation is not None:
+    if (lost or short is not cells) and on_truncation is not None:
         on_truncation(lost)
     return assemble(codec.info, truncated) | images

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from weft.core import html
+from weft.core.printable import printable
 from weft.experiments.metrics_file import best_indices, common_directions
 from weft.experiments.recipe_differences import comparability_notes, recipe_differences
 from weft.experiments.run_files import RunFiles, distinct_names
@@ -74,15 +75,17 @@ class Comparison:
             print_table(console, ["metric (* best)", *self.runs], cells)
         if groups := [name for name in self.metric_values if name not in shown]:
             examples = ", ".join(groups[:3]) + (", ..." if len(groups) > 3 else "")
-            console.print(f"metrics of groups are not shown ({len(groups)}: {examples}); use --json to see them", markup=False)
+            console.print(
+                printable(f"metrics of groups are not shown ({len(groups)}: {examples}); use --json to see them"), markup=False
+            )
         tests = [row for row in self._test_rows(" - ") if "/" not in row[1]]
         if tests:
             console.print()
             print_table(console, ["pair", "metric", "p (two-sided)"], tests)
         for note in self.notes:
-            console.print(f"note: {note}", markup=False)
+            console.print(printable(f"note: {note}"), markup=False)
         if self.plot:
-            console.print(f"learning curves: {self.plot}", markup=False)
+            console.print(printable(f"learning curves: {self.plot}"), markup=False)
 
     def _test_rows(self, separator: str) -> list[list[str]]:
         return [[separator.join(t["runs"]), name, f"{p:.4f}"] for t in self.significance for name, p in t["p"].items()]

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from weft.core import html
 from weft.core.io import write_json, write_text
+from weft.core.printable import printable
 from weft.experiments.metrics_file import best_indices, common_directions
 from weft.experiments.sweep_grid import Trial, trial_groups
 from weft.experiments.tables import format_metric, print_table, stdout_console
@@ -104,7 +105,7 @@ class SweepResult:
         console = console or stdout_console()
         print_table(console, *self.cells())
         for line in self._notes():
-            console.print(line, markup=False)
+            console.print(printable(line), markup=False)
 
     def _repr_html_(self) -> str:
         header, lines = self.cells()

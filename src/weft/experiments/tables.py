@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weft.core.printable import printable_line
+
 _ABSENT = "-"
 _MAX_LENGTH = 60
 
@@ -37,6 +39,7 @@ def stdout_console() -> Console:
 
 def print_table(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with the best values (``*``) in bold on a terminal, and plain aligned columns elsewhere."""
+    header, rows = list(map(printable_line, header)), [list(map(printable_line, row)) for row in rows]
     if console.is_terminal:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for cell in header:

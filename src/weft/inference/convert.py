@@ -16,6 +16,7 @@ from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
 from weft.core.files import check_free, complete_folder, copy_file, make_folder
 from weft.core.io import read_json, write_json, write_text
+from weft.core.printable import printable_line
 from weft.core.registry import is_composition, name_of, option_values
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
@@ -103,7 +104,9 @@ def to_run(name: str | Path, out: str | Path) -> Path:
         try:
             folder.create(run.run.dump(), [])
             recipe = folder.recipe.read_text(encoding="utf-8")
-            write_text(folder.recipe, recipe.replace(str(new), str(out), 1))  # its first line has the path
+            write_text(
+                folder.recipe, recipe.replace(printable_line(str(new)), printable_line(str(out)), 1)
+            )  # its first line has the path
             folder.write_log({"event": "converted", "from": path})
             save_codec(run.codec, new)
             write_weights(folder.model, Network(run.model, run.objectives).tensors(), codec_hashes(folder, run.run))

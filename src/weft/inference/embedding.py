@@ -19,6 +19,7 @@ from weft.core.batch import pad
 from weft.core.contracts import Codec
 from weft.core.io import read_json
 from weft.core.seq import Seq
+from weft.data.encoding import cut_text
 from weft.generate.frontier import positions
 from weft.inference.load import load
 from weft.inference.published import open_published
@@ -62,8 +63,11 @@ class TextEmbedder:
         """Return N x D embeddings, in the order of the texts. Batches are sorted by length, so that they have little padding."""
         field = self.codec.info.input_texts()[0]
         room = max(0, self.max_length - field.frame.size(1))
-        encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lowercase else text for text in texts])
-        self.truncated += sum(len(ids) > room for ids in encoded)
+        full = list(texts)
+        short = [cut_text(text, room) for text in full]
+        encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lowercase else text for text in short])
+        lengths = zip(encoded, map(len, short), map(len, full), strict=True)
+        self.truncated += sum(len(ids) > room or kept < length for ids, kept, length in lengths)
         rows = [np.asarray(field.frame.around([np.asarray(ids[:room], np.int64)])) for ids in encoded]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         device = next(self.model.parameters()).device

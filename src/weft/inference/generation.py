@@ -15,6 +15,7 @@ from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.core.seq import Seq
 from weft.data import encode_example
+from weft.data.encoding import cut_text
 from weft.data.requests import encoder_field
 from weft.generate.frontier import positions
 
@@ -88,7 +89,8 @@ def _prompt(trained: TrainedRun, text: str, target: Field, line: int) -> Any:
     if -1 in start:
         raise ValueError(f"line {line} is empty, and the tokenizer of this model has no BOS token; pass a non-empty text")
     # a run that weft trained truncates a long prompt, as in training
-    tokens = len(start) + (len(ids) if trained.start_ids is None else len(codec.encode(target.name, text)))
+    full = ids if trained.start_ids is None else codec.encode(target.name, cut_text(text, max_length or target.max_length))
+    tokens = len(start) + len(full)
     if max_length is not None and tokens > max_length:
         raise ValueError(f"line {line} has {tokens} tokens, but the model has {max_length} positions; pass a shorter text")
     return surround(start, ids, [])

@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from weft.core import files
-from weft.core.io import read_json, sha256, write_json, write_text
+from weft.core.io import MAX_DOCUMENT_BYTES, InvalidJSON, parse_json, read_bytes, read_json, sha256, write_json, write_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -343,11 +343,16 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """Read named tensors from a safetensors file, on the CPU. Aliases of tied weights share a tensor."""
     try:
         with safe_open(path, "pt") as file:
-            metadata = json.loads((file.metadata() or {}).get("weft", "{}"))
+            metadata = parse_json((file.metadata() or {}).get("weft", "{}"))
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path}: not a complete safetensors file: {error}") from None
-    return tensors | {name: tensors[owner] for name, owner in metadata.get("aliases", {}).items()}
+    except InvalidJSON as error:
+        raise ValueError(f"{path}: metadata: {error}") from None
+    aliases = metadata.get("aliases", {}) if isinstance(metadata, dict) else None
+    if not isinstance(aliases, dict) or not all(isinstance(owner, str) and owner in tensors for owner in aliases.values()):
+        raise ValueError(f"{path}: metadata: aliases must name tensors of the file")
+    return tensors | {name: tensors[owner] for name, owner in aliases.items()}
 
 
 def write_weights(path: str | Path, tensors: Mapping[str, Tensor], beside: Mapping[str, str] | None = None) -> None:
@@ -381,7 +386,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 def _hashes(path: Path) -> dict[str, str]:
     """Return the content of the hash file of weights: path -> SHA-256, the weights first."""
     try:
-        lines = [line.split("  ", 1) for line in _hash_file(path).read_text(encoding="utf-8").splitlines()]
+        text = read_bytes(_hash_file(path), MAX_DOCUMENT_BYTES).decode()
+        lines = [line.split("  ", 1) for line in text.splitlines()]
         hashes = {name: found for found, name in lines}
         if next(iter(hashes)) == path.name and all(_inside(name) for name in hashes):
             return hashes

@@ -21,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from weft.core.printable import printable
+
 if TYPE_CHECKING:
     from weft.core.contracts import ProgressCallback
 
@@ -68,10 +70,10 @@ class Terminal(Display):
         self.last = 0.0
 
     def message(self, text: str) -> None:
-        self.console.print(text, markup=False)
+        self.console.print(printable(text), markup=False)
 
     def start_stage(self, stage: str, steps: int, several: bool) -> None:
-        self.steps, self.title = steps, f"stage {stage}: " if several else ""
+        self.steps, self.title = steps, printable(f"stage {stage}: ") if several else ""
         self.first_step: int | None = None
         self.started = time.perf_counter()
         if self.console.is_terminal:
@@ -134,7 +136,7 @@ class Terminal(Display):
 
         if self.console.is_terminal:
             with self.console.status(what) as status:
-                yield lambda text, done, total: status.update(describe(text, done, total))
+                yield lambda text, done, total: status.update(printable(describe(text, done, total)))
         else:
             self.message(f"{what} ...")
             lines = _PlainProgress(self.message)

@@ -16,6 +16,7 @@ from typing import Any
 from weft import __version__
 from weft.core import files
 from weft.core.io import append_line, read_json, read_lines, repair_lines, truncate_lines, write_json, write_text
+from weft.core.printable import printable_line
 from weft.recipe import to_yaml
 from weft.training.resources import sum_usage
 
@@ -134,7 +135,7 @@ class RunFolder:
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         """Write recipe.yaml, with the SHA-256 of the options in its head."""
         text = to_yaml(recipe)
-        head = f"# weft {__version__}: all options of this run. Repeat it: weft train {self.recipe}\n"
+        head = f"# weft {__version__}: all options of this run. Repeat it: weft train {printable_line(str(self.recipe))}\n"
         write_text(self.recipe, f"{head}{_HASH}{_sha256(text.encode())}\n{text}")
 
     def recipe_is_edited(self) -> bool:

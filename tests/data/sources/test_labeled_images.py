@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,12 +16,14 @@ from PIL import Image
 from weft import Run, load
 from weft.core.fields import Field
 from weft.data import LabeledImages, load_codec, read_image, save_codec
+from weft.data.sources import labeled_images
 from weft.evaluate import Accuracy, Evaluation
 from weft.learning import Gradient
 from weft.models import vit
 from weft.objectives import Classification, MaskedPatches
 from weft.training.dry_run import check
 
+GRAY = Field("image", 1, kind="image", max_length=4)
 RED, BLUE = (250, 5, 5), (5, 5, 250)
 
 
@@ -111,13 +115,85 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
         LabeledImages(train=str(write_images(tmp_path)), size=4).open(splits=("test",))
-    (tmp_path / "images/0.png").write_bytes(b"no image")
-    broken = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
-    with pytest.raises(ValueError, match=r"images/0.png: cannot be read as an image"):
-        broken[0]
+    train = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ValueError, match="needs the package Pillow, which is not installed: pip install"):
-        broken[1]
+        train[1]
+
+
+def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) -> None:
+    train, valid = drawn(tmp_path), drawn(tmp_path, 8, "valid.tsv")
+    data = LabeledImages(train=str(train), valid=str(valid), size=4)
+    data.open()
+    good = (tmp_path / "images/3.png").read_bytes()
+    (tmp_path / "images/3.png").write_bytes(good[: len(good) // 2])  # a valid header, half of the pixels
+    with pytest.raises(ValueError, match=r"train\.tsv:5: .*images/3\.png: cannot be read as an image: .*truncated"):
+        data.open()
+    with pytest.raises(ValueError, match=r"valid\.tsv:5: .*images/3\.png"):
+        data.open(splits=("valid",))
+    (tmp_path / "images/3.png").write_bytes(good)
+    assert len(data.open().splits["valid"]) == 8
+
+
+def test_images_are_decoded_once_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, read = str(drawn(tmp_path)), []
+    monkeypatch.setattr(labeled_images, "read_image", lambda path, field: read.append(Path(path).name))
+    for _ in range(2):
+        LabeledImages(train=table, size=4, validation_fraction=0.0).open()
+    assert sorted(read) == sorted(f"{i}.png" for i in range(12))
+    Image.new("RGB", (50, 50)).save(tmp_path / "images/3.png")
+    LabeledImages(train=table, size=4, validation_fraction=0.0).open()
+    assert len(read) == 24
+
+
+@pytest.mark.parametrize(
+    "content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n", b"no image"], ids=["EPS", "text"]
+)
+def test_only_listed_formats_are_decoded(tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow would call Ghostscript for an EPS file, whatever its name."""
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a program was called"))
+    (tmp_path / "x.png").write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.png: cannot be read as an image: not one of PNG, JPEG, GIF, BMP, WEBP, TIFF, PPM"):
+        read_image(tmp_path / "x.png", GRAY)
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "gif", "bmp", "webp", "tif", "ppm"])
+def test_every_listed_format_is_read(tmp_path: Path, suffix: str) -> None:
+    Image.new("RGB", (8, 8), (255, 255, 255)).save(tmp_path / f"a.{suffix}")
+    assert np.allclose(read_image(tmp_path / f"a.{suffix}", GRAY), 1, atol=0.02)
+
+
+def test_the_number_of_pixels_is_checked_before_decoding(tmp_path: Path) -> None:
+    header = b"P6 60000 60000 255\n"  # 10 GB of pixels, which the file does not have
+    (tmp_path / "a.ppm").write_bytes(header)
+    with pytest.raises(ValueError, match=r"a\.ppm: cannot be read as an image: .*60000 x 60000|pixels"):
+        read_image(tmp_path / "a.ppm", GRAY)
+    (tmp_path / "a.ppm").write_bytes(b"P5 9000 9000 255\n")  # fewer than the limit of Pillow
+    with pytest.raises(ValueError, match=r"it has 9000 x 9000 pixels; at most 67,108,864 are allowed"):
+        read_image(tmp_path / "a.ppm", GRAY)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "suffix", "expected"),
+    [
+        (np.array([[0, 30000, 65535]], np.uint16), "png", [0, 117, 255]),
+        (np.array([[0, 30000, 65535]], np.uint16), "tif", [0, 117, 255]),
+        (np.array([[0, 30000, 65535]], np.int32), "tif", [0, 117, 255]),
+        (np.array([[0, 0.5, 1]], np.float32), "tif", [0, 128, 255]),
+    ],
+)
+def test_wide_values_are_scaled_by_their_range(tmp_path: Path, pixels: np.ndarray, suffix: str, expected: list[int]) -> None:
+    Image.fromarray(np.repeat(pixels, 3, 0)).save(tmp_path / f"a.{suffix}")
+    for channels in (1, 3):
+        found = read_image(tmp_path / f"a.{suffix}", Field("image", channels, kind="image", max_length=3))
+        assert np.allclose((found + 1) * 127.5, np.array(expected), atol=0.01)
+
+
+@pytest.mark.parametrize("value", [70_000, -1, 1.5, math.nan])
+def test_values_out_of_range_are_an_error(tmp_path: Path, value: float) -> None:
+    Image.fromarray(np.full((2, 2), value, np.int32 if isinstance(value, int) else np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(ValueError, match=r"its values are in \[.*\]; (I images must be in \[0, 65535\]|F images .* \[0, 1\])"):
+        read_image(tmp_path / "a.tif", GRAY)
 
 
 EVALUATION = partial(Evaluation, metrics=[Accuracy])

@@ -169,7 +169,8 @@ def test_objects(tmp_path: Path) -> None:
         ("[1]", r"must be an object \{...\}, not \[1\]"),
         ('{"text": "x"}', "no column 'label'; available: text; name it with the option label"),
         ('{"text": "\\ud800", "label": 1}', r"column 'text' has a lone surrogate U\+D800"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested more than 100 levels deep"),
+        (f'{{"text": {"9" * 5000}, "label": 1}}', r"a number has 5,000 digits, more than 300 \(column 10\)"),
     ],
 )
 def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.console import print_result
 from weft.cli.options import Model, command
 
 
@@ -27,4 +28,4 @@ def convert(
 
     if family is not None and not RunFolder(model).is_run():
         raise ValueError(f"--family selects the format a run is exported to, but {model} is not a run folder")
-    print(f"wrote {to_published(model, out, family) if RunFolder(model).is_run() else to_run(model, out)}")
+    print_result(f"wrote {to_published(model, out, family) if RunFolder(model).is_run() else to_run(model, out)}")

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.console import message, read_lines
+from weft.cli.console import message, print_line, read_lines
 from weft.cli.options import InputLines, Model, command
+from weft.core.printable import printable_json
 
 SUFFIXES = (".npy", ".jsonl")
 
@@ -58,7 +59,7 @@ def embed(
         message(f"wrote {len(vectors)} embeddings of dimension {vectors.shape[1]} to {out}")
     if query is not None:
         for similarity, text in encoder.nearest(query, texts, vectors, top_k):
-            print(f"{similarity:.4f}\t{text}")
+            print_line(f"{similarity:.4f}\t{text}")
     elif out is None:
         for record in records:
-            print(record)
+            print_line(printable_json(record))

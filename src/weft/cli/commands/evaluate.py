@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.console import message, print_json, print_json_line
+from weft.cli.console import message, print_json, print_json_line, print_result
 from weft.cli.options import Json, RunFolderArgument, command
 from weft.cli.runs import load_for_files
+from weft.core.printable import printable_line
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -89,7 +90,7 @@ def evaluate(
     if as_json:
         print_json({**metric_values, **about})
     else:
-        print("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
+        print_result("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
 
 
 def _is_bare_encoder(model: Path) -> bool:
@@ -150,6 +151,7 @@ def errors(
         if as_json:
             print_json_line(vars(error))
             continue
-        print(f"example {error.row}  loss {error.loss:.4f}" + (f"  predicted: {error.prediction}" if error.prediction else ""))
+        predicted = f"  predicted: {printable_line(error.prediction)}" if error.prediction else ""
+        print_result(f"example {error.row}  loss {error.loss:.4f}{predicted}")
         for name, text in error.reference.items():
-            print(f"  {name}: " + text.replace("\t", " | "))
+            print_result(f"  {name}: " + printable_line(text.replace("\t", " | ")))

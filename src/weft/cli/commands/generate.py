@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.console import batch_size, message, print_json_line, print_text, read_lines, stream, warn_lost_input
+from weft.cli.console import batch_size, message, print_json_line, print_line, print_text, read_lines, stream, warn_lost_input
 from weft.cli.options import InputLines, Json, RunFolderArgument, SearchOptions, command
 from weft.cli.runs import capabilities
 
@@ -54,9 +54,10 @@ def generate(
         if as_json:
             print_json_line({**details, "answers": answers})
         elif n_best == 1:
-            print(answers[0]["text"], flush=True)
+            print_line(answers[0]["text"])
         else:
-            print("\n".join(f"{a['score']:.4f}\t{a['text']}" for a in answers), flush=True)
+            for answer in answers:
+                print_line(f"{answer['score']:.4f}\t{answer['text']}")
     if trained.truncated:
         message(trained.truncation_warning(trained.truncated))
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.console import print_result
 from weft.cli.options import RunFolderArgument, command
 
 
@@ -23,4 +24,4 @@ def inspect(
     from weft.inference.load import load
     from weft.inspect.inspection import inspect_run
 
-    print(inspect_run(load(run), texts, out, top=top_k))
+    print_result(str(inspect_run(load(run), texts, out, top=top_k)))

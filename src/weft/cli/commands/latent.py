@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.console import batch_size, message, print_json_line, print_text, read_lines, stream, warn_lost_input
+from weft.cli.console import (
+    batch_size,
+    message,
+    print_json_line,
+    print_line,
+    print_result,
+    print_text,
+    read_lines,
+    stream,
+    warn_lost_input,
+)
 from weft.cli.options import InputLines, Json, Label, RunFolderArgument, SearchOptions, command
 
 if TYPE_CHECKING:
@@ -100,7 +110,7 @@ def interpolate(
         if as_json:
             print_json_line({"tau": round(tau, 6), "text": text})
         else:
-            print(f"{tau:.2f}\t{text}")
+            print_line(f"{tau:.2f}\t{text}")
     warn_lost_input(space)
     if out is not None:
         from weft.inspect.interpolation import interpolation_page
@@ -217,4 +227,4 @@ def plot(
     if as_json:
         print_json_line({"file": str(out), "texts": len(examples), "variance": ratio.tolist()})
     else:
-        print(f"wrote {out}: {len(examples):,} texts, {ratio.sum():.1%} of the variance explained")
+        print_result(f"wrote {out}: {len(examples):,} texts, {ratio.sum():.1%} of the variance explained")

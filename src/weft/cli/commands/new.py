@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.console import print_result
 from weft.cli.options import command
 
 
@@ -33,5 +34,5 @@ def new(
     detected = detect_data(files)
     folder = out.absolute().parent
     write_text(out, scratch_recipe(detected, folder) if from_ is None else fine_tuning_recipe(detected, folder, from_))
-    print(f"{detected.source}: {detected.reason}", *detected.column_notes(), sep="\n")
-    print(f"wrote {out}\n\n  weft check {out}\n  weft train {out}")
+    print_result("\n".join([f"{detected.source}: {detected.reason}", *detected.column_notes()]))
+    print_result(f"wrote {out}\n\n  weft check {out}\n  weft train {out}")

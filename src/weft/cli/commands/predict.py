@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.cli.console import batch_size, message, print_json_line, read_lines, stream
+from weft.cli.console import batch_size, message, print_json_line, print_line, read_lines, stream
 from weft.cli.options import InputLines, Json, RunFolderArgument, command
 from weft.cli.runs import capabilities
 
@@ -36,7 +36,7 @@ def predict(run: RunFolderArgument, file: InputLines = None, as_json: Json = Fal
             texts = {name: text.split("\t") if name in several else text for name, text in example.items()}
             print_json_line({**texts, "answer": answer.value(), **probabilities})
         else:
-            print(answer.text.replace("\t", " | "), flush=True)
+            print_line(answer.text.replace("\t", " | "))
     if trained.truncated:
         message(trained.truncation_warning(trained.truncated))
 

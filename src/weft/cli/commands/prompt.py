@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.console import message, print_json
+from weft.cli.console import message, print_json, print_result
 from weft.cli.options import Json, Model, command
 
 
@@ -56,4 +56,4 @@ def prompt(
     if as_json:
         print_json(result.as_json())
     else:
-        print(show_intervals(result.evaluation().metric_values, result.intervals(), {}))
+        print_result(show_intervals(result.evaluation().metric_values, result.intervals(), {}))

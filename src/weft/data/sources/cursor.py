@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from weft.core.io import MAX_DATA_BYTES, read_bytes
+
 CursorMark = tuple[int, int, int]
 """Position of a cursor: index of the file, bytes and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
@@ -62,7 +64,11 @@ class Cursor:
             with Path(self.file).open("rb") as stream:
                 stream.seek(self.mark()[1])
                 while block := stream.read(_BLOCK_BYTES):
-                    yield from self._block(block + stream.readline())
+                    block += stream.readline(MAX_DATA_BYTES)
+                    if len(block) >= MAX_DATA_BYTES:
+                        line = self.line + block.count(b"\n") + 1
+                        raise ValueError(f"{self.file}:{line}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
+                    yield from self._block(block)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
 
@@ -104,7 +110,7 @@ class Cursor:
         resumes, and calls ``leave`` after the last.
         """
         try:
-            raw = Path(self.file).read_bytes()
+            raw = read_bytes(self.file, MAX_DATA_BYTES)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
         if raw.startswith(_BOM):

@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from weft.core.fields import Field
 
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
+"""Image formats that are read, recognized by content. Pillow knows more, for some of which it calls other programs."""
+MAX_PIXELS = 1 << 26
+"""Most pixels of an image, checked before it is decoded."""
+
 
 def read_image(path: str | Path, field: Field) -> np.ndarray:
-    """Return an image file as a float array C x H x W in [-1, 1], resized to the field's size."""
+    """Return an image file as a float array C x H x W in [-1, 1], resized to the field's size.
+
+    8-bit values are scaled from [0, 255], 16- and 32-bit integers from [0, 65535], floats from [0, 1]; values outside of these
+    ranges are an error. Of an animation, the first frame is read.
+    """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ValueError("reading images needs the package Pillow, which is not installed: pip install 'weft[images]'") from None
     try:
-        with Image.open(path) as opened:
-            converted = opened.convert("L" if field.vocab == 1 else "RGB")
+        with Image.open(path, formats=FORMATS) as opened:
+            if opened.width * opened.height > MAX_PIXELS:
+                raise ValueError(f"it has {opened.width} x {opened.height} pixels; at most {MAX_PIXELS:,} are allowed")
+            converted = _bytes_per_channel(opened).convert("L" if field.vocab == 1 else "RGB")
             resized = converted.resize((field.max_length, field.max_length), Image.Resampling.BILINEAR)
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path}: cannot be read as an image: {error}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise nothing narrower
+        reason = f"not one of {', '.join(FORMATS)}" if type(error).__name__ == "UnidentifiedImageError" else str(error)
+        raise ValueError(f"{path}: cannot be read as an image: {reason}") from None
     pixels_HWC = np.asarray(resized, np.float32).reshape(field.max_length, field.max_length, field.vocab)
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0
+
+
+def _bytes_per_channel(image: Any) -> Any:
+    """The image with 8 bits per channel: Pillow itself would clip larger values to 255."""
+    from PIL import Image
+
+    if image.mode != "F" and not image.mode.startswith("I"):
+        return image
+    top = 1 if image.mode == "F" else 65535
+    values_HW = np.asarray(image, np.float64)
+    low, high = float(values_HW.min()), float(values_HW.max())
+    if not (low >= 0 and high <= top):  # also NaN
+        raise ValueError(f"its values are in [{low:g}, {high:g}]; {image.mode} images must be in [0, {top}]")
+    return Image.fromarray(np.round(values_HW * (255 / top)).astype(np.uint8))

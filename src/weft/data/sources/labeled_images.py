@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from weft.core.fields import Field, Info
 from weft.core.options import Count, File, Fraction
 from weft.core.registry import block, name_of
 from weft.core.seeding import key
+from weft.data.cache import entry, key_of
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.image import read_image
 from weft.data.sources.labeled_text import check_labels
@@ -24,15 +26,20 @@ from weft.data.sources.training_scan import sort_labels
 IMAGE = ("image", "file", "file_name", "filename", "path")
 LABEL = ("label", "class", "category", "target")
 """Usual column names."""
+_DECODED = "decoded"
+"""The file in the cache that says that all images of a split could be decoded."""
+_DECODERS, _DECODE_ROWS = 4, 256
 
 
 @block("labeled-images")
 class LabeledImages(Data):
     """Images with a class each: a table of file names and labels.
 
-    The table is TSV, CSV or JSON Lines, by file suffix; file names are relative to its folder. Images are read on demand (with
-    the package Pillow), resized to a square and scaled to [-1, 1], as ViT expects. A missing image is an error with the line of
-    the table. An image counts as ``size`` tokens of a batch. Fields: ``image`` and ``label``.
+    The table is TSV, CSV or JSON Lines, by file suffix; file names are relative to its folder. Images are PNG, JPEG, GIF, BMP,
+    WebP, TIFF or PPM files of at most 67 million pixels; they are read on demand (with the package Pillow), resized to a square
+    and scaled to [-1, 1], as ViT expects: 8-bit values from [0, 255], wider integers from [0, 65535], floats from [0, 1]. All
+    images are decoded once before training, so that a missing or damaged one is an error with the line of the table; this is
+    remembered until a file changes. An image counts as ``size`` tokens of a batch. Fields: ``image`` and ``label``.
 
     Args:
         train: A UTF-8 table.
@@ -101,6 +108,7 @@ class LabeledImages(Data):
             if not rows:
                 raise ValueError(f"{self.paths[name] or self.paths['train']}: no row left for {name}; change validation_fraction")
             datasets[name] = ImageDataset(rows, codec.info["image"], codec.info["label"])
+            _decode_all(rows, codec.info["image"], progress)
             ledger[name] = {"rows": len(rows), **Counter(f"class {row['label']}" for row in rows)}
         return Corpus(codec, datasets, ledger)
 
@@ -132,6 +140,33 @@ class LabeledImages(Data):
                 raise ValueError(f"{row.where}: image not found: {path}; file names are relative to the folder of the table")
             rows.append({"image": str(path), "label": label, "where": row.where})
         return rows
+
+
+def _decode_all(rows: Sequence[Mapping[str, str]], image: Field, progress: ProgressCallback | None) -> None:
+    """Raise ValueError with the line of the first image that cannot be decoded."""
+    stats = [Path(row["image"]).stat() for row in rows]
+    seen = [[row["image"], stat.st_size, stat.st_mtime_ns] for row, stat in zip(rows, stats, strict=True)]
+    done, total = 0, sum(stat.st_size for stat in stats)
+    with entry(key_of("decoded images", image.vocab, image.max_length, seen)) as folder:
+        if (folder / _DECODED).exists():
+            return
+        with ThreadPoolExecutor(_DECODERS) as pool:
+            for start in range(0, len(rows), _DECODE_ROWS):
+                for problem in pool.map(lambda row: _problem(row, image), rows[start : start + _DECODE_ROWS]):
+                    if problem:
+                        raise ValueError(problem)
+                done += sum(stat.st_size for stat in stats[start : start + _DECODE_ROWS])
+                if progress:
+                    progress("decoding the images", done, total)
+        (folder / _DECODED).touch()
+
+
+def _problem(row: Mapping[str, str], image: Field) -> str:
+    try:
+        read_image(row["image"], image)
+    except ValueError as error:
+        return f"{row['where']}: {error}"
+    return ""
 
 
 class ImageDataset:

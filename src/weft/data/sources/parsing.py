@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.core.io import InvalidJSON, parse_json
 from weft.data.sources.cursor import Cursor
 
 COMMENTS = "comment lines"
@@ -84,7 +85,7 @@ def records(cursor: Cursor, column_names: Sequence[str] | None = None) -> Iterat
                 if not problem and line and not line.isspace():
                     try:
                         value = _parse_object(line)
-                    except (ValueError, RecursionError) as error:
+                    except ValueError as error:
                         problem = str(error)
                 yield Record(file, cursor.line, value, problem)
             continue
@@ -143,8 +144,8 @@ def read_column_names(file: str) -> list[str]:
         return _header(Cursor([file]), Path(file).suffix.lower() == ".csv")
     for line, problem in Cursor([file]).lines():
         if not problem and line.strip():
-            with contextlib.suppress(json.JSONDecodeError):
-                value = json.loads(line)
+            with contextlib.suppress(InvalidJSON):
+                value = parse_json(line)
                 return list(map(str, value)) if isinstance(value, dict) else []
     return []
 
@@ -220,23 +221,19 @@ def _objects(cursor: Cursor, columns: Mapping[str, ColumnSpec]) -> Iterator[Pars
         if not problem and line and not line.isspace():
             try:
                 cells = _object_cells(line, columns)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 problem = str(error)
         yield ParsedRow(cursor.file, cursor.line, cells, problem)
 
 
 def _parse_object(line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line, parse_constant=_reject_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON: {error.msg} (column {error.colno})") from None
+        value = parse_json(line, constants=False)
+    except InvalidJSON as error:
+        raise ValueError(f"not valid JSON: {error.problem} (column {error.column})") from None
     if not isinstance(value, dict):
         raise ValueError(f"must be an object {{...}}, not {line[:40]}")
     return value
-
-
-def _reject_constant(literal: str) -> None:
-    raise ValueError(f"not valid JSON: {literal} is not a JSON value; write null for a missing value")
 
 
 def _object_cells(line: str, columns: Mapping[str, ColumnSpec]) -> dict[str, str]:

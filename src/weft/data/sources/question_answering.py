@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.contracts import Tokenizer
+from weft.core.io import InvalidJSON, parse_json
 from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import START
@@ -137,10 +138,10 @@ def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
     articles: list[Any] = []
     if text and not text.isspace() and not problem:
         try:
-            articles = _list_at(json.loads(text), "data", "the file")
-        except json.JSONDecodeError as error:
-            line, problem = error.lineno, f"not valid JSON: {error.msg} (column {error.colno})"
-        except (ValueError, RecursionError) as error:
+            articles = _list_at(parse_json(text), "data", "the file")
+        except InvalidJSON as error:
+            line, problem = error.line, f"not valid JSON: {error.problem} (column {error.column})"
+        except ValueError as error:
             problem = str(error)
     if problem and not done:
         cursor.line += 1

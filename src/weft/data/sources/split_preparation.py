@@ -10,7 +10,19 @@ import numpy as np
 
 from weft.core.contracts import Codec, ProgressCallback
 from weft.core.fields import Field
-from weft.data.encoding import Columns, Values, columns_from, encode, longest, rows_of, split, tags_of, truncate
+from weft.data.encoding import (
+    Columns,
+    Values,
+    columns_from,
+    cut_cells,
+    encode,
+    longest,
+    rows_of,
+    spans_of,
+    split,
+    tags_of,
+    truncate,
+)
 from weft.data.ledger import BEYOND, WIDENED, WITHOUT, WORDS_LOST, Ledger
 from weft.data.prepared import DatasetWriter
 from weft.data.ragged_array import RaggedArray
@@ -96,24 +108,31 @@ class _BatchEncoder:
         if not rows:
             return
         info, counts = self.codec.info, self.ledger.counts
+        long: dict[int, ParsedRow] = {}
+        if self.source.on_overflow == "truncate" and not any(tags_of(info, f) or spans_of(info, f) for f in info.tokenized()):
+            short = [row._replace(cells=cut_cells(info, row.cells)) for row in rows]
+            long = {id(new): row for row, new in zip(rows, short, strict=True) if new.cells is not row.cells}
+            rows = short
         rows, columns = self._encode(rows)
         for row in rows:
             if self.ledger.to_check():
                 self._check_decoding(row)
-        raws: list[Any] = [row.cells for row in rows]
+        raws: list[Any] = [long.get(id(row), row).cells for row in rows]
         self._count_spans(columns)
+        cut = [values for row, values in zip(rows, rows_of(columns) if long else [], strict=False) if id(row) in long]
+        counts["truncated rows"] += sum(all(longest(values, f) <= f.max_length for f in info.tokenized()) for values in cut)
         if any(_token_counts(columns, field).max(initial=0) > field.max_length for field in info.tokenized()):
             fitted = [
                 piece
                 for row, values in zip(rows, rows_of(columns), strict=True)
-                for piece in self.source.fit(self.codec, row, values, self.ledger)
+                for piece in self.source.fit(self.codec, long.get(id(row), row), values, self.ledger)
             ]
             columns = columns_from(info, [values for values, _ in fitted])
             raws = [raw for _, raw in fitted]
         counts["rows"] += len(raws)
-        if cut := [int(raw[WORDS_LOST]) for raw in raws if WORDS_LOST in raw]:
-            counts["truncated rows"] += len(cut)
-            counts[WORDS_LOST] += sum(cut)
+        if words_lost := [int(raw[WORDS_LOST]) for raw in raws if WORDS_LOST in raw]:
+            counts["truncated rows"] += len(words_lost)
+            counts[WORDS_LOST] += sum(words_lost)
         for field in info.tokenized():
             column = columns[field.name]
             assert isinstance(column, RaggedArray)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.core.contracts import ProgressCallback, Tokenizer
+from weft.core.io import parse_json
 from weft.data.holdout import hash_threshold
 from weft.data.ledger import LONG, SHORT, Ledger
 from weft.data.sources.cursor import Cursor
@@ -23,6 +24,8 @@ SAMPLE_BYTES = 100_000_000
 """Tokenizers are trained on at most this many bytes of the training text, sampled evenly over the files."""
 EXACT_ROWS = 1_000_000
 """Up to this many training rows, ``validation_fraction`` is met exactly; beyond that, in expectation."""
+_SAMPLE_CHARACTERS = 1 << 20
+"""Of a longer text, tokenizers are trained on its first part."""
 PROGRESS_ROWS = 8192
 """Rows between two progress reports."""
 _WITHOUT_CLASSES = ("number", "span")
@@ -73,7 +76,7 @@ class TrainingSample:
     def __iter__(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8") as lines:
             for line in lines:
-                row_hash, *texts = json.loads(line)
+                row_hash, *texts = parse_json(line)
                 if row_hash >= self.threshold:
                     yield from (text for column in self.columns for text in texts[column])
 
@@ -90,7 +93,7 @@ class _SampleWriter:
     def add(self, index: int, row: ParsedRow, row_hash: bytes) -> None:
         if self.path is None or index * _GOLDEN_RATIO % 2**64 >= self.fraction or self.remaining <= 0:
             return
-        texts = [row.cells[name] for name in self.names]
+        texts = [row.cells[name][:_SAMPLE_CHARACTERS] for name in self.names]
         self.remaining -= sum(map(len, texts))
         parts = [text.split("\t") if name in self.list_fields else [text] for name, text in zip(self.names, texts, strict=True)]
         self.stream.write(json.dumps([int.from_bytes(row_hash), *parts]) + "\n")

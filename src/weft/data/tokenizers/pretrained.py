@@ -12,11 +12,12 @@ from tokenizers import decoders, normalizers
 
 from weft.core.fields import Frame, Special
 from weft.core.hub import find_model
-from weft.core.io import read_json
+from weft.core.io import MAX_VOCABULARY_BYTES, read_bytes, read_json
 from weft.core.options import Model
 from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
 from weft.data.tokenizers.sentencepiece import from_pieces, read_pieces
+from weft.data.tokenizers.tokenizer_json import library_errors, open_tokenizer
 from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read_vocabulary
 from weft.data.tokenizers.vocabulary_files import (
     BYTE_CLASS,
@@ -203,9 +204,10 @@ class PretrainedTokenizer(VocabularyTokenizer):
             elif file.name == "tokenizer_config.json":
                 inner = from_bytes(config)
             else:
-                inner = tokenizers.Tokenizer.from_str(text)
+                inner = open_tokenizer(text)
                 apply_config(inner, config, tokenizer_class(file, config))
-            self.adopt(inner, special_names(config))
+            with library_errors():
+                self.adopt(inner, special_names(config))
         except Exception as error:  # the library raises nothing narrower
             hint = "" if file.suffix == ".txt" else "; expected a tokenizer.json of the library tokenizers"
             raise ValueError(f"{file}: {error}{hint}") from None
@@ -219,7 +221,8 @@ class PretrainedTokenizer(VocabularyTokenizer):
             config |= {key: value for key, value in found.items() if key != "model_type" or "model_type" not in config}
         try:
             names = special_names(read_tokenizer_config(file))
-            self.adopt(from_pieces(read_pieces(file.read_bytes()), config, self._lowercase), names)
+            with library_errors():
+                self.adopt(from_pieces(read_pieces(read_bytes(file, MAX_VOCABULARY_BYTES)), config, self._lowercase), names)
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the library raises nothing narrower

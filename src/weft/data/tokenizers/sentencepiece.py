@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+from weft.data.tokenizers.charsmap import check_charsmap
+from weft.data.tokenizers.tokenizer_json import check_ids
 
 SPACE = "▁"
 NORMAL, UNKNOWN, CONTROL, DEFINED, UNUSED, BYTE = range(1, 7)
@@ -29,6 +31,10 @@ EXTRA = "<extra_id_{}>"
 """Sentinel tokens of T5."""
 SHIFTED = ("camembert", "mbart", "m2m_100", "nllb-moe", "xglm", "barthez", "plbart")
 """Model types whose ids differ from those of the file; not supported."""
+MAX_PIECE = 512
+"""Longest piece, in characters: merges are found by splitting it everywhere."""
+MAX_EXTRA = 10_000
+"""Most sentinel tokens."""
 _ALL = 2**31
 
 
@@ -137,6 +143,9 @@ def read_pieces(data: bytes) -> SentencePieceModel:
     if not pieces or len(specs) < 2:
         raise ValueError("truncated, or not a SentencePiece file: it must have pieces, trainer_spec and normalizer_spec")
     names = [piece.name for piece in pieces]
+    check_ids([(name, number) for number, name in enumerate(names)])
+    if (longest := max(map(len, names))) > MAX_PIECE:
+        raise ValueError(f"a piece has {longest:,} characters; at most {MAX_PIECE} are allowed")
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise ValueError(f"damaged: the piece {twice!r} occurs twice")
@@ -144,8 +153,10 @@ def read_pieces(data: bytes) -> SentencePieceModel:
         raise ValueError("damaged: exactly one piece must have the type UNKNOWN")
     trainer, normalizer = specs[2], specs[3]
     charsmap = normalizer.get(2, b"")
-    if not isinstance(charsmap, bytes) or (charsmap and not _is_complete(charsmap)):
+    if not isinstance(charsmap, bytes):
         raise ValueError("damaged: its precompiled_charsmap is incomplete")
+    if charsmap:
+        check_charsmap(charsmap)
     return SentencePieceModel(
         tuple(pieces),
         MODELS.get(trainer.get(3, 1), "unknown"),
@@ -156,37 +167,6 @@ def read_pieces(data: bytes) -> SentencePieceModel:
         escape_whitespaces=bool(normalizer.get(5, 1)),
         whitespace_as_suffix=bool(trainer.get(24, 0)),
     )
-
-
-def _is_complete(charsmap: bytes) -> bool:
-    """Whether everything that is reachable exists; else the library would crash.
-
-    The format is a trie as a double array of 4-byte units, preceded by its length, and the null-terminated texts that its leaves
-    point to. Yata et al. 2007, https://doi.org/10.1016/j.ipm.2006.04.004; the units: https://github.com/s-yata/darts-clone
-    """
-    size = int.from_bytes(charsmap[:4], "little")
-    if size < 4 or size % 4 or 4 + size >= len(charsmap) or charsmap[-1]:
-        return False
-    try:
-        charsmap[4 + size :].decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    unit_U = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
-    text = np.frombuffer(charsmap, np.uint8, offset=4 + size)
-    below_U = np.arange(len(unit_U)) ^ ((unit_U >> 10) << ((unit_U & 0x200) >> 6))
-    seen_U = np.zeros(len(unit_U), bool)
-    at_N = np.zeros(1, np.int64)
-    while len(at_N):
-        seen_U[at_N] = True
-        if (below_U[at_N] | 0xFF).max() >= len(unit_U):
-            return False
-        leaf_N = unit_U[below_U[at_N[(unit_U[at_N] & 0x100) > 0]]] & 0x7FFFFFFF
-        if len(leaf_N) and (leaf_N.max() >= len(text) or (text[leaf_N] & 0xC0 == 0x80).any()):
-            return False
-        next_NC = below_U[at_N][:, None] ^ np.arange(1, 256)
-        at_N = np.unique(next_NC[unit_U[next_NC] & 0x800000FF == np.arange(1, 256)])
-        at_N = at_N[~seen_U[at_N]]
-    return True
 
 
 # ------------------------------------------------------------------------------------------------------ the library's objects
@@ -254,8 +234,8 @@ def _extra(names: Sequence[str], config: Mapping[str, Any]) -> list[str]:
     number = config.get("extra_ids")
     if number is None:
         number = 100 if config.get("model_type") == "t5" else 0
-    if not isinstance(number, int) or number < 0:
-        raise ValueError(f"extra_ids in tokenizer_config.json is {number!r}; it must be a number of ids")
+    if not isinstance(number, int) or not 0 <= number <= MAX_EXTRA:
+        raise ValueError(f"extra_ids in tokenizer_config.json is {number!r}; it must be a number of ids, at most {MAX_EXTRA:,}")
     return [EXTRA.format(i) for i in reversed(range(number))]
 
 

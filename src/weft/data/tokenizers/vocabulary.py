@@ -15,7 +15,8 @@ from tokenizers import normalizers, pre_tokenizers
 
 from weft.core.contracts import Tokenizer
 from weft.core.fields import Special
-from weft.core.io import write_text
+from weft.core.io import MAX_VOCABULARY_BYTES, read_bytes, write_text
+from weft.data.tokenizers.tokenizer_json import library_errors, open_tokenizer
 
 UNKNOWN = "\ufffd"
 """The replacement character, to which unknown tokens are decoded."""
@@ -135,7 +136,8 @@ class VocabularyTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         try:
-            return self.inner.encode(text, add_special_tokens=False).ids
+            with library_errors():
+                return self.inner.encode(text, add_special_tokens=False).ids
         except TypeError:
             raise _not_a_text([text]) from None
 
@@ -145,14 +147,16 @@ class VocabularyTokenizer(Tokenizer):
         for start in range(0, len(texts), _BATCH_TEXTS):
             batch = list(texts[start : start + _BATCH_TEXTS])
             try:
-                ids += [one.ids for one in inner.encode_batch_fast(batch, add_special_tokens=False)]
+                with library_errors():
+                    ids += [one.ids for one in inner.encode_batch_fast(batch, add_special_tokens=False)]
             except TypeError:
                 raise _not_a_text(batch, start) from None
         return ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         try:
-            return self.inner.encode(text, add_special_tokens=False).offsets
+            with library_errors():
+                return self.inner.encode(text, add_special_tokens=False).offsets
         except TypeError:
             raise _not_a_text([text]) from None
 
@@ -213,7 +217,7 @@ class VocabularyTokenizer(Tokenizer):
     def load(self, file: Path) -> None:
         text = read_vocabulary(file)
         try:
-            self.adopt(tokenizers.Tokenizer.from_str(text))
+            self.adopt(open_tokenizer(text))
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"{file}: {error}") from None
 
@@ -221,7 +225,7 @@ class VocabularyTokenizer(Tokenizer):
 def read_vocabulary(file: Path | str) -> str:
     """Return the content of a vocabulary file."""
     try:
-        return Path(file).read_bytes().decode("utf-8")
+        return read_bytes(file, MAX_VOCABULARY_BYTES).decode("utf-8")
     except FileNotFoundError:
         raise ValueError(f"{file}: file not found; it should have the vocabulary of the tokenizer") from None
     except (OSError, UnicodeDecodeError) as error:

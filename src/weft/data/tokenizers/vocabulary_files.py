@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
-from weft.core.io import read_json
+from weft.core.io import parse_json, read_json
 from weft.data.tokenizers.byte import byte_names
+from weft.data.tokenizers.tokenizer_json import check_ids
 
 USUAL_NAMES = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
@@ -89,6 +89,7 @@ def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any]
     lowercase = options["do_lower_case"] if lowercase is None else lowercase
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids = {line: number for number, line in enumerate(lines)}
+    check_ids(list(ids.items()))
     if own["unk"] not in ids:
         raise ValueError(f"no line {own['unk']}; expected a vocab.txt of BERT, one subword per line")
     if lowercase is None:
@@ -118,7 +119,10 @@ def from_merges(vocabulary: str, merges: str, config: Mapping[str, Any] = {}) ->
         config: From the files beside it: ``add_prefix_space``, special names.
     """
     pairs = [line.split(" ") for line in merges.splitlines() if line and not line.startswith("#version")]
-    ids, rules = json.loads(vocabulary), [(a, b) for a, b in pairs]
+    ids, rules = parse_json(vocabulary), [(a, b) for a, b in pairs]
+    if not isinstance(ids, dict):
+        raise ValueError("must be a JSON object of ids")
+    check_ids(list(ids.items()))
     if any(second.endswith(_WORD_END) for _, second in rules):
         return _from_gpt(ids, rules, special_names(config))
     inner = tokenizers.Tokenizer(models.BPE(ids, rules))

@@ -12,6 +12,7 @@ from tokenizers import models, pre_tokenizers
 from weft.core.fields import Special
 from weft.core.options import Natural, Vocab
 from weft.core.registry import block
+from weft.data.tokenizers.patterns import WORDS
 from weft.data.tokenizers.vocabulary import (
     VocabularyTokenizer,
     count_pieces,
@@ -26,7 +27,6 @@ _ASSUMED_CHARACTERS = 1000
 """Assumed size of the alphabet before training."""
 # The name of a special token in a text is ordinary text: the "<" is split off.
 _NAMES = "<(?=(?:" + "|".join(name[1:-1] for name in Special.NAMES) + ")>)"
-_WORDS = r"\w+(?:['’\-]\w+)*|[^\w\s]"
 
 
 @block("word")
@@ -72,7 +72,7 @@ class Word(VocabularyTokenizer):
         self._characters: dict[str, int] = {}
 
     def train(self, texts: Iterable[str]) -> None:
-        inside = split_by(_WORDS if self.split == "punctuation" else _NAMES)
+        inside = split_by(WORDS if self.split == "punctuation" else _NAMES)
         pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), inside])
         counts = count_pieces(map(self.normalize, texts), pre_tokenizer)
         if not counts:

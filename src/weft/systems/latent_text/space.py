@@ -14,7 +14,7 @@ from weft.core.batch import Instance, collate
 from weft.core.contracts import Latent, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.encoding import assemble, encode, rows_of, truncate
+from weft.data.encoding import assemble, cut_text, encode, rows_of, truncate
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.systems.latent_text.arithmetic import Interpolation, InterpolationStep, check_scale, interpolate_latents
@@ -90,9 +90,11 @@ class LatentSpace:
 
     def _encoder_inputs(self, rows: Sequence[str], distinct: Sequence[str]) -> list[Any]:
         """Token ids of the distinct texts, truncated; updates the counts of encoded, truncated and unknown texts."""
-        values = rows_of(encode(self.codec, [{"source": text} for text in distinct])) if distinct else []
+        parts = [cut_text(text, self.source.max_length) for text in distinct]
+        values = rows_of(encode(self.codec, [{"source": text} for text in parts])) if distinct else []
         short = [truncate(self.codec.info, row) for row in values]
-        truncated = {text for text, (_, removed) in zip(distinct, short, strict=True) if removed}
+        cut = zip(distinct, parts, short, strict=True)
+        truncated = {text for text, part, (_, removed) in cut if removed or len(part) < len(text)}
         unk = self.source.special.unk
         unknown = {text for text, (row, _) in zip(distinct, short, strict=True) if text.strip() and (row["source"] == unk).any()}
         self.encoded += sum(bool(text.strip()) for text in rows)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.contracts import Metric
-from weft.core.io import read_json, write_text
+from weft.core.io import MAX_VOCABULARY_BYTES, read_json, write_text
 from weft.core.options import File
 from weft.core.registry import block
 from weft.evaluate.ngrams import ngrams
@@ -140,7 +140,7 @@ class Oracle:
     @classmethod
     def load(cls, file: str | Path) -> Oracle:
         """Load an oracle from the file that ``save`` wrote."""
-        found = read_json(file)
+        found = read_json(file, MAX_VOCABULARY_BYTES)
         if not isinstance(found, dict) or found.get("kind") != "oracle":
             raise ValueError(f"{file}: not an oracle; write one with Oracle.train(texts, labels).save(file)")
         if found.get("format") != FORMAT:
