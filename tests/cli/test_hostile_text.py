@@ -29,7 +29,7 @@ device: cpu
 
 
 class Tty(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -273,7 +273,7 @@ def test_the_size_is_checked_before_a_file_is_read(tmp_path):
 
 
 def test_only_regular_files_are_read(tmp_path):
-    os.mkfifo(tmp_path / "a.json")  # opening it would wait for a writer
+    os.mkfifo(tmp_path / "a.json")  # opening it would block
     with pytest.raises(ValueError, match=r"a\.json: must be a regular file"):
         files.read_json(tmp_path / "a.json")
     with pytest.raises(ValueError, match="must be a regular file"):
@@ -281,7 +281,7 @@ def test_only_regular_files_are_read(tmp_path):
 
 
 OWN_TEXT = {
-    "core/io.py": "is the reader",
+    "core/io.py": "reads JSON for all others",
     "data/tokenizers/bpe.py": "the text of a tokenizer in memory",
     "learning/processes.py": "messages between the processes of one run",
 }

@@ -203,7 +203,7 @@ def test_an_existing_output_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="already exists and is not empty"):
         to_run(folder, tmp_path / "file")
-    with pytest.raises(ValueError, match=r"cannot write .*: File exists"):
+    with pytest.raises(ValueError, match=r"cannot write .*: Not a directory"):
         to_run(folder, tmp_path / "file" / "run")
     (tmp_path / "empty").mkdir()
     assert weft.load(to_run(folder, tmp_path / "empty")).model is not None

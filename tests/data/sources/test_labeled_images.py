@@ -122,7 +122,7 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) -> None:
-    train, valid = drawn(tmp_path), drawn(tmp_path, 8, "valid.tsv")
+    train, valid = write_images(tmp_path), write_images(tmp_path, 8, "valid.tsv")
     data = LabeledImages(train=str(train), valid=str(valid), size=4)
     data.open()
     good = (tmp_path / "images/3.png").read_bytes()
@@ -136,7 +136,7 @@ def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) 
 
 
 def test_images_are_decoded_once_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, read = str(drawn(tmp_path)), []
+    table, read = str(write_images(tmp_path)), []
     monkeypatch.setattr(labeled_images, "read_image", lambda path, field: read.append(Path(path).name))
     for _ in range(2):
         LabeledImages(train=table, size=4, validation_fraction=0.0).open()
