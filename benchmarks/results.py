@@ -7,6 +7,7 @@ part of the name.
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +18,24 @@ from weft.core.io import read_json, write_text
 FOLDER = Path(__file__).parent / "results"
 
 
+_HASH = re.compile(r"-[0-9a-f]{8}(?=-|$)")
+"""The hash of the recipe in the name of an arm."""
+
+
 def recorded(name: str) -> dict[str, Any] | None:
-    """Return the results under this name, or None."""
+    """Return the results under this name, or None.
+
+    The hash of a recipe changes when an option is renamed or a default is added. If the only result of the same arm has another
+    hash, it is returned, and a line says so.
+    """
     file = FOLDER / f"{name}.json"
-    return read_json(file) if file.is_file() else None
+    if file.is_file():
+        return read_json(file)
+    earlier = [path for path in FOLDER.glob(f"{_HASH.sub('-*', name)}.json") if _HASH.sub("", path.stem) == _HASH.sub("", name)]
+    if len(earlier) != 1 or not _HASH.search(name):
+        return None
+    print(f"{earlier[0].stem}: measured with an earlier version of the recipe")
+    return read_json(earlier[0])
 
 
 def record(name: str, metric_values: dict[str, Any]) -> None:
