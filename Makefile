@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --quiet --no-compile
 DOCS := $(if $(wildcard mkdocs.yml),docs)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: setup setup-dev lock demo test test-fast test-long test-latest lint types tests durations docs format bench experiments clean
+.PHONY: setup setup-dev lock demo test test-fast test-long test-latest lint types tests durations docs format bench campaigns experiments clean
 
 setup: $(VENV)/.core
 setup-dev: $(VENV)/.dev
@@ -88,6 +88,10 @@ format: setup-dev
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks
+
+# kills, failing disks, damaged and hostile files, random compositions and recipes; FULL=--full for all cases
+campaigns: setup-dev
+	$(BIN)/python -m benchmarks.campaigns $(FULL)
 
 experiments: setup-dev
 	$(BIN)/python -m benchmarks.figures
