@@ -9,6 +9,7 @@ from typing import Annotated
 
 import pytest
 import typer
+from tests.commands import weft
 from typer.testing import CliRunner
 
 from weft.cli.options import Plugins, SearchOptions, command, import_plugins
@@ -77,3 +78,18 @@ def test_plugins_are_imported_before_the_command_and_a_broken_one_is_named(
     assert plugins.names[0] == "good_plugin_of_a_test" and plugins.arguments() == ["--import=good_plugin_of_a_test"]
     with pytest.raises(ValueError, match="cannot import the plug-in bad_plugin_of_a_test: SystemExit: 3"):
         import_plugins(["bad_plugin_of_a_test"])
+
+
+@pytest.mark.parametrize("number", ["1_000", "１２", "٣", " 5", "0x10", "1e3"])
+@pytest.mark.parametrize("option", ["--seed", "--temperature"])
+def test_only_plain_digits_are_numbers(number: str, option: str, tmp_path: Path) -> None:
+    answer = weft("generate", tmp_path, option, number)
+    if (option, number) == ("--temperature", "1e3"):
+        assert "recipe.yaml" in answer.err
+    else:
+        assert answer.code == 2 and f"{number!r} is not a number in plain digits" in " ".join(answer.err.split())
+
+
+def test_plain_digits_are_numbers(tmp_path: Path) -> None:
+    answer = weft("generate", tmp_path, "--seed", "12", "--temperature", ".5")
+    assert "not a number" not in answer.err and "recipe.yaml" in answer.err

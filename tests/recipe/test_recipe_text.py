@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.recipe import Problem, RecipeError, parse, read_file
-from weft.recipe.text import MAX_BYTES
+from weft.recipe.text import MAX_BYTES, parse_value
 from weft.recipe.tree import MAX_DEPTH, MAX_NODES, MAX_PROBLEMS
 from weft.training.recipes import read_run
 
@@ -179,7 +179,6 @@ def test_anchors_are_copied(read, small: str) -> None:
     [
         ("12", 12),
         ("+12", 12),
-        ("-1_000", -1000),
         ("012", 12),
         ("0o17", 15),
         ("0x1F", 31),
@@ -269,3 +268,14 @@ def test_messages_show_the_file_name_as_given(tmp_path: Path, small: str, monkey
         read_run("none.yaml")
     with pytest.raises(RecipeError, match=r"^there is no file or shipped recipe 'date'; did you mean 'dates'\? \(shipped: "):
         read_run("date")
+
+
+@pytest.mark.parametrize("text", ["1_000", "1_0.5", "-1_000", "0x1_0", "1_0e3"])
+def test_numbers_have_plain_digits(text: str) -> None:
+    with pytest.raises(RecipeError, match=f"{text}' has underscores; write a number in plain digits: {text.replace('_', '')}"):
+        parse_value(text, "a.b")
+
+
+def test_digits_of_other_scripts_are_text() -> None:
+    assert parse_value("１２", "a").value == "１２"
+    assert [parse_value(text, "a").value for text in ("12", "-5", "1e3", ".5", "0x1F", "0o17")] == [12, -5, 1000.0, 0.5, 31, 15]

@@ -26,6 +26,7 @@ from weft.cli.commands.predict import predict
 from weft.cli.commands.prompt import prompt
 from weft.cli.commands.train import train
 from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message, print_result
+from weft.cli.numbers import read_plain_numbers
 from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
@@ -101,7 +102,8 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. A user error prints its message and exits with code 2, without a traceback."""
-    run: Callable[..., Any] = typer.main.get_command(app)
+    run: Any = typer.main.get_command(app)
+    read_plain_numbers(run)
     try:
         sys.exit(run(args=arguments, standalone_mode=True))
     except ValueError as error:
