@@ -12,6 +12,7 @@ import typer
 from tests.commands import weft
 from typer.testing import CliRunner
 
+from weft.cli import numbers
 from weft.cli.options import Plugins, SearchOptions, command, import_plugins
 from weft.generate import BeamSearch, GreedySearch, Sampling
 
@@ -80,16 +81,18 @@ def test_plugins_are_imported_before_the_command_and_a_broken_one_is_named(
         import_plugins(["bad_plugin_of_a_test"])
 
 
-@pytest.mark.parametrize("number", ["1_000", "１２", "٣", " 5", "0x10", "1e3"])
-@pytest.mark.parametrize("option", ["--seed", "--temperature"])
+@pytest.mark.parametrize("number", ["1_000", "１２", "٣", " 5", "1_0"])
+@pytest.mark.parametrize("option", ["--seed", "--temperature", "--n-best"])
 def test_only_plain_digits_are_numbers(number: str, option: str, tmp_path: Path) -> None:
-    answer = weft("generate", tmp_path, option, number)
-    if (option, number) == ("--temperature", "1e3"):
-        assert "recipe.yaml" in answer.err
-    else:
-        assert answer.code == 2 and f"{number!r} is not a number in plain digits" in " ".join(answer.err.split())
+    for arguments in ([option, number], [f"{option}={number}"]):
+        answer = weft("generate", tmp_path, *arguments)
+        assert answer.code == 2 and f"error: {option}: {number!r} is not a number in plain digits" in answer.err
 
 
 def test_plain_digits_are_numbers(tmp_path: Path) -> None:
-    answer = weft("generate", tmp_path, "--seed", "12", "--temperature", ".5")
+    answer = weft("generate", tmp_path, "--seed", "12", "--temperature", "1e-1", "--label", "1_000")
     assert "not a number" not in answer.err and "recipe.yaml" in answer.err
+
+
+def test_numbers_of_every_command_are_checked() -> None:
+    assert {"--beams", "--top-p", "--samples", "--max-examples", "--top-k", "--steps", "--shots"} <= set(numbers._OPTIONS)

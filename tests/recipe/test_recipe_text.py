@@ -61,7 +61,7 @@ def syntax_errors(text: str) -> list[str]:
             "r.yaml:2: b.<<: merging (<<) is not part of a recipe; ${a.b} copies the value at a.b",
         ),
         ("a: !foo 1\n", "r.yaml:1: a: cannot read '1' as !foo; a recipe has plain values only"),
-        ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int"),
+        ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int; a recipe has plain values only"),
         ("a: !!bool maybe\n", "r.yaml:1: a: cannot read 'maybe' as !!bool; a recipe has plain values only"),
         ("a: !!null x\n", "r.yaml:1: a: cannot read 'x' as !!null; a recipe has plain values only"),
         ("a: !!set {x}\n", "r.yaml:1: a: the tag !!set is not supported; a recipe has plain values only"),
