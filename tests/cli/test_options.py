@@ -9,8 +9,10 @@ from typing import Annotated
 
 import pytest
 import typer
+from tests.commands import weft
 from typer.testing import CliRunner
 
+from weft.cli import numbers
 from weft.cli.options import Plugins, SearchOptions, command, import_plugins
 from weft.generate import BeamSearch, GreedySearch, Sampling
 
@@ -77,3 +79,20 @@ def test_plugins_are_imported_before_the_command_and_a_broken_one_is_named(
     assert plugins.names[0] == "good_plugin_of_a_test" and plugins.arguments() == ["--import=good_plugin_of_a_test"]
     with pytest.raises(ValueError, match="cannot import the plug-in bad_plugin_of_a_test: SystemExit: 3"):
         import_plugins(["bad_plugin_of_a_test"])
+
+
+@pytest.mark.parametrize("number", ["1_000", "１２", "٣", " 5", "1_0"])
+@pytest.mark.parametrize("option", ["--seed", "--temperature", "--n-best"])
+def test_only_plain_digits_are_numbers(number: str, option: str, tmp_path: Path) -> None:
+    for arguments in ([option, number], [f"{option}={number}"]):
+        answer = weft("generate", tmp_path, *arguments)
+        assert answer.code == 2 and f"error: {option}: {number!r} is not a number in plain digits" in answer.err
+
+
+def test_plain_digits_are_numbers(tmp_path: Path) -> None:
+    answer = weft("generate", tmp_path, "--seed", "12", "--temperature", "1e-1", "--label", "1_000")
+    assert "not a number" not in answer.err and "recipe.yaml" in answer.err
+
+
+def test_numbers_of_every_command_are_checked() -> None:
+    assert {"--beams", "--top-p", "--samples", "--max-examples", "--top-k", "--steps", "--shots"} <= set(numbers._OPTIONS)

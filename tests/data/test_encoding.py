@@ -215,3 +215,11 @@ def test_a_long_row_is_cut_before_it_is_tokenized_and_counted(tmp_path: Path, mo
     assert corpus.ledger["train"]["truncated rows"] == 1 and corpus.ledger["train"]["rows"] == 3
     assert len(corpus.splits["train"][2]["text"]) == 8 and max(longest) == 1024 * 64
     assert corpus.splits["train"].raw(2)["text"] == long
+
+
+@pytest.mark.parametrize("cell", ["1_000", "１２", "٣.5", "0x10", "", "nan", "1e999", "1 000"])
+def test_a_number_column_has_plain_digits(cell: str) -> None:
+    codec = Codec(Info({"score": Field("score", 1, kind="number")}), {})
+    with pytest.raises(InvalidCell, match="column 'score' must be a number"):
+        encode(codec, [{"score": cell}])
+    assert np.asarray(encode(codec, [{"score": text} for text in ("-1.5e3", " 12 ", ".5")])["score"]).tolist() == [-1500, 12, 0.5]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.recipe import Problem, RecipeError, parse, read_file
-from weft.recipe.text import MAX_BYTES
+from weft.recipe.text import MAX_BYTES, parse_value
 from weft.recipe.tree import MAX_DEPTH, MAX_NODES, MAX_PROBLEMS
 from weft.training.recipes import read_run
 
@@ -61,7 +61,7 @@ def syntax_errors(text: str) -> list[str]:
             "r.yaml:2: b.<<: merging (<<) is not part of a recipe; ${a.b} copies the value at a.b",
         ),
         ("a: !foo 1\n", "r.yaml:1: a: cannot read '1' as !foo; a recipe has plain values only"),
-        ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int"),
+        ("a: !!int x\n", "r.yaml:1: a: cannot read 'x' as !!int; a recipe has plain values only"),
         ("a: !!bool maybe\n", "r.yaml:1: a: cannot read 'maybe' as !!bool; a recipe has plain values only"),
         ("a: !!null x\n", "r.yaml:1: a: cannot read 'x' as !!null; a recipe has plain values only"),
         ("a: !!set {x}\n", "r.yaml:1: a: the tag !!set is not supported; a recipe has plain values only"),
@@ -179,7 +179,6 @@ def test_anchors_are_copied(read, small: str) -> None:
     [
         ("12", 12),
         ("+12", 12),
-        ("-1_000", -1000),
         ("012", 12),
         ("0o17", 15),
         ("0x1F", 31),
@@ -269,3 +268,14 @@ def test_messages_show_the_file_name_as_given(tmp_path: Path, small: str, monkey
         read_run("none.yaml")
     with pytest.raises(RecipeError, match=r"^there is no file or shipped recipe 'date'; did you mean 'dates'\? \(shipped: "):
         read_run("date")
+
+
+@pytest.mark.parametrize("text", ["1_000", "1_0.5", "-1_000", "0x1_0", "1_0e3"])
+def test_numbers_have_plain_digits(text: str) -> None:
+    with pytest.raises(RecipeError, match=f"{text}' has underscores; write a number in plain digits: {text.replace('_', '')}"):
+        parse_value(text, "a.b")
+
+
+def test_digits_of_other_scripts_are_text() -> None:
+    assert parse_value("１２", "a").value == "１２"
+    assert [parse_value(text, "a").value for text in ("12", "-5", "1e3", ".5", "0x1F", "0o17")] == [12, -5, 1000.0, 0.5, 31, 15]

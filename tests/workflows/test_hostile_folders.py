@@ -155,8 +155,11 @@ def test_an_odd_origin_is_an_error_with_its_file(content: str, command: str, con
 
 
 @pytest.mark.parametrize("hostile", ["[" * 50_000, "3"], ids=["deep", "number"])
-def test_no_json_of_a_run_leads_to_a_traceback(hostile: str, trained: Path, tmp_path: Path) -> None:
+def test_no_json_of_a_run_leads_to_a_traceback(
+    hostile: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``weft`` of the tests fails for a traceback, and for an exception that is not an exit code."""
+    monkeypatch.chdir(tmp_path)  # compare writes a plot there
     names = {path.relative_to(trained / "run") for path in (trained / "run").rglob("*.json*")}
     used = {"fields.json": "generate", "log.jsonl": "compare", "metrics.json": "compare", "manifest.json": "train"}
     assert set(used) <= {name.name for name in names}
@@ -167,3 +170,15 @@ def test_no_json_of_a_run_leads_to_a_traceback(hostile: str, trained: Path, tmp_
             (run / name).write_text(hostile + "\n")
             call(used[name.name], run, trained, tmp_path)
             shutil.rmtree(run)
+
+
+def test_a_recipe_that_asks_for_a_huge_network_is_refused_before_it_is_built(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained / "run", run)
+    recipe = (run / "recipe.yaml").read_text()
+    assert recipe.count("dim: 8\n") == 1
+    (run / "recipe.yaml").write_text(recipe.replace("dim: 8\n", "dim: 300000\n"))  # 4 TB
+    code, error = call("generate", run, trained, tmp_path)
+    assert (
+        code == 2 and "recipe.yaml: the network has " in error and "the recipe or fields.json was changed after training" in error
+    )

@@ -26,6 +26,7 @@ from weft.cli.commands.predict import predict
 from weft.cli.commands.prompt import prompt
 from weft.cli.commands.train import train
 from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message, print_result
+from weft.cli.numbers import check_numbers
 from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
@@ -52,8 +53,11 @@ class WeftGroup(typer.core.TyperGroup):
     """Command group that exits quietly on a closed pipe and reports Ctrl-C."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        with _printable_usage_errors():
-            return super().make_context(*arguments, **options)
+        try:
+            with _printable_usage_errors():
+                return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -101,8 +105,9 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. A user error prints its message and exits with code 2, without a traceback."""
-    run: Callable[..., Any] = typer.main.get_command(app)
+    run: Any = typer.main.get_command(app)
     try:
+        check_numbers(sys.argv[1:] if arguments is None else arguments)
         sys.exit(run(args=arguments, standalone_mode=True))
     except ValueError as error:
         located = any(problem.where for problem in getattr(error, "problems", ()))  # of a recipe

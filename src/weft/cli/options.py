@@ -17,6 +17,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from weft.cli.numbers import note_numbers
+
 SEARCH_PANEL = "Decoding"
 
 Recipe = Annotated[
@@ -153,6 +155,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
     parameters.append(inspect.Parameter("imports", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ImportOption))
+    note_numbers(parameters)
     wants_plugins = next((name for name, hint in hints.items() if hint is Plugins), None)
 
     @functools.wraps(function)

@@ -18,6 +18,7 @@ import numpy as np
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.example import MarkedIds, Sequences, Targets
 from weft.core.fields import Field, Info
+from weft.core.plain_number import plain_number
 from weft.data.ragged_array import RaggedArray
 from weft.data.sources.image import read_image
 from weft.data.tokenizers.word_cache import WordCache
@@ -178,7 +179,7 @@ def _encode_spans(codec: Codec, field: Field, rows: Sequence[Mapping[str, str]])
 
 def _number(field: Field, cell: str | None) -> float:
     try:
-        number = 0.0 if cell is None else float(cell)
+        number = 0.0 if cell is None else plain_number(cell)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core.plain_number import plain_number
+
 NO_EXAMPLES = "got no examples to evaluate; choose a split that has some"
 
 
@@ -29,7 +31,7 @@ def reference_column(predictions: Sequence[Any], references: Sequence[dict[str, 
 def parse_number(text: Any, what: str, row: int) -> float:
     """Return a prediction or a reference as a finite number; ``what`` and ``row`` are for the message."""
     try:
-        value = float(text)
+        value = plain_number(text) if isinstance(text, str) else float(text)
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):

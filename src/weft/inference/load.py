@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.core.contracts import Decodes
+from weft.core.fields import Info
 from weft.core.hub import PACKAGED
 from weft.core.io import read_json
 from weft.data import load_codec
@@ -15,9 +16,10 @@ from weft.inference.origin import read_origin
 from weft.inference.published import open_published, pair_of
 from weft.inference.trained_run import TrainedRun
 from weft.learning import read_weights
+from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.generation_config import GENERATION_CONFIG, start_ids
 from weft.recipe import RecipeError
-from weft.training.build import build_network, choose_device, plans, plans_with_data
+from weft.training.build import StagePlan, build_network, choose_device, plans, plans_with_data
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
@@ -80,11 +82,25 @@ def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:
         raise
 
 
+def _check_size(plan: StagePlan, info: Info, home: RunFolder) -> None:
+    """Raise ValueError before memory is allocated for a network that cannot be in the file of weights: of somebody else, the
+    recipe may ask for any size."""
+    with SkipInit():
+        network = build_network(plan, info, 0, "meta", check=False)
+    declared = sum(parameter.numel() for parameter in network.parameters().values())
+    if declared > (size := home.model.stat().st_size):  # at least one byte each
+        raise ValueError(
+            f"{home.recipe}: the network has {declared:,} parameters, but {home.model.name} has only {size:,} bytes; "
+            "the recipe or fields.json was changed after training"
+        )
+
+
 def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     """Build the network of the last stage and load its final weights."""
     stages = plans(run)
     source = plans_with_data(stages)[-1]
     codec = load_codec(source.data(), source.codec_folder(home.path))
+    _check_size(stages[-1], codec.info, home)
     network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
     network.load(read_weights(home.model))
     network.to(choose_device(device)).train(False)

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
+from weft.core.plain_number import is_plain_integer, is_plain_number
 from weft.recipe.tree import BROKEN, COMMAND_LINE, MAX_DEPTH, MAX_NODES, Node, Problem, RecipeError, join, shorten
 from weft.recipe.yaml_errors import LINE_BREAK, explain_syntax_error, location
 
@@ -184,11 +185,16 @@ class _Builder:
                     return None
                 case "bool" if text.lower() in _BOOLS:
                     return _BOOLS[text.lower()]
-                case "int":
-                    digits = text.replace("_", "")
-                    return int(digits, 10 if re.fullmatch(r"[-+]?\d+", digits) else 0)
-                case "float":
-                    return float(re.sub(r"\.(inf|nan)$", r"\1", text.replace("_", "").lower()))
+                case "int" if is_plain_integer(text) or re.fullmatch(r"[-+]?0(x[0-9A-Fa-f]+|o[0-7]+|b[01]+)", text):
+                    return int(text, 10 if is_plain_integer(text) else 0)
+                case "float" if is_plain_number(text) or re.fullmatch(r"[-+]?\.(inf|nan)", text.lower()):
+                    return float(re.sub(r"\.(inf|nan)$", r"\1", text.lower()))
+                case "int" | "float" if "_" in text:
+                    message = (
+                        f"{shorten(text)!r} has underscores; write a number in plain digits: {shorten(text.replace('_', ''))}"
+                    )
+                    self.report(where, path, message)
+                    return BROKEN
                 case "str" | "timestamp" | "value" | "merge":
                     return text
             message = f"cannot read {shorten(text)!r} as {_tag(node)}; a recipe has plain values only"

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.core.plain_number import plain_number
+
 RAPL = Path("/sys/class/powercap")
 WATTS = 12.0
 """Assumed power of a busy core in watts, where the energy counters of the processor cannot be read."""
@@ -127,7 +129,7 @@ def environment_number(variable: str) -> float | None:
     if not text:
         return None
     try:
-        found = float(text)
+        found = plain_number(text)
     except ValueError:
         found = math.nan
     if not 0 <= found < math.inf:

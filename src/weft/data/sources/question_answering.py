@@ -119,7 +119,7 @@ def _answer_problem(cells: Mapping[str, str]) -> str:
     if len(answers) != len(starts):
         return f"{len(answers)} answers, but {len(starts)} starts"
     for answer, start in zip(answers, starts, strict=True):
-        if not start.strip().isdecimal():
+        if not (start.strip().isascii() and start.strip().isdecimal()):
             return f"start must be a character offset, not {start[:40]!r}"
         at = int(start)
         found = cells["context"][at : at + len(answer)].replace("\t", " ")

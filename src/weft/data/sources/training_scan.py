@@ -180,7 +180,7 @@ def _class_names(kind: str, cell: str) -> list[str]:
 def sort_labels(labels: Iterable[str]) -> list[str]:
     """Sort class names: numerically if all are integers (9 before 10), else alphabetically."""
     names = list(labels)
-    numeric = all(label.isdecimal() for label in names)
+    numeric = all(label.isascii() and label.isdecimal() for label in names)
     return sorted(names, key=(lambda label: (int(label), label)) if numeric else None)
 
 
