@@ -26,7 +26,7 @@ def recorded(name: str) -> dict[str, Any] | None:
     """Return the results under this name, or None.
 
     The hash of a recipe changes when an option is renamed or a default is added. If the only result of the same arm has another
-    hash, it is returned, and a line says so.
+    hash, it is returned, and a line is printed.
     """
     file = FOLDER / f"{name}.json"
     if file.is_file():
