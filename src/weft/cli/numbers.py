@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
@@ -30,7 +31,7 @@ def _kinds(annotation: Any) -> set[Any]:
 
 def check_numbers(arguments: Sequence[str]) -> None:
     """Raise ValueError for a number that Python reads but that is not written in plain digits: 1_000, full-width digits."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in itertools.pairwise([*arguments, ""]):
         if argument == "--":
             return
         option, has_value, value = argument.partition("=")
