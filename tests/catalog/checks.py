@@ -598,10 +598,8 @@ def check_attention_chunks(factory: Any) -> None:
         kv = module.project(memory)
         at = grid(3, 6)
         halves = [Seq(query.data[:, a:b]).mark(position=at[:, a:b]) for a, b in ((0, 2), (2, 6))]
-        pieces = [memory.with_data(memory.data[:, a:b]) for a, b in ((0, 2), (2, 6))]
         pieces = [
-            replace(p, mask=memory.real()[:, a:b]).mark(position=memory.positions()[:, a:b])
-            for p, (a, b) in zip(pieces, ((0, 2), (2, 6)), strict=True)
+            Seq(memory.data[:, a:b], memory.real()[:, a:b]).mark(position=memory.positions()[:, a:b]) for a, b in ((0, 2), (2, 6))
         ]
         joined = module.project(pieces[0]).join(module.project(pieces[1]))
         for mask in (Full(), Causal()):

@@ -422,7 +422,7 @@ def test_a_crash_at_any_system_call_leaves_an_intact_checkpoint(tmp_path, monkey
         assert all(name.startswith(("step-", "best")) and not name.endswith(".new") for name in names(folder))
         assert value_of(checkpoints.latest().path) == seen
         checkpoints.save(step, *content(60))
-        assert value_of(checkpoints.latest().path) == 60 and len(checkpoints._paths()) == 2
+        assert value_of(checkpoints.latest().path) == 60 and len(checkpoints.paths()) == 2
         if code == 0:
             break
     assert outcomes == {2, 50} and moment > 25
@@ -600,7 +600,7 @@ def test_a_path_below_a_file_is_reported(tmp_path):
 def test_missing_permissions_are_reported(tmp_path, monkeypatch, code):
     checkpoints = saved(tmp_path, 1)
 
-    def refuse(path, *args):
+    def refuse(path, *args, **options):
         raise OSError(code, os.strerror(code), str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)

@@ -138,7 +138,7 @@ def test_evaluation_uses_the_first_objective_and_at_most_max_examples(tmp_path, 
     seen: list[Any] = []
 
     def evaluate(
-        self: Any, model: Any, objective: Objective, dataset: Any, codec: Any, device: Any, limit: int, last: bool
+        self: Any, model: Any, objective: Objective, dataset: Any, codec: Any, device: Any, limit: int, last: bool, key: Any
     ) -> Any:
         seen.append((objective, len(dataset), limit, last))
         return EvaluationResult({"loss": 1.0}, higher_is_better={"loss": False}, remarks=["too few examples"])

@@ -88,10 +88,10 @@ def print_catalog(slot: str | None, name: str | None) -> None:
 def _print_option(option: str, filled: list[str], slots: Mapping[str, type]) -> None:
     """Print the parts that an option takes, and the commands for parts of the same name."""
     for title in filled:
-        print(f"{option} is an option that takes {with_article(slots[title])}: weft catalog {title}\n")
+        print_result(f"{option} is an option that takes {with_article(slots[title])}: weft catalog {title}\n")
         print_catalog(title, None)
     if commands := _commands(option, slots):
-        print(f"\n{option} is also a part; show it with: {commands}")
+        print_result(f"\n{option} is also a part; show it with: {commands}")
 
 
 def _commands(name: str, slots: Mapping[str, type]) -> str:

@@ -118,7 +118,7 @@ def _evaluate_similarity(model: Path, arguments: list[str], as_json: bool) -> No
     if as_json:
         print_json({**result.metric_values, **about})
     else:
-        print("\n".join([show_intervals(result.metric_values, about["intervals"], {}), *result.remarks]))
+        print_result("\n".join([show_intervals(result.metric_values, about["intervals"], {}), *result.remarks]))
 
 
 def _evaluate_generation(

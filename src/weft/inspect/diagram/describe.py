@@ -117,7 +117,7 @@ def _slot_is(module: nn.Module, slot: str) -> bool:
 
 def _heads(module: nn.Module) -> str:
     heads = getattr(module, "heads", getattr(module, "num_heads", None))
-    if not isinstance(heads, int):
+    if not isinstance(heads, int) or heads == 1:
         return ""
     query = getattr(module, "query", None)
     if query is not None and isinstance(getattr(query, "weight", None), nn.Parameter):
