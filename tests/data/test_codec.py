@@ -64,7 +64,7 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
         with pytest.raises(ValueError, match=message):
             load_codec(data, folder)
 
-    broken(text[:50], r"fields\.json: cannot be read")
+    broken(text[:50], r"fields\.json: not valid JSON")
     broken("[]", r"fields\.json: format None is not supported; this version of weft reads format 2")
     broken(json.dumps({**content, "format": 9}), r"fields\.json: format 9 is not supported")
     broken(json.dumps({"format": 2}), r"fields\.json: damaged file: KeyError")

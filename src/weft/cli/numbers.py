@@ -30,7 +30,7 @@ def _kinds(annotation: Any) -> set[Any]:
 
 def check_numbers(arguments: Sequence[str]) -> None:
     """Raise ValueError for a number that Python reads but that is not written in plain digits: 1_000, full-width digits."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if argument == "--":
             return
         option, has_value, value = argument.partition("=")
