@@ -194,3 +194,12 @@ def test_objects_that_are_wrong(tmp_path: Path, line: str, problem: str) -> None
 def test_headers_that_are_wrong(tmp_path: Path, content: str | bytes, wanted: dict[str, ColumnSpec], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rows_of(write(tmp_path / "f", content), wanted)
+
+
+def test_a_line_that_is_too_long_is_located_and_not_read_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.data.sources.cursor.MAX_DATA_BYTES", 300_000)
+    file = write(tmp_path / "f", "one\ntwo\n" + "a" * 400_000 + "\nfour")
+    with pytest.raises(ValueError, match=r"f:3: the line has more than 300,000 bytes; split it"):
+        lines_of(Cursor([file]))
+    monkeypatch.setattr("weft.data.sources.cursor.MAX_DATA_BYTES", 500_000)
+    assert [line for line, _ in lines_of(Cursor([file]))] == ["one", "two", "a" * 400_000, "four"]
