@@ -14,6 +14,7 @@ from tests.commands import standard_input
 
 import weft.cli
 from weft.cli.app import main
+from weft.cli.console import read_lines
 from weft.core.printable import one_line, printable, printable_json, printable_line
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202egnp.\r\x08"
@@ -96,6 +97,17 @@ def test_other_programs_get_one_unchanged_line_per_input(trained: Path) -> None:
     assert len(lines) == 3
     assert set(lines) <= {one_line(f"{HOSTILE}{i}\nx") for i in range(2)}
     assert "\x1b" in lines[0] and "\r" not in lines[0]
+
+
+def test_an_input_line_that_is_too_long_is_located(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.console.MAX_DATA_BYTES", 100)
+    with (
+        standard_input(b"one\n" + b"a" * 101 + b"\n"),
+        pytest.raises(ValueError, match="input:2: the line has more than 100 bytes"),
+    ):
+        list(read_lines(None))
+    with standard_input(b"one\n" + b"a" * 90):
+        assert list(read_lines(None)) == ["one", "a" * 90]
 
 
 def test_visible_text_is_kept() -> None:

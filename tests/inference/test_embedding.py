@@ -111,6 +111,15 @@ def test_truncation_equals_sentence_transformers(bert: Path, tmp_path: Path) -> 
     assert open_embedder(tmp_path / "st", "cpu").max_length == 5
 
 
+def test_a_long_text_is_cut_before_it_is_tokenized(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, given = open_embedder(bert, "cpu"), list[int]()
+    kind = type(next(iter(vectors.codec.tokenizers.values())))
+    before = kind.encode_batch
+    monkeypatch.setattr(kind, "encode_batch", lambda self, texts: given.extend(map(len, texts)) or before(self, texts))
+    close(vectors(["good film " * 100_000]), vectors(["good film " * 100]))
+    assert given == [1024 * 64, 1000] and vectors.truncated == 2
+
+
 def test_lowercasing_equals_sentence_transformers(bert: Path, tmp_path: Path) -> None:
     cased = tmp_path / "cased"
     shutil.copytree(bert, cased)

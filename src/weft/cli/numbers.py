@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
@@ -39,7 +40,8 @@ def check_numbers(arguments: Sequence[str]) -> None:
             continue
         value, kind = value if has_value else following, _OPTIONS[option]
         try:
-            kind(value)
+            if not math.isfinite(kind(value)):
+                continue
         except ValueError:
             continue  # the command reports it
         if not (is_plain_integer(value) if kind is int else is_plain_number(value)):

@@ -59,7 +59,7 @@ def find_model(name: str | Path) -> Path:
 
 @contextlib.contextmanager
 def no_downloads() -> Iterator[None]:
-    """Within this context, models are found on this machine only; nothing is requested from the Hub."""
+    """Within this context, models are found on this machine only; no request is sent to the Hub."""
     token = _LOCAL_ONLY.set(True)
     try:
         yield

@@ -204,3 +204,12 @@ def test_column_names_are_suggested_only_where_they_help(tmp_path: Path) -> None
         with pytest.raises(ValueError, match="no column 'text'") as error:
             list(tables(Cursor([file]), wanted, names))
         assert "option column_names" not in str(error.value)
+
+
+def test_a_line_that_is_too_long_is_located_and_not_read_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.data.sources.cursor.MAX_DATA_BYTES", 300_000)
+    file = write(tmp_path / "f", "one\ntwo\n" + "a" * 400_000 + "\nfour")
+    with pytest.raises(ValueError, match=r"f:3: the line has more than 300,000 bytes; split it"):
+        lines_of(Cursor([file]))
+    monkeypatch.setattr("weft.data.sources.cursor.MAX_DATA_BYTES", 500_000)
+    assert [line for line, _ in lines_of(Cursor([file]))] == ["one", "two", "a" * 400_000, "four"]

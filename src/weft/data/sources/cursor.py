@@ -66,7 +66,7 @@ class Cursor:
                 while block := stream.read(_BLOCK_BYTES):
                     block += stream.readline(MAX_DATA_BYTES)
                     if len(block) >= MAX_DATA_BYTES:
-                        line = self.line + block.count(b"\n") + 1
+                        line = self.line + block.count(b"\n", 0, -1) + 1
                         raise ValueError(f"{self.file}:{line}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
                     yield from self._block(block)
         except OSError as error:

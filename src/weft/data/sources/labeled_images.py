@@ -27,7 +27,7 @@ IMAGE = ("image", "file", "file_name", "filename", "path")
 LABEL = ("label", "class", "category", "target")
 """Usual column names."""
 _DECODED = "decoded"
-"""The file in the cache that records that all images of a split could be decoded."""
+"""Marker file in the cache: all images of a split could be decoded."""
 _DECODERS, _DECODE_ROWS = 4, 256
 
 
