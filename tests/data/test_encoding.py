@@ -192,10 +192,15 @@ def test_a_long_text_is_cut_before_it_is_tokenized_and_counted(max_length: int, 
     example = encode_example(codec, {"text": long}, truncated.append)
     assert given == [limit] and len(truncated) == 1
     assert example["text"].tolist() == tokenizer.encode(long[:limit])[:max_length]
-    encode_example(codec, {"text": " " * (limit + 1)}, truncated.append)  # fits after the cut, and is reported all the same
-    assert len(truncated) == 2
     encode_example(codec, {"text": "low " * 2}, truncated.append)
-    assert len(truncated) == 2
+    assert len(truncated) == 1
+
+
+def test_a_text_that_fits_after_it_was_cut_is_counted() -> None:
+    codec, truncated = codec_of(Word(), words=False), list[int]()
+    for number, text in enumerate(("new" + " " * 1024 * 64 + "lower", "new"), 1):
+        assert len(encode_example(codec, {"text": text}, truncated.append)["text"]) == 1
+        assert len(truncated) == 1, number
 
 
 def test_a_long_row_is_cut_before_it_is_tokenized_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
