@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for processes that tests start
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -15,6 +16,8 @@ from benchmarks.stand_ins import write_stand_ins
 from tests import durations
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("weft", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.load_profile("weft")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
