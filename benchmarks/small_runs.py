@@ -52,8 +52,9 @@ class SmallRun:
         os.environ[cache.VARIABLE] = str(folder)
 
     def train(self, folder: Path) -> None:
-        """Train, or resume if there is something to resume, as ``weft train --resume`` does."""
-        train(read_run(folder if RunFolder(folder).is_run() else self.recipe), folder, resume=folder.is_dir())
+        """Train, or resume if there is something to resume. An empty folder is free: the first command is repeated."""
+        home = RunFolder(folder)
+        train(read_run(folder if home.is_run() else self.recipe), folder, resume=home.is_run() or home.is_incomplete())
 
     def train_to(self, folder: Path, step: int) -> None:
         """Train until a checkpoint is saved after a step, as on Ctrl-C."""

@@ -16,7 +16,7 @@ from weft.core.fields import Field, Info
 from weft.core.io import finite
 from weft.data import LabeledText, cache_rows
 from weft.data.requests import request_cells
-from weft.experiments.metrics_file import metric_values
+from weft.evaluate.metrics_file import metric_values
 from weft.inference.published import open_published
 from weft.models import bert, gpt2
 from weft.pretrained import save
@@ -133,7 +133,7 @@ device: cpu
     assert math.isnan(judged.metric_values["pearson"])  # all numbers of a side are equal
     found = strict((tmp_path / "run/metrics.json").read_text())
     assert found["pearson"] is None and found["loss"] == pytest.approx(judged.metric_values["loss"])
-    again = metric_values(found, tmp_path)
+    again = metric_values(found)
     assert math.isnan(again["valid pearson"]) and again["valid loss"] == found["loss"]
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from weft.core import html
 from weft.core.printable import printable
-from weft.experiments.metrics_file import best_indices, common_directions
+from weft.evaluate.metrics_file import best_indices, common_directions
 from weft.experiments.recipe_differences import comparability_notes, recipe_differences
 from weft.experiments.run_files import RunFiles, distinct_names
 from weft.experiments.significance import paired_tests

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from weft.core.io import read_json
-from weft.experiments.metrics_file import metric_directions, metric_values
+from weft.evaluate.metrics_file import metric_directions, metric_values, read_metrics
 from weft.recipe import RecipeError, parse, read_file
 from weft.training.run_folder import RunFolder
 
@@ -41,8 +40,8 @@ class RunFiles:
         self.metric_values: dict[str, float] = {}
         self.higher_is_better: dict[str, bool] = {}
         if folder.metrics.is_file():
-            metrics = read_json(folder.metrics)
-            self.metric_values = metric_values(metrics, folder.metrics)
+            metrics = read_metrics(folder.metrics)
+            self.metric_values = metric_values(metrics)
             self.higher_is_better = metric_directions(metrics)
         else:
             self.notes.append(f"not finished, metrics.json is missing; finish it with: weft train {path} --resume")

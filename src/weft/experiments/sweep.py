@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.core.io import read_json
-from weft.experiments.metrics_file import metric_directions, metric_values
+from weft.evaluate.metrics_file import metric_directions, metric_values, read_metrics
 from weft.experiments.sweep_folder import holds_sweep, lock_sweep
 from weft.experiments.sweep_grid import Trial, build_trials, read_assignments, trial_groups
 from weft.experiments.sweep_result import SweepResult
@@ -166,9 +165,8 @@ def _train(trial: Trial, run: Run, plugins: list[str], display: Display) -> None
 
 
 def _read_metrics(trial: Trial) -> None:
-    path = RunFolder(trial.folder).metrics
-    metrics = read_json(path)
-    trial.metric_values, trial.higher_is_better = metric_values(metrics, path), metric_directions(metrics)
+    metrics = read_metrics(RunFolder(trial.folder).metrics)
+    trial.metric_values, trial.higher_is_better = metric_values(metrics), metric_directions(metrics)
 
 
 def _read_finished(trials: list[Trial]) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from weft.core import html
 from weft.core.io import write_json, write_text
 from weft.core.printable import printable
-from weft.experiments.metrics_file import best_indices, common_directions
+from weft.evaluate.metrics_file import best_indices, common_directions
 from weft.experiments.sweep_grid import Trial, trial_groups
 from weft.experiments.tables import format_metric, print_table, stdout_console
 

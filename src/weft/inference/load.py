@@ -9,9 +9,9 @@ from pathlib import Path
 from weft.core.contracts import Decodes
 from weft.core.fields import Info
 from weft.core.hub import PACKAGED
-from weft.core.io import read_json
 from weft.data import load_codec
 from weft.evaluate import EvaluationResult
+from weft.evaluate.metrics_file import read_metrics
 from weft.inference.origin import read_origin
 from weft.inference.published import open_published, pair_of
 from weft.inference.trained_run import TrainedRun
@@ -104,7 +104,7 @@ def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
     network.load(read_weights(home.model))
     network.to(choose_device(device)).train(False)
-    result = EvaluationResult.from_document(read_json(home.metrics)) if home.metrics.is_file() else None
+    result = EvaluationResult.from_document(read_metrics(home.metrics)) if home.metrics.is_file() else None
     trained = TrainedRun(run, network.model, codec, network.objectives, folder=home.path, result=result)
     if home.origin.is_file():  # converted from a pretrained model: keep its conventions
         origin = read_origin(home.path)

@@ -7,33 +7,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.core.io import read_json
+
 FORMAT = 1
+_TYPES = {"split": str, "valid": dict, "intervals": dict, "signatures": dict, "remarks": list, "higher_is_better": dict}
+"""Types of the entries that are not metrics."""
 
 
-def metric_values(metrics: Any, path: Path) -> dict[str, float]:
-    """Return the metrics of a parsed ``metrics.json`` by split and name (``test loss``), those of validation last.
-
-    Args:
-        metrics: The parsed file.
-        path: Its path, for error messages.
-
-    A metric that is not defined (null) is NaN. Raises ValueError if the file has another format.
-    """
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the content of a ``metrics.json``. Raises ValueError if it is not the file of a run in the current format."""
+    metrics = read_json(path)
     if not isinstance(metrics, dict):
         raise ValueError(f"{path}: must be a JSON object with the metrics of a run, not {type(metrics).__name__}")
     if metrics.get("format") != FORMAT:
         raise ValueError(f"{path}: has format {metrics.get('format')!r}; this version of weft supports {FORMAT}")
+    for name, kind in _TYPES.items():
+        if not isinstance(metrics.get(name, kind()), kind):
+            raise ValueError(f"{path}: {name}: must be a {kind.__name__}, not {type(metrics[name]).__name__}")
+    return metrics
+
+
+def metric_values(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of a ``metrics.json`` by split and name (``test loss``), those of validation last.
+
+    A metric that is not defined (null) is NaN.
+    """
     split, valid = metrics.get("split", "test"), metrics.get("valid")
     found = {f"{split} {name}": v for name, v in metrics.items() if name not in ("format", "split", "valid")}
-    found |= {f"valid {name}": v for name, v in (valid if isinstance(valid, dict) else {}).items()}
+    found |= {f"valid {name}": v for name, v in (valid or {}).items()}
     found = {name: math.nan if v is None else v for name, v in found.items()}
     return {name: v for name, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
 def metric_directions(metrics: Mapping[str, Any]) -> dict[str, bool]:
     """Return whether higher is better, by split and name, as a ``metrics.json`` declares it (``higher_is_better``)."""
-    declared = metrics.get("higher_is_better")
-    named = declared.items() if isinstance(declared, dict) else ()
+    named = metrics.get("higher_is_better", {}).items()
     splits = (metrics.get("split", "test"), "valid")
     return {f"{split} {name}": higher for split in splits for name, higher in named if isinstance(higher, bool)}
 
