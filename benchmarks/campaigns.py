@@ -48,7 +48,7 @@ CAMPAIGNS = {
         "Training is killed with SIGKILL at random moments, most of them inside a save, and resumed. Weights, optimizer state, "
         "metrics and ledger must be bit-identical to those of an undisturbed run.",
         "benchmarks.kills --kills 3",
-        "benchmarks.kills --kills 20",
+        "benchmarks.kills --kills 13",
     ),
     "kills-processes": Campaign(
         "Killed processes of several",
@@ -88,7 +88,7 @@ CAMPAIGNS = {
         "Recipes are changed at one key at a time. Every message must name the line and path of the change, or of a part that it "
         "reaches.",
         "benchmarks.mutations --count 500",
-        "benchmarks.mutations --count 20000",
+        "benchmarks.mutations --count 20000 --workers 2",
     ),
     "equality": Campaign(
         "Equality with transformers",

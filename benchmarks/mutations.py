@@ -1,6 +1,6 @@
 """Mutated recipes: is every mistake reported where it was made?
 
-    python -m benchmarks.mutations [--count 500] [--seed 1]
+    python -m benchmarks.mutations [--count 500] [--seed 1] [--workers 1]
 
 The text of every shipped recipe, of its filled form (every default written) and of one broad recipe below is changed in one
 value at a time, over all keys, in every way of ``KINDS``; then it is read and checked as ``weft check`` does. A mutant is
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -350,10 +351,21 @@ class Tally:
         return "\n".join(lines)
 
 
+CHUNK = 200
+"""Mutants that one process checks: a new one starts with little memory."""
+
+_valid: set[tuple[str, str]] = set()
+"""Recipes that were found valid, by name and filled form: many mutants, as those in a preset, are the same run."""
+
+
 def classify(mutant: Mutant) -> tuple[str, str]:
     """Classify a mutant (located, felt, valid, wrong, traceback) and return the message about it."""
     try:
-        check(read_run_text(mutant.text, mutant.recipe, Path()))
+        run = read_run_text(mutant.text, mutant.recipe, Path())
+        filled = mutant.recipe.replace("-filled", ""), run.to_yaml()
+        if filled not in _valid:
+            check(run)
+            _valid.add(filled)
         return "valid", ""
     except RecipeError as error:
         return _where(mutant, error.problems), str(error)
@@ -361,6 +373,20 @@ def classify(mutant: Mutant) -> tuple[str, str]:
         return "wrong", f"not located: {error}"
     except Exception:
         return "traceback", traceback.format_exc()
+
+
+def _classify_all(chunk: list[Mutant]) -> list[tuple[str, str]]:
+    torch.set_num_threads(1)
+    return [classify(mutant) for mutant in chunk]
+
+
+def classified(made: list[Mutant], workers: int) -> Iterator[tuple[Mutant, tuple[str, str]]]:
+    """Classify mutants in worker processes, each in turn for a chunk of them."""
+    made = sorted(made, key=lambda mutant: mutant.recipe)  # of one recipe together: most of them are the same run
+    chunks = [made[start : start + CHUNK] for start in range(0, len(made), CHUNK)]
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        for chunk, outcomes in zip(chunks, pool.imap(_classify_all, chunks), strict=True):
+            yield from zip(chunk, outcomes, strict=True)
 
 
 def _where(mutant: Mutant, problems: list[Problem]) -> str:
@@ -466,6 +492,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="mutants to make")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=5, help="how many also go through the command line")
+    parser.add_argument("--workers", type=int, default=1, help="processes that check recipes")
     parser.add_argument("--show", action="store_true", help="print the message about each")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -479,8 +506,7 @@ def figure(arguments: argparse.Namespace) -> int:
         check(read_run_text(text, name, Path()))  # they are right before they are mutated
     made = mutants(arguments.count, arguments.seed)
     tally, refused = Tally(), list[Mutant]()
-    for mutant in made:
-        outcome, detail = classify(mutant)
+    for mutant, (outcome, detail) in classified(made, arguments.workers):
         tally.add(mutant, outcome, detail)
         if outcome == "located":
             refused.append(mutant)
