@@ -219,11 +219,11 @@ MISTAKES = {
     ),
     "evaluate: no split": (["evaluate", "{home}/run", "--split", "nonsense"], "no split 'nonsense' in the data (splits: train"),
     "evaluate: no run": (["evaluate", "{home}/other"], "is not a run folder"),
-    "catalog: no slot": (["catalog", "encodr"], "unknown slot 'encodr'; did you mean 'encoder'"),
-    "catalog: a misspelled option": (["catalog", "mixr"], "unknown slot 'mixr'; did you mean 'mixer'?"),
-    "catalog: a misspelled part": (["catalog", "transfomer"], "unknown slot 'transfomer'; did you mean 'transformer'?"),
-    "catalog: a part": (
-        ["catalog", "lstm"],
+    "catalog: no slot": (["catalog", "encodr"], "unknown slot or part 'encodr'; did you mean 'encoder'"),
+    "catalog: a misspelled option": (["catalog", "mixr"], "unknown slot or part 'mixr'; did you mean 'mixer'?"),
+    "catalog: a misspelled part": (["catalog", "transfomer"], "unknown slot or part 'transfomer'; did you mean"),
+    "catalog: an entry of a part": (
+        ["catalog", "lstm", "dim"],
         "'lstm' is not a slot but a part; show it with: weft catalog encoder lstm or weft catalog decoder lstm",
     ),
     "catalog: no entry of an option": (["catalog", "mixer", "multihed"], "unknown attention 'multihed'; did you mean"),

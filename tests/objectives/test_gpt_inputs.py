@@ -227,7 +227,7 @@ def test_only_a_decoder_alone_predicts_the_whole() -> None:
     info = pairs()
     model = Seq2Seq(Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB)}, "target"), dim=DIM)
     whole = NextToken(info, DIM, full_sequence=True)
-    with pytest.raises(ValueError, match="NextToken needs a structure that ModelsLanguage, but Seq2Seq does not"):
+    with pytest.raises(ValueError, match="NextToken needs a structure that provides ModelsLanguage, but Seq2Seq does not"):
         whole(model, batch(whole, PAIRS), Clock())
     two = Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}, "first")
     with pytest.raises(ValueError, match="needs texts of one id space"):

@@ -59,10 +59,46 @@ def test_an_incompatible_structure_and_objective_are_reported(read, small: str, 
     )
     text += "structure: {type: classifier, encoder: bag-of-words}\n" + small[small.index("objective:") :]
     (line,) = refused(read(text, folder=tmp_path))
-    assert line == (
-        "r.yaml:4: objective: the objective 'next-token' needs a structure that Decodes, "
-        "but the structure 'classifier' has: Encodes, Embeds, Classifies"
+    found, _, usable = line.partition("; use one of: ")
+    assert found == (
+        "r.yaml:4: objective: the objective 'next-token' needs a structure that provides Decodes, "
+        "but the structure 'classifier' provides: Encodes, Embeds, Classifies"
     )
+    assert {"seq2seq", "language-model"} <= set(usable.split(", ")) and "classifier" not in usable.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    {
+        "evaluate.monitor=f1": "evaluate.monitor: monitor is 'f1', but the evaluation returns: loss",
+        "learning.lr_factors={enc: 0.1}": "learning.lr_factors: phase main: lr_factors: 'enc' matches no trained parameter "
+        "(available: embed",
+        "learning.patience=3": "learning.patience: patience needs evaluations during training",
+        "learning.final=best": "learning.final: final: best needs evaluations during training",
+    }.items(),
+)
+def test_errors_of_options_are_reported_where_they_are_set(read, small: str, change: str, message: str) -> None:
+    every = ["evaluate.every=1"] if "monitor" in change else []
+    (line,) = refused(read(small, [change, *every]))
+    assert line.startswith(f"command line: {message}")
+    option, _, value = change.partition("=")
+    part, name = option.split(".")
+    written = f"{small}\n" if f"{part}:" in small else f"{small}\n{part}: {{}}\n"
+    head = written[: written.index(f"{part}:")].count("\n") + 1
+    lines = written.splitlines()
+    text = "\n".join([*lines[:head], f"  {name}: {value}", *lines[head:]])
+    if lines[head - 1].strip() == f"{part}:":
+        (line,) = refused(read(text, every))
+        assert line.startswith(f"r.yaml:{head + 1}: {message}")
+
+
+def test_an_error_of_an_inherited_option_is_reported_at_the_learning(read, small: str) -> None:
+    phases = "learning.phases=[{train: [encoder.*]}, {train: [decoder.*]}]"
+    lines = refused(read(small, ["learning.lr_factors={enc: 0.1}", phases]))
+    assert all(line.startswith("command line: learning.lr_factors: ") for line in lines)
+    own = "learning.phases=[{train: [encoder.*], lr_factors: {enc: 0.1}}, {train: [decoder.*]}]"
+    (line,) = refused(read(small, [own]))
+    assert line.startswith("command line: learning.phases.0.lr_factors: ")
 
 
 def test_incompatible_data_is_reported(read, small: str) -> None:
@@ -87,7 +123,7 @@ def test_phases_are_checked(read, small: str) -> None:
     lines = refused(read(text, LIGHT))
     assert [line.split(": ")[:2] for line in lines] == [
         ["r.yaml:15", "learning.phases.1"],
-        ["r.yaml:16", "learning.phases.2"],
+        ["r.yaml:16", "learning.phases.2.train"],
     ]
 
 
@@ -122,7 +158,7 @@ def test_the_monitored_metric_must_be_computed(read, small: str, best: str, metr
     if refused is None:
         evaluation.check_monitor(report.terms, objective)
     else:
-        with pytest.raises(ValueError, match=f"evaluate.monitor is '{best}', but the evaluation returns: {refused}$"):
+        with pytest.raises(ValueError, match=f"monitor is '{best}', but the evaluation returns: {refused}$"):
             evaluation.check_monitor(report.terms, objective)
 
 
@@ -181,7 +217,7 @@ def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "  with  (a mapping of paths to parts or values)\n" in shown
     assert "encoder, encoder.layer, decoder" in shown
-    with pytest.raises(ValueError, match=r"unknown slot 'encodr'; did you mean 'encoder'\?"):
+    with pytest.raises(ValueError, match=r"unknown slot or part 'encodr'; did you mean 'encoder'\?"):
         print_catalog("encodr", None)
     with pytest.raises(ValueError, match=r"unknown encoder 'lsmt'; did you mean 'lstm'\?"):
         print_catalog("encoder", "lsmt")

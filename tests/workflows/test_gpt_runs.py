@@ -103,5 +103,5 @@ def test_invalid_recipes_are_refused_with_file_and_line(files: Path) -> None:
     other = pair_recipe("similar", "both").replace(
         "{type: gpt, dim: 32, layers: 1, heads: 2, length: 24, dropout: 0.0, task: classification}", "classifier"
     )
-    with pytest.raises(ValueError, match="needs a structure that Decodes"):
+    with pytest.raises(ValueError, match="needs a structure that provides Decodes"):
         read_run_text(other, "r.yaml", files).train(files / "run", quiet=True)

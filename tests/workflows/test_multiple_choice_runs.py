@@ -121,7 +121,7 @@ def test_a_recipe_that_classifies_such_data_is_refused(files: Path) -> None:
         read_run_text(text, "r.yaml", files).train(files / "run", quiet=True)
     with pytest.raises(
         ValueError,
-        match="the objective 'multiple-choice' needs a structure that ScoresChoices, but the structure 'classifier' has",
+        match="'multiple-choice' needs a structure that provides ScoresChoices, but the structure 'classifier' provides",
     ):
         read_run_text(RECIPE.replace("structure: {type: multiple-choice", "structure: {type: classifier"), "r.yaml", files).train(
             files / "run", quiet=True

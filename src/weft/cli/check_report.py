@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from weft.cli.console import print_result
-from weft.recipe import Part, Problem
+from weft.recipe import problem_at
 from weft.training.build import plans
 from weft.training.dry_run import StageReport, batch_problem, memory_problem
 from weft.training.run import Run
@@ -78,7 +78,8 @@ def _average_warnings(learning: Any) -> list[str]:
     left = ema.decay**learning.steps
     if left <= MAX_INITIAL_WEIGHT:
         return []
-    return [_located(build, f"the EMA still has {left:.0%} of the initial weights at the end: lower decay or set warmup: true")]
+    text = f"the EMA still has {left:.0%} of the initial weights at the end: lower decay or set warmup: true"
+    return [str(problem_at(build, text))]
 
 
 def _warmup_warnings(learning: Any, phase: Any) -> list[str]:
@@ -88,12 +89,7 @@ def _warmup_warnings(learning: Any, phase: Any) -> list[str]:
     if warmup <= updates:
         return []
     text = f"the warmup takes {warmup:,} optimizer steps but the phase has {updates:,}: the learning rate never reaches its peak"
-    return [_located(build, text)]
-
-
-def _located(build: Any, text: str) -> str:
-    where, path = (build.where, build.path) if isinstance(build, Part) else ("", "")
-    return str(Problem(where, path, text))
+    return [str(problem_at(build, text))]
 
 
 def _print_table(header: list[str], rows: Iterable[list[str]]) -> None:

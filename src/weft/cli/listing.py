@@ -73,6 +73,10 @@ def print_catalog(slot: str | None, name: str | None) -> None:
             _print_option(slot, filled, slots)
             return
         slot = next((title for title in filled if name in CATALOG[slots[title]]), filled[0])
+    if slot not in slots and name is None and (filled := _slots_of(slot, slots)):
+        for title in filled:
+            _print_entry(title, slot, CATALOG[slots[title]][slot])
+        return
     if slot not in slots:
         raise ValueError(_unknown(slot, slots))
     contract = slots[slot]
@@ -96,7 +100,12 @@ def _print_option(option: str, filled: list[str], slots: Mapping[str, type]) -> 
 
 def _commands(name: str, slots: Mapping[str, type]) -> str:
     """The commands that show the parts of this name."""
-    return " or ".join(f"weft catalog {title} {name}" for title, contract in slots.items() if name in CATALOG[contract])
+    return " or ".join(f"weft catalog {title} {name}" for title in _slots_of(name, slots))
+
+
+def _slots_of(name: str, slots: Mapping[str, type]) -> list[str]:
+    """The slots that have a part of this name."""
+    return [title for title, contract in slots.items() if name in CATALOG[contract]]
 
 
 def _part_options(slots: Mapping[str, type]) -> dict[str, list[str]]:
@@ -119,11 +128,11 @@ def _leaves(annotation: Any) -> list[Any]:
 
 
 def _unknown(name: str, slots: Mapping[str, type]) -> str:
-    """The message for a name that is not a slot; for a part, the commands that show it."""
+    """The message for a name that is neither a slot, nor an option that takes parts, nor a part."""
+    parts = [entry for entries in CATALOG.values() for entry in entries]
     if commands := _commands(name, slots):
         return f"{name!r} is not a slot but a part; show it with: {commands}"
-    parts = [entry for entries in CATALOG.values() for entry in entries]
-    return f"unknown slot {name!r}{nearest(name, [*slots, *_part_options(slots), *parts])} (available: {', '.join(slots)})"
+    return f"unknown slot or part {name!r}{nearest(name, [*slots, *_part_options(slots), *parts])} (slots: {', '.join(slots)})"
 
 
 def _print_entries(entries: dict[str, Callable[..., Any]]) -> None:

@@ -32,6 +32,19 @@ WEFT_DATA = "WEFT_DATA"
 """Environment variable: a second folder to resolve data files in, after the folder of the recipe."""
 
 
+class OptionError(ValueError):
+    """An error of one option, found after its part was built. A recipe reports it where the option is written.
+
+    Args:
+        option: Name of the option.
+        text: What is wrong.
+    """
+
+    def __init__(self, option: str, text: str):
+        super().__init__(text)
+        self.option = option
+
+
 class IsFile:
     """Marks an option that is a path, so that the filled recipe stores it absolute, with the hash of the file."""
 

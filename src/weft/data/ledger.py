@@ -13,7 +13,7 @@ SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "duplicate rows", "t
 WORDS_LOST = "words lost"
 """Also an extra cell of rows that were truncated after a word."""
 WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers truncated"
-SPACING, CHANGED = "rows decoded in other case or spacing", "rows decoded differently"
+SPACING, CHANGED = "rows whose case or spacing changes", "rows whose characters change"
 COUNTS = {
     "rows read": "lines, records, sentences or documents in the files",
     "empty rows": "of these, rows without text; dropped",
@@ -31,9 +31,9 @@ COUNTS = {
     "rows": "rows in the dataset",
     "tokens": "tokens of all texts in the dataset",
     "unknown tokens": "of these, tokens outside the vocabulary (<unk>)",
-    "rows checked by decoding": "rows encoded and decoded as a check: the first thousand, then one in a hundred",
-    SPACING: "of these, rows that differ in case or white space only",
-    CHANGED: "of these, rows that differ in other characters",
+    "rows checked by decoding": "rows tokenized and decoded again as a check: the first thousand, then one in a hundred",
+    SPACING: "of these, rows whose decoded text differs in case or white space only",
+    CHANGED: "of these, rows whose decoded text differs in other characters",
     WITHOUT: "rows whose context does not contain an answer",
     WIDENED: "answers that do not start and end at token boundaries; extended to full tokens",
     BEYOND: "answers in the truncated part of the context; treated as unanswerable",

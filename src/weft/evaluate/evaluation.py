@@ -17,7 +17,7 @@ from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
 from weft.core.fields import Field
 from weft.core.loss import Loss, to_floats
-from weft.core.options import Count, Natural
+from weft.core.options import Count, Natural, OptionError
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.core.seeding import Key, seeded
@@ -229,11 +229,12 @@ class Evaluation:
         if self.monitor not in values:
             name = self.monitor.replace("-", "_")
             hint = f"; did you mean {name!r}?" if name in values else ""
-            raise ValueError(f"evaluate.monitor is {self.monitor!r}, but the evaluation returns: {usable}{hint}")
+            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}{hint}")
         if self.monitor not in directed:
-            raise ValueError(
-                f"evaluate.monitor is {self.monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
-                f"choose one of: {usable}"
+            raise OptionError(
+                "monitor",
+                f"monitor is {self.monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
+                f"choose one of: {usable}",
             )
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Annealing, BatchSource, Objective, Sync
 from weft.core.loss import Loss
+from weft.core.options import OptionError
 from weft.learning.gradient import Gradient
 from weft.learning.network import Network, TrainingStep, match_globs
 from weft.learning.nonfinite import tensors_in
@@ -90,14 +91,15 @@ class ActivePhase:
         names = match_globs(parameters, train)
         for glob in train:
             if not match_globs(parameters, [glob]):
-                modules = ", ".join(dict.fromkeys(n.partition(".")[0] + ".*" for n in parameters))
-                raise ValueError(f"phase {self.name}: train: {glob!r} matches no parameter (available: {modules})")
+                text = f"phase {self.name}: train: {glob!r} matches no parameter (available: {_modules(parameters)})"
+                raise OptionError("train", text)
         for glob in self.lr_factors:
             if not match_globs(parameters if self.phase.lr_factors is None else names, [glob]):
-                raise ValueError(f"phase {self.name}: lr_factors: {glob!r} matches no trained parameter")
+                text = f"phase {self.name}: lr_factors: {glob!r} matches no trained parameter (available: {_modules(names)})"
+                raise OptionError("lr_factors", text)
         names = [n for n in names if self.lr_factor(n)]
         if not names:
-            raise ValueError(f"phase {self.name}: lr_factors freezes all parameters of the phase; set one above 0")
+            raise OptionError("lr_factors", f"phase {self.name}: lr_factors freezes all parameters of the phase; set one above 0")
         return names
 
     def _check_annealing(self) -> None:
@@ -140,6 +142,11 @@ def train_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> 
     names = set(names)
     for name, parameter in parameters.items():
         parameter.requires_grad_(name in names)
+
+
+def _modules(names: Iterable[str]) -> str:
+    """Return globs for the modules of parameters, for a message."""
+    return ", ".join(dict.fromkeys(name.partition(".")[0] + ".*" for name in names))
 
 
 def compile_step(step: nn.Module, attach: Callable[[Any], Any] = lambda step: step) -> Callable[[Batch, Clock], Loss]:

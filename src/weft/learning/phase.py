@@ -15,10 +15,10 @@ When = Natural | dict[Literal["epochs"], Natural]
 @block("phase")
 @slot
 class Phase:
-    """Alternating optimization: updates of some parameters by one objective.
+    """One update of a training step: the parameters that it trains, with their objective and optimizer.
 
-    A step is one pass over the phases. Ordinary training has one phase. Adversarial training has several, each with its
-    objective, parameters and optimizer. Parameters and buffers that a phase does not train stay bit-identical.
+    A step runs every phase once, in order. Ordinary training has one phase. Adversarial training alternates between several, each
+    with its objective, parameters and optimizer. Parameters and buffers that a phase does not train stay bit-identical.
 
     Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661 (two phases, the first repeated k times)
 
@@ -38,7 +38,7 @@ class Phase:
         constrain: Constraints on the parameters after each update, e.g. weight clipping (WGAN).
 
     Example:
-        >>> Phase(train=["critic.*"], repeat=5).repeat
+        >>> Phase(train=["discriminator.*"], repeat=5).repeat
         5
     """
 

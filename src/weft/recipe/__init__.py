@@ -2,7 +2,7 @@
 
 from weft.recipe.override import override
 from weft.recipe.parser import RecipeParser
-from weft.recipe.part import Part
+from weft.recipe.part import Part, located, problem_at
 from weft.recipe.preset import apply_overrides
 from weft.recipe.reference import deduplicate, resolve
 from weft.recipe.serialize import dump, dump_options, to_yaml
@@ -21,9 +21,11 @@ __all__ = [
     "dump",
     "dump_options",
     "from_plain",
+    "located",
     "nearest",
     "override",
     "parse",
+    "problem_at",
     "read_file",
     "resolve",
     "to_yaml",

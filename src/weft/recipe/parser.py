@@ -186,7 +186,7 @@ class RecipeParser:
                 tree = tree()
             except ValueError as error:
                 return self.report(node.where, path, str(error))
-        result = part(tree, node.where, path)
+        result = part(tree, node.where, path, {name: inner.location() for name, inner in value.items()})
         return self.graft(result, value["with"], path) if "with" in value else result
 
     def options(self, factory: Any, title: str, node: Node, path: str, wires: tuple[str, ...]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class RecipeParser:
         else:
             new = self.read(annotation, node, path, old)
         result = Part(tree.func, **{**tree.keywords, name: new})
-        result.where, result.path = tree.where, tree.path
+        result.where, result.path, result.written = tree.where, tree.path, tree.written
         return result
 
 

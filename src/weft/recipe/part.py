@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from weft.core.registry import base_of, option_values
@@ -17,6 +18,8 @@ class Part(functools.partial):
 
     where: str = ""
     path: str = ""
+    written: Mapping[str, str] = MappingProxyType({})
+    """Locations of the options that the recipe or the command line sets."""
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         try:
@@ -27,7 +30,20 @@ class Part(functools.partial):
             problem = str(error) if isinstance(error, ValueError) else too_large(error)
             if problem is None:
                 raise
-            raise RecipeError([Problem(self.where, self.path, problem)]) from error
+            raise RecipeError([problem_at(self, problem, getattr(error, "option", ""))]) from error
+
+
+def problem_at(factory: Any, text: str, option: str = "") -> Problem:
+    """Return a problem at a part, or at one of its options; without a location for a factory that is not from a recipe."""
+    if not isinstance(factory, Part):
+        return Problem("", "", text)
+    where = factory.written.get(option, factory.where)
+    return Problem(where, join(factory.path, option) if option else factory.path, text)
+
+
+def located(factory: Any, error: ValueError, option: str = "") -> RecipeError:
+    """Return an error as a RecipeError at a part, or at the option that it is about."""
+    return RecipeError([problem_at(factory, str(error), option or getattr(error, "option", ""))])
 
 
 def too_large(error: Exception) -> str | None:
@@ -38,8 +54,15 @@ def too_large(error: Exception) -> str | None:
     return f"a tensor is too large ({text.splitlines()[0][:100]}); lower the sizes (dim, hidden, max_length, vocab_size)"
 
 
-def part(factory: Callable[..., Any], where: str, path: str) -> Part:
-    """The factory as Parts all the way down, its defaults included, each with location and path."""
+def part(factory: Callable[..., Any], where: str, path: str, written: Mapping[str, str] | None = None) -> Part:
+    """The factory as Parts all the way down, its defaults included, each with location and path.
+
+    Args:
+        factory: A factory of the catalog.
+        where: Its location: file and line.
+        path: Its path in the recipe.
+        written: Locations of the options that are set.
+    """
     given = factory.keywords if isinstance(factory, functools.partial) else {}
     base = base_of(factory) or (factory.func if isinstance(factory, functools.partial) else factory)
     filled = {
@@ -48,7 +71,7 @@ def part(factory: Callable[..., Any], where: str, path: str) -> Part:
         if value is not inspect.Parameter.empty
     }
     result = Part(base, **{**given, **filled})
-    result.where, result.path = where, path
+    result.where, result.path, result.written = where, path, written or {}
     return result
 
 

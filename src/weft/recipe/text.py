@@ -22,6 +22,10 @@ _BOOLS = {"true": True, "false": False}
 _NULLS = ("", "~", "null")
 
 
+_DATA_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".txt", ".conll", ".parquet")
+"""File names that are data rather than recipes."""
+
+
 def read_file(file: Path, shown: str | None = None) -> str:
     """Read the text of a recipe file. Raises RecipeError."""
     shown = shown or str(file)
@@ -51,7 +55,10 @@ def parse(text: str, file: str) -> Node:
     builder = _Builder(file)
     root = builder.build(found, f"{file}:1", "")
     if not isinstance(root.value, dict):
-        raise RecipeError([Problem(f"{file}:1", "", "a recipe is a mapping: `key: value` lines at its top level")])
+        text = "a recipe is a mapping: `key: value` lines at its top level"
+        if file.lower().endswith(_DATA_SUFFIXES):
+            text += f"; this looks like data: write a recipe for it with: weft new {file}"
+        raise RecipeError([Problem(f"{file}:1", "", text)])
     root.problems = builder.problems
     return root
 

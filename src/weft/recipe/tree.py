@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ MAX_NODES = 50_000
 MAX_DEPTH = 60
 MAX_PROBLEMS = 100
 LONG_TEXT = 100
+_MOST_NAMES = 3
+"""Names that a hint lists."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,11 @@ def join(path: str, step: object) -> str:
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` if a known name is similar to the word, else an empty string."""
-    text = str(word)[:200].lower()
-    close = [name for name in difflib.get_close_matches(text, list(known)) if not _another(text, name)]
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """Return ``; did you mean 'x'?`` if a known name is similar to the word or contains it, else an empty string."""
+    text, names = str(word)[:200].lower(), list(known)
+    close = [name for name in difflib.get_close_matches(text, names) if not _another(text, name)][:1]
+    close = close or [name for name in names if text in re.split(r"[-_.]", name.lower())][:_MOST_NAMES]
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def _another(word: str, name: str) -> bool:

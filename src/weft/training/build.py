@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.core.contracts import Dataset, Objective
+from weft.core.contracts import Dataset, Objective, Structure
 from weft.core.fields import Info
-from weft.core.registry import base_of, name_of
+from weft.core.options import OptionError
+from weft.core.registry import CATALOG, base_of, name_of
 from weft.core.seeding import Key, key
 from weft.learning.network import Network
 from weft.pretrained.vocabulary_check import check_vocabulary
 from weft.pretrained.weights import initialize_weights, structures_with_weights
-from weft.recipe import Part, Problem, RecipeError
+from weft.recipe import Problem, RecipeError, located, problem_at
 
 if TYPE_CHECKING:
     from weft.training.run import Run
@@ -47,12 +48,13 @@ def plans(run: Run) -> list[StagePlan]:
     """Return the stages of a run in order. The first is the recipe itself, with the name ``main``."""
     if len(run.stages or []) > MAX_STAGES:
         assert run.stages
-        raise _error_at(run.stages[MAX_STAGES], f"a run has at most {MAX_STAGES} further stages, not {len(run.stages)}")
+        text = f"a run has at most {MAX_STAGES} further stages, not {len(run.stages)}"
+        raise RecipeError([problem_at(run.stages[MAX_STAGES], text)])
     stages = [StagePlan(0, "main", run.data, run.structure, run.objective, run.learning, run.evaluate, {}, True)]
     for i, build in enumerate(run.stages or [], 1):
         stage, before = build(), stages[-1]
         if stage.name in [p.name for p in stages]:
-            raise _error_at(build, f"two stages have the name {stage.name!r}; names must be unique")
+            raise RecipeError([problem_at(build, f"two stages have the name {stage.name!r}; names must be unique")])
         stages.append(
             StagePlan(
                 i,
@@ -121,7 +123,7 @@ def build_network(
         try:
             loaded = initialize_weights(model, plan.structure)
         except ValueError as error:
-            raise _error_at(plan.structure, str(error)) from None
+            raise located(plan.structure, error) from None
         for part, source in loaded.items():
             report(f"weights of {part}: {source}")
     if check:
@@ -138,7 +140,7 @@ def check_weights(plan: StagePlan, model: Any) -> None:
         try:
             check_vocabulary(part, tokenizers)
         except ValueError as error:
-            problems += _error_at(build, str(error)).problems
+            problems += located(build, error).problems
     if problems:
         raise RecipeError(problems)
 
@@ -150,25 +152,40 @@ def _objective(build: Any, info: Info, dim: int) -> Objective:
     except RecipeError:
         raise
     except ValueError as error:
-        raise _error_at(build, str(error)) from None
+        raise located(build, error) from None
 
 
 def _check_compatible(model: Any, objective: Objective, structure: Any, factory: Any) -> None:
-    missing = [need.__name__ for need in objective.needs if need not in model.provides()]
-    if missing:
-        has = ", ".join(p.__name__ for p in model.provides()) or "nothing"
-        raise _error_at(
-            factory,
-            f"the objective {_name(factory, objective)!r} needs a structure that {' and '.join(missing)}, "
-            f"but the structure {_name(structure, model)!r} has: {has}",
-        )
+    if missing := [need for need in objective.needs if need not in model.provides()]:
+        text = f"the objective {_name(factory, objective)!r} {_needs(missing)}, "
+        text += f"but the structure {_name(structure, model)!r} provides: {_provided(model)}{_alternatives(objective.needs)}"
+        raise RecipeError([problem_at(factory, text)])
 
 
-def check_evaluation(learning: Any, evaluation: Any, info: Info) -> None:
-    """Raise ValueError where an option needs evaluations during training, or a metric a field that the data does not have."""
+def _needs(protocols: Sequence[type]) -> str:
+    return f"needs a structure that provides {' and '.join(need.__name__ for need in protocols)}"
+
+
+def _provided(model: Any) -> str:
+    return ", ".join(protocol.__name__ for protocol in model.provides()) or "nothing"
+
+
+def _alternatives(protocols: Sequence[type]) -> str:
+    """Return a hint with the structures of the catalog that provide the protocols."""
+    bases = {name: base_of(factory) for name, factory in CATALOG[Structure].items()}
+    names = [name for name, base in bases.items() if isinstance(base, type) and all(issubclass(base, p) for p in protocols)]
+    return f"; use one of: {', '.join(names)}" if names else ""
+
+
+def check_early_stopping(learning: Any, evaluation: Any) -> None:
+    """Raise OptionError where an option of the learning needs evaluations during training."""
     if not evaluation.every and (learning.patience or learning.final == "best"):
-        what = "patience" if learning.patience else "final: best"
-        raise ValueError(f"{what} needs evaluations during training; set evaluate.every to a number of steps")
+        option, what = ("patience", "patience") if learning.patience else ("final", "final: best")
+        raise OptionError(option, f"{what} needs evaluations during training; set evaluate.every to a number of steps")
+
+
+def check_evaluation(evaluation: Any, info: Info) -> None:
+    """Raise ValueError where a metric needs a field that the data does not have."""
     for metric in evaluation.metrics:
         wanted = getattr(metric, "field", "label" if metric.inputs == "label" else None)
         if wanted is not None and wanted not in info:
@@ -195,20 +212,12 @@ def check_split_sizes(evaluation: Any, splits: Mapping[str, Dataset], last: bool
 def check_metrics(evaluation: Any, model: Any) -> None:
     """Raise ValueError where a metric needs something that the structure does not provide."""
     for metric in evaluation.metrics:
-        if missing := [need.__name__ for need in metric.needs if need not in model.provides()]:
-            has = ", ".join(p.__name__ for p in model.provides()) or "nothing"
-            raise ValueError(
-                f"the metric {name_of(type(metric))} needs a structure that {' and '.join(missing)}, but it has: {has}"
-            )
+        if missing := [need for need in metric.needs if need not in model.provides()]:
+            raise ValueError(f"the metric {name_of(type(metric))} {_needs(missing)}, but it provides: {_provided(model)}")
 
 
 def _name(factory: Any, built: Any) -> str:
     return name_of(factory) if base_of(factory) is not None else type(built).__name__
-
-
-def _error_at(factory: Any, text: str) -> RecipeError:
-    where, path = (factory.where, factory.path) if isinstance(factory, Part) else ("", "")
-    return RecipeError([Problem(where, path, text)])
 
 
 def choose_device(name: str) -> torch.device:

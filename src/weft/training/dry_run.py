@@ -20,10 +20,11 @@ from weft.core.seq import Seq
 from weft.learning import Network, PhaseNeverRunsError, TrainingLoop, match_weights
 from weft.learning.nonfinite import tensors_in
 from weft.pretrained.empty_init import SkipInit
-from weft.recipe import Part, Problem, RecipeError, deduplicate
+from weft.recipe import Problem, RecipeError, deduplicate, located
 from weft.training.build import (
     StagePlan,
     build_network,
+    check_early_stopping,
     check_evaluation,
     check_metrics,
     check_weights,
@@ -92,7 +93,7 @@ def check(run: Run) -> list[StageReport]:
         except RecipeError as error:
             problems.extend(error.problems)
         except ValueError as error:
-            problems.extend(_located(part, error).problems)
+            problems.extend(located(part, error).problems)
         return None
 
     attempt(_check_device, None, run.device)
@@ -105,7 +106,8 @@ def check(run: Run) -> list[StageReport]:
         if info is not None and plan.new_data and plan.index and not problems:
             attempt(shared_tokenizers, plan.data, plans_with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:
-            attempt(check_evaluation, plan.evaluate, learning, evaluation, info)
+            attempt(check_early_stopping, plan.learning, learning, evaluation)
+            attempt(check_evaluation, plan.evaluate, evaluation, info)
         with SkipInit():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if network is not None:
@@ -141,7 +143,7 @@ def _check_depth(stages: list[StagePlan]) -> None:
         if (total := sum(layers for _, layers in stacks)) > MAX_LAYERS:
             part, layers = max(stacks, key=lambda stack: stack[1])
             found = f"layers is {layers}" + (f", {total} in all stacks" if total > layers else "")
-            problems += _located(part, ValueError(f"{found}; a structure has at most {MAX_LAYERS} layers"), "layers").problems
+            problems += located(part, ValueError(f"{found}; a structure has at most {MAX_LAYERS} layers"), "layers").problems
     if problems:
         raise RecipeError(problems)
 
@@ -164,7 +166,7 @@ def _check_start(part: Any, network: Network, before: Network, start: dict[str, 
     try:
         match_weights(network.tensors(), before.tensors(), start)
     except ValueError as error:
-        raise _located(part, error, "start") from error
+        raise located(part, error, "start") from error
 
 
 def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
@@ -186,8 +188,10 @@ def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -
             try:
                 build(alone)
             except ValueError as problem:
-                problems += _located(part, problem, "start" if isinstance(problem, PhaseNeverRunsError) else "").problems
-        raise RecipeError(problems or _located(plan.learning, error).problems) from error
+                option = "start" if isinstance(problem, PhaseNeverRunsError) else getattr(problem, "option", "")
+                inherited = option and getattr(phase, option, None) is None  # by the phase, from the learning
+                problems += located(plan.learning if inherited else part, problem, option).problems
+        raise RecipeError(problems or located(plan.learning, error).problems) from error
 
 
 def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> StageReport:
@@ -216,7 +220,7 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
             except RecipeError:
                 raise
             except ValueError as error:
-                raise _located(plan.structure, error) from error
+                raise located(plan.structure, error) from error
         for name in phase.parameters:
             if parameters[name].grad is not None:
                 idle.pop(name, None)
@@ -236,7 +240,7 @@ def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objec
     except ValueError as error:
         name = next(name for name, one in network.objectives.items() if one is objective)
         part = plan.objective[name] if isinstance(plan.objective, dict) else plan.objective
-        raise _located(part, error) from error
+        raise located(part, error) from error
 
 
 def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
@@ -357,8 +361,3 @@ class _NoCallbacks:
 
     def should_stop(self) -> bool:
         return True
-
-
-def _located(part: Any, error: ValueError, option: str = "") -> RecipeError:
-    where, path = (part.where, part.path) if isinstance(part, Part) else ("", "")
-    return RecipeError([Problem(where, f"{path}.{option}" if path and option else path, str(error))])

@@ -31,6 +31,7 @@ from weft.training.allocator import keep_freed_memory
 from weft.training.build import (
     StagePlan,
     build_network,
+    check_early_stopping,
     check_evaluation,
     check_metrics,
     check_split_sizes,
@@ -248,7 +249,8 @@ class Trainer:
     def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
         """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
         self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluate()
-        check_evaluation(self.learning, self.evaluation, self.corpus.codec.info)
+        check_early_stopping(self.learning, self.evaluation)
+        check_evaluation(self.evaluation, self.corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
             raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(self.corpus.splits)}")
         self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", report=self.display.message)

@@ -462,7 +462,7 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
         "rows": 6,
         "tokens": 23,
         "rows checked by decoding": 3,
-        "rows decoded in other case or spacing": 1,
+        "rows whose case or spacing changes": 1,
         "empty files": 1,
         "byte-order marks removed": 1,
         "Windows line ends removed": 2,

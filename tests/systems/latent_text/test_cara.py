@@ -327,8 +327,8 @@ INVALID = {
     "steps is 1500; set start below 1500, or steps above 1500",
     "learning.steps=100": r"phases\.4\.start: phase mutual_information never runs: its start is step \d+, but "
     r"steps is 100; set start below 100, or steps above \d+",
-    "structure.text_classifier=null": "'cara-text-classifier' needs a structure that ClassifiesTexts, but .*DiscriminatesLatents",
-    "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that Latent and DiscriminatesLatents",
+    "structure.text_classifier=null": "needs a structure that provides ClassifiesTexts, but .*DiscriminatesLatents",
+    "structure={type: seq2seq, dim: 16}": "'cara-reconstruction' needs a structure that provides Latent and DiscriminatesLatents",
     "objective.mutual_information.weight={type: cyclical, zero_fraction: 0.5, rise_fraction: 0.7}": r"zero_fraction 0.5 \+ "
     "rise_fraction 0.7 is 1.2; the sum must be at most 1",
     "data.train={positive: yelp/positive.txt}": "train has one class .positive.; give the files of two or more",

@@ -14,7 +14,10 @@ from weft.cli.options import command
 def catalog(
     slot: Annotated[
         str | None,
-        typer.Argument(help="List only this slot, e.g. encoder, or the parts of an option, e.g. mixer.", show_default=False),
+        typer.Argument(
+            help="List only this slot, e.g. encoder, or the parts of an option, e.g. mixer; or show a part, e.g. beam.",
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Argument(help="Show this entry: options, defaults, formula, paper.", show_default=False)

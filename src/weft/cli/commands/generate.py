@@ -66,7 +66,7 @@ def _check_generator(trained: TrainedRun, run: Path, label: str | None) -> None:
     """Raise ValueError for a model that does not generate text, or not as requested."""
     provided = capabilities(trained)
     if "Decodes" not in provided:
-        raise ValueError(f"{run} does not generate text; to classify each line use weft predict")
+        raise ValueError(f"{run} does not generate text; to predict the labels of each line use: weft predict {run}")
     if label is not None and "Latent" not in provided:
         raise ValueError(f"{run} is not class-conditional; omit --label")
     if label is None and getattr(trained.model, "class_conditional", False):

@@ -179,4 +179,4 @@ def require(objective: Objective, model: nn.Module) -> None:
     provided = model.provides() if isinstance(model, Structure) else [need for need in objective.needs if isinstance(model, need)]
     if missing := [need.__name__ for need in objective.needs if need not in provided]:
         what, name = " and ".join(missing), type(model).__name__
-        raise ValueError(f"{type(objective).__name__} needs a structure that {what}, but {name} does not")
+        raise ValueError(f"{type(objective).__name__} needs a structure that provides {what}, but {name} does not")

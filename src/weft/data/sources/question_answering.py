@@ -198,7 +198,7 @@ def _cells(question: Any, context: str, question_id: str) -> dict[str, str]:
 def _list_at(value: Any, key: str, what: str) -> list[Any]:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, list):
-        raise ValueError(f"{what} must be an object with a list {key!r}, as in SQuAD")
+        raise ValueError(f"{what} must be an object with a list {key!r}")
     return found
 
 

@@ -124,7 +124,8 @@ def _squad(splits: dict[str, list[str]]) -> DetectedData:
     if row is None or (row.problem and not row.cells):
         problem = row.problem if row else "it has no questions"
         raise ValueError(
-            f"{file}: a .json file must have the format of SQuAD: {problem}; use the suffix .jsonl for one JSON object per line"
+            f"{file}: a .json file must have the format of SQuAD: {problem}; write a list of objects as JSON Lines "
+            "(suffix .jsonl, one object per line)"
         )
     reason = "a JSON file of contexts with questions and answers in the format of SQuAD"
     return DetectedData("question-answering", splits, reason=reason)

@@ -64,10 +64,8 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
         return _name_columns(detected, roles, ("source", "target"))
     if not roles.texts or label is None:
         missing = "no column holds texts" if not roles.texts else "no column has few distinct values, as a label has"
-        raise ValueError(
-            f"{file}: cannot detect the task of a table with the columns {shown}: {missing}; "
-            "write the recipe by hand (weft catalog data lists the data sources), or pass a file of plain lines"
-        )
+        remedy = "write the recipe by hand (weft catalog data lists the data sources), or pass a file of plain lines"
+        raise ValueError(f"{file}: cannot detect the task of a table with the columns {shown}: {missing}; {remedy}")
     detected = _labeled(splits, options, roles, label, shown)
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")

@@ -276,10 +276,11 @@ def test_unsuitable_structures_are_rejected_before_training(tmp_path):
         "learning: {type: gradient, steps: 2}\nevaluate: {metrics: [latent-space]}\n"
     )
     with pytest.raises(
-        RecipeError, match=r"r\.yaml:5: evaluate: the metric latent-space needs a structure that Latent, but it has:"
+        RecipeError,
+        match=r"r\.yaml:5: evaluate: the metric latent-space needs a structure that provides Latent, but it provides:",
     ):
         check(read_run(recipe))
-    with pytest.raises(ValueError, match="the metric latent-space needs a structure that Latent"):
+    with pytest.raises(ValueError, match="the metric latent-space needs a structure that provides Latent"):
         read_run(recipe).train(tmp_path / "run", quiet=True)
     recipe.write_text(recipe.read_text().replace("type: parallel-text, train: [a.txt, a.txt]", "type: plain-text, train: a.txt"))
     with pytest.raises(RecipeError, match="the metric latent-space needs 'target', but the data"):

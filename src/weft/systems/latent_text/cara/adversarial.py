@@ -124,7 +124,7 @@ class CARAGenerator(AdversarialObjective):
         loss: wasserstein or logistic, as in cara-discriminator.
         confusion: uniform, flip or negative.
         weight: Weight of the confusion term.
-        real_weight: Weight of the term that moves latent codes of texts towards generated ones.
+        real_weight: Weight of the term that moves latent codes of texts toward generated ones.
 
     Example:
         >>> from weft.core.fields import Field
