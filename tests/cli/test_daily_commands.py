@@ -160,6 +160,25 @@ def test_inspect_writes_a_page_and_a_picture(home, tmp_path):
     assert weft("inspect", home / "run1", "--input", "good film", "--out", tmp_path / "page.doc").code == 2
 
 
+def test_inspect_attributes_a_prediction(home, tmp_path):
+    page = tmp_path / "page.html"
+    words = ("inspect", home / "run1", "--input", "good film", "--out", page)
+    for method in ("integrated-gradients", "occlusion", "shapley"):
+        answer = weft(*words, "--method", method, "--target", "no", "--baseline", "unk")
+        assert answer.code == 0, answer.err
+        assert "prediction  yes" in answer.out and "\nno\n" in answer.out and answer.out.splitlines()[-1] == str(page)
+        assert 'class="token ' in page.read_text(encoding="utf-8")
+    for wrong, message in [
+        (("--method", "lime"), "lime"),
+        (("--method", "shapley", "--target", "maybe"), "the classes are: no, yes"),
+        (("--method", "occlusion", "--baseline", "black"), "of a text it must be one of"),
+        (("--method", "attention", "--target", "no"), "are options of attributions"),
+        (("--method", "occlusion", "--out", tmp_path / "page.png"), "ends in .html"),
+    ]:
+        answer = weft(*words, *wrong)
+        assert answer.code == 2 and message in answer.err, answer.err
+
+
 def test_the_same_from_python_in_three_lines(home):
     run = package.load(home / "run1")
     assert run.predict(["good film", "bad film"]) == ["yes", "no"]
