@@ -111,7 +111,11 @@ def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
     same = json.loads(weft("evaluate", home / "run1", tmp_path / "same.tsv", "--json").out)
     wrong = json.loads(weft("evaluate", home / "run1", tmp_path / "wrong.tsv", "--json").out)
     assert own["accuracy"] == same["accuracy"] == pytest.approx(1 - wrong["accuracy"])
-    assert "[" in weft("evaluate", home / "run1").out
+    shown = weft("evaluate", home / "run1").out
+    assert "[" in shown and "micro average" in shown and "precision" in shown
+    scores = same["class_report"]
+    assert set(scores["classes"]) == {"yes", "no"} and scores["averages"]["micro"]["f1"] == pytest.approx(same["accuracy"])
+    assert scores["averages"]["macro"]["support"] == sum(c["support"] for c in scores["classes"].values()) == 12
     answer = weft("evaluate", home / "run1", tmp_path / "none.tsv")
     assert answer.code == 2 and "none.tsv" in answer.err
     (tmp_path / "odd.tsv").write_text("text\tlabel\ngood\tmaybe\n")

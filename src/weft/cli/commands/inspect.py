@@ -67,8 +67,8 @@ def inspect(
     if chosen == "attention":
         if target or steps or patch or baseline != "zero":
             raise ValueError(
-                "--target, --baseline, --steps and --patch are options of attributions, but the method is attention; add --method "
-                "integrated-gradients"
+                "--target, --baseline, --steps and --patch are options of attributions, but the method is attention; add "
+                "--method integrated-gradients"
             )
         print_result(str(inspect_run(trained, texts, out, top=top_k)))
         return
