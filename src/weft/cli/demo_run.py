@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from weft.training.trainer import train
 
 EXAMPLES = 12
 """Number of test examples to show."""
-_ATTRIBUTED = 6
+_WRONG, _ATTRIBUTED = 4, 6
 QUERIES = (
     "remove a directory and all of its files",
     "how long does my code take",
@@ -45,11 +45,11 @@ def demo(name: str, folder: Path, overrides: list[str], recipe: str | None = Non
     """
     chosen = DEMOS[name]
     chosen.check(name)
+    if overrides and not chosen.recipe:
+        raise ValueError(f"{overrides[0]}: the demonstration {name} trains nothing, so it has no options; remove it")
     print_result(f"{name}: {chosen.summary}")
     files = _write_data(chosen.data) if chosen.data else {}
     if not chosen.recipe:
-        if overrides:
-            raise ValueError(f"{overrides[0]}: the demonstration {name} trains nothing, so it has no options; remove it")
         _search(files["sentences"])
         return None
     changes = [f"data.{split}={file}" for split, file in files.items()]
@@ -81,10 +81,35 @@ def show_examples(run: TrainedRun, folder: Path) -> None:
     for text, reference, hypothesis in zip(texts, references, hypotheses, strict=True):
         output = run.decode(hypothesis)
         print_result(f"  {text:{width}}  ->  {output}" + ("" if output == reference else f"   (reference: {reference})"))
+    rows = sorted(run.result.predictions)
+    if rows and " " in references[0]:  # tokens such as phonemes, not characters
+        rate = token_error_rate([run.result.predictions[r] for r in rows], [run.result.references[r]["target"] for r in rows])
+        print_result(f"\ntoken error rate {rate:.1%} on {len(rows):,} test examples (edit distance / length of the references)")
     page = folder / "attention.html"
     attention_page(alignments(run.model, run.codec, texts, hypotheses, references), page, f"Cross-attention weights: {run.name}")
     print_result(f"\nlearning curve  {folder / 'curve.png'}\nattention page  {page}\nmetrics         {folder / 'metrics.json'}")
     _show_next(folder, [f"weft generate {shlex.quote(str(folder))}   (one input per line)"])
+
+
+def token_error_rate(predictions: Sequence[str], references: Sequence[str]) -> float:
+    """Return the edit distance between tokens separated by spaces, divided by the number of tokens of the references.
+
+    >>> token_error_rate(["K AE T S"], ["K AH T"])
+    0.6666666666666666
+    """
+    pairs = [(guess.split(), truth.split()) for guess, truth in zip(predictions, references, strict=True)]
+    return sum(_edit_distance(guess, truth) for guess, truth in pairs) / max(1, sum(len(truth) for _, truth in pairs))
+
+
+def _edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """Levenshtein distance: the smallest number of insertions, deletions and substitutions."""
+    before = list(range(len(other) + 1))
+    for i, token in enumerate(one, 1):
+        row = [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (token != wanted)))
+        before = row
+    return before[-1]
 
 
 def _show_classes(run: TrainedRun, folder: Path) -> None:
@@ -93,7 +118,8 @@ def _show_classes(run: TrainedRun, folder: Path) -> None:
     field = run.codec.info.inputs()[0].name
     wrong = [row for row in sorted(result.predictions) if result.predictions[row] != result.references[row]["label"]]
     others = sorted(result.predictions.keys() - set(wrong))
-    rows = [*others[: EXAMPLES - min(len(wrong), 4)], *wrong[:4]]
+    shown_wrong = wrong[: max(_WRONG, EXAMPLES - len(others))]
+    rows = [*others[: EXAMPLES - len(shown_wrong)], *shown_wrong]
     print_result()
     for row in rows:
         example: Mapping[str, Any] = result.references[row]

@@ -62,7 +62,7 @@ _LEGEND = (
     + "".join(f'<i class="{"n" if level < 0 else "p"}{abs(level)}"></i>' for level in range(-10, 11))
     + "<span>raises the score</span></p>"
     '<p class="count">Scores are log-odds, log p - log (1 - p), or the value of a regression. Colors are relative to the largest '
-    "absolute attribution of each output; the value of a token is shown when the pointer is over it.</p>"
+    "absolute attribution of each output.</p>"
 )
 
 
