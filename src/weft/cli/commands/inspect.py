@@ -10,48 +10,51 @@ import typer
 from weft.cli.console import print_result
 from weft.cli.options import RunFolderArgument, command
 
+Texts = Annotated[
+    list[str], typer.Option("--input", metavar="TEXT", help="Input text, or the file of an image; may be repeated.")
+]
+Out = Annotated[
+    Path,
+    typer.Option("--out", metavar="FILE", help="Page to write (.html), or an image (.png) of one text's attention weights."),
+]
+Method = Annotated[
+    Literal["attention", "integrated-gradients", "occlusion", "shapley"] | None,
+    typer.Option(
+        help="Attention weights, or attribution of the prediction to the input (shapley: exact, at most 10 tokens). Default: "
+        "attention where the model has any; integrated-gradients for taggers, images and models without attention.",
+        show_default=False,
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLASS", help="Class to attribute (default: the predicted one); may be repeated.", show_default=False),
+]
+AbsentToken = Annotated[
+    Literal["zero", "mask", "unk", "pad", "black", "white"],
+    typer.Option(
+        help="What replaces an absent token: a vector of zeros or a special token; of an image: gray (zero), black or white."
+    ),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option(help="Steps of integrated gradients (default: as many as the sum needs).", min=1, max=4096, show_default=False),
+]
+Patch = Annotated[
+    int | None,
+    typer.Option(help="Side of image patches in pixels (default: those of the model, or 1).", min=1, show_default=False),
+]
+
 
 @command
 def inspect(
     run: RunFolderArgument,
-    texts: Annotated[
-        list[str],
-        typer.Option("--input", metavar="TEXT", help="Input text, or the file of an image; may be repeated."),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FILE", help="Page to write (.html), or an image (.png) of one text's attention weights."),
-    ] = Path("inspect.html"),
-    method: Annotated[
-        Literal["attention", "integrated-gradients", "occlusion", "shapley"] | None,
-        typer.Option(
-            help="Attention weights, or attribution of the prediction to the input (shapley: exact, at most 10 tokens). Default: "
-            "attention where the model has any; integrated-gradients for taggers, images and models without attention.",
-            show_default=False,
-        ),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CLASS", help="Class to attribute (default: the predicted one); may be repeated.", show_default=False
-        ),
-    ] = None,
-    baseline: Annotated[
-        Literal["zero", "mask", "unk", "pad", "black", "white"],
-        typer.Option(
-            help="What replaces an absent token: a vector of zeros or a special token; of an image: gray (zero), black or white."
-        ),
-    ] = "zero",
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Steps of integrated gradients (default: as many as the sum needs).", min=1, max=4096, show_default=False
-        ),
-    ] = None,
-    patch: Annotated[
-        int | None,
-        typer.Option(help="Side of image patches in pixels (default: those of the model, or 1).", min=1, show_default=False),
-    ] = None,
+    texts: Texts,
+    out: Out = Path("inspect.html"),
+    method: Method = None,
+    target: Targets = None,
+    baseline: AbsentToken = "zero",
+    steps: Steps = None,
+    patch: Patch = None,
     top_k: Annotated[int, typer.Option(help="Most probable tokens to show at each step.", min=1, max=100)] = 5,
 ) -> None:
     """Visualize a prediction: attention weights by layer and head with token and class probabilities, or its attribution to input
