@@ -165,7 +165,8 @@ def _averages(classes: dict[str, ClassScores]) -> dict[str, ClassScores]:
     macro = values_C3.mean(0) if len(classes) else np.zeros(3)
     weighted = support_C @ values_C3 / support_C.sum() if support_C.sum() else np.zeros(3)
     means = {"macro": macro, "weighted": weighted}
-    return {"micro": _scores(*sums)} | {name: ClassScores(*row.tolist(), *counts) for name, row in means.items()}
+    rows = {name: row.tolist() for name, row in means.items()}
+    return {"micro": _scores(*sums)} | {name: ClassScores(row[0], row[1], row[2], *counts) for name, row in rows.items()}
 
 
 def _cells(scores: ClassScores) -> tuple[str, ...]:

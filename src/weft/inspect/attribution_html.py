@@ -33,7 +33,7 @@ def attribution_html(found: Attribution) -> str:
     for one in found.outputs[:_MAX_OUTPUTS]:
         shown = heat_svg(one.values, found.grid) if found.grid else "".join(_strip(found, one))
         parts.append(f'<div style="margin:6px 0"><div style="font-weight:600">{html.escape(one.name)}</div>{shown}</div>')
-        parts.append(html.notes([sum_text(one)]))
+        parts.append(html.notes([sum_text(one, found.method)]))
     left = len(found.outputs) - _MAX_OUTPUTS
     notes = [f"{left} more outputs are not shown"] if left > 0 else []
     legend = ["blue: raises the score; orange: lowers it; scaled to the largest value of each output"] if found.outputs else []
@@ -67,8 +67,8 @@ def method_text(found: Attribution) -> str:
     return f"{found.method}{steps}, baseline: {found.baseline}"
 
 
-def sum_text(one: OutputAttribution) -> str:
-    """The sum of the attributions, compared with the difference of the scores.
+def sum_text(one: OutputAttribution, method: str = "integrated-gradients") -> str:
+    """The sum of the attributions, compared with the difference of the scores; those of occlusion need not be equal.
 
     >>> from weft.inspect.attribution import OutputAttribution
     >>> sum_text(OutputAttribution("good", [0.5, 1.0], 1.25, -0.25))
@@ -77,8 +77,8 @@ def sum_text(one: OutputAttribution) -> str:
     difference = one.score - one.baseline_score
     return (
         f"sum of attributions {one.total:+.3f}; score of the input {one.score:+.3f}, of the baseline {one.baseline_score:+.3f}, "
-        f"difference {difference:+.3f} (error {one.error:+.3f})".replace("-0.000", "+0.000")
-    )
+        f"difference {difference:+.3f}{'' if method == 'occlusion' else f' (error {one.error:+.3f})'}"
+    ).replace("-0.000", "+0.000")
 
 
 def heat_svg(values: Sequence[float], grid: tuple[int, int]) -> str:

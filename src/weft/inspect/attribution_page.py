@@ -48,7 +48,9 @@ def _card(found: Attribution, number: int, count: int) -> str:
     if found.outputs:
         parts.append(_LEGEND)
         shown = found.outputs[:_MAX_SUMS]
-        parts.append("".join(f'<p class="sum"><b><bdi>{escape(one.name)}</bdi></b>: {sum_text(one)}</p>' for one in shown))
+        parts.append(
+            "".join(f'<p class="sum"><b><bdi>{escape(one.name)}</bdi></b>: {sum_text(one, found.method)}</p>' for one in shown)
+        )
         if len(shown) < len(found.outputs):
             parts.append(f'<p class="sum">The sums of all {len(found.outputs)} outputs are below.</p>')
     parts += [f'<p class="note">{escape(note)}</p>' for note in found.notes]

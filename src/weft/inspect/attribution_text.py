@@ -19,7 +19,7 @@ def attribution_text(found: Attribution) -> str:
         lines.append(f"prediction  {found.prediction}")
     lines.append(f"method      {method_text(found)}")
     for one in found.outputs[:MAX_ROWS]:
-        lines += ["", one.name, *_rows(found, one), f"  {sum_text(one)}"]
+        lines += ["", one.name, *_rows(found, one), f"  {sum_text(one, found.method)}"]
     if len(found.outputs) > MAX_ROWS:
         lines += ["", f"and {len(found.outputs) - MAX_ROWS} more outputs"]
     return "\n".join([*lines, *found.notes])

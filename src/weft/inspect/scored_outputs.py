@@ -59,7 +59,7 @@ class _Request:
 
     run: TrainedRun
     form: RequestSpec
-    objective: Objective
+    objective: Any
     row: Mapping[str, str]
     instance: Instance
     example: Mapping[str, Any]

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from weft.core.files import make_folder
 from weft.core.io import write_text
@@ -43,7 +44,7 @@ def write_digits(folder: Path) -> dict[str, Path]:
     from PIL import Image
     from sklearn.datasets import load_digits
 
-    bunch = load_digits()
+    bunch: Any = load_digits()
     lines: list[str] = []
     make_folder(folder / "images")
     for number, (pixels, digit) in enumerate(zip(bunch.images, bunch.target, strict=True)):
