@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from weft.core.io import sha256
 from weft.learning import Checkpoints, Progress, read_document
 from weft.recipe import from_plain
@@ -100,9 +102,22 @@ def _can_finish(folder: RunFolder, run: Run, stage: StagePlan, options: dict[str
 # ----------------------------------------------------------------------------------------------------------------- record
 
 
-def make_record(folder: RunFolder, run: Run, filled: dict[str, Any]) -> dict[str, Any]:
-    """Return what is trained, to be saved with every checkpoint: the full recipe, and the hashes of vocabularies and labels."""
-    return {"recipe": filled, "files": codec_hashes(folder, run)}
+def make_record(folder: RunFolder, run: Run, filled: dict[str, Any], processes: int) -> dict[str, Any]:
+    """Return what is trained, to be saved with every checkpoint: the full recipe, the hashes of vocabularies and labels, and the
+    number of processes and of the threads of each, on which the last bits of the weights depend."""
+    return {
+        "recipe": filled,
+        "files": codec_hashes(folder, run),
+        "processes": processes,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def recorded_threads(folder: RunFolder, run: Run, processes: int) -> int | None:
+    """Return the number of threads the run was trained with so far, by the same number of processes; None where it is unknown."""
+    record = _read_record(folder, run)
+    threads = record.get("threads")
+    return threads if isinstance(threads, int) and record.get("processes") == processes else None
 
 
 def codec_hashes(folder: RunFolder, run: Run) -> dict[str, str]:

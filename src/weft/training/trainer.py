@@ -45,11 +45,12 @@ from weft.training.callbacks import RunLog, StageCallbacks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
-from weft.training.resume import check_codec, make_record, update_recipe
+from weft.training.resume import check_codec, make_record, recorded_threads, update_recipe
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.saving import CheckpointPolicy
 from weft.training.tensorboard import TensorBoard
+from weft.training.threads import share_processors, threads_of_run
 
 
 def train(
@@ -72,6 +73,7 @@ def train(
         tensorboard: Whether to write TensorBoard event files too.
     """
     keep_freed_memory()
+    share_processors(display.message if display is not None else None)
     with join_processes() as processes:
         trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes)
         with _folder_errors(trainer):
@@ -161,11 +163,16 @@ class Trainer:
         """Train all stages, evaluate the final weights and write the final files."""
         with self.processes.main_first():  # the first process prepares the data, the others load it
             self.open_data()
-        with self.stop.on_signals():
-            weights: dict[str, Tensor] = {}
-            for plan in self.plans:
-                weights = self.train_stage(plan, weights, resume)
-        trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
+        world = self.processes.world
+        recorded = self.processes.on_main(lambda: recorded_threads(self.folder, self.run, world) if resume else None)
+        with threads_of_run(recorded, self.display.message):
+            if self.filled is not None:
+                self.record = make_record(self.folder, self.run, self.filled, world)
+            with self.stop.on_signals():
+                weights: dict[str, Tensor] = {}
+                for plan in self.plans:
+                    weights = self.train_stage(plan, weights, resume)
+            trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
         self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
         if self.processes.is_main:
@@ -191,7 +198,6 @@ class Trainer:
                     self.display.message(line)
             before = plan
         if self.filled is not None:
-            self.record = make_record(self.folder, self.run, self.filled)
             check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
             check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
