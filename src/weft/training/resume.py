@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def _refusal(folder: RunFolder, run: Run, path: str, old: Any, new: Any) -> str 
     stage = stages[int(match[1]) + 1 if match[1] else 0]
     if match[2] == "steps" and new < old:
         return f"was {old}, now {new}; it can only be raised"
+    if match[2] == "steps" and folder.is_finished():
+        again = shlex.join(["weft", "train", str(folder.path), "--run", "DIR", "--keep", f"{path}={new}"])
+        return f"was {old}, now {new}; the run is finished and its checkpoints were removed. Train again from the start: {again}"
     if stage is not stages[-1] and folder.stage_model(stage.name).exists():
         return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
     if match[2] != "steps" and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
@@ -143,14 +147,14 @@ def check_codec(folder: RunFolder, run: Run) -> None:
 
 
 def _read_record(folder: RunFolder, run: Run) -> dict[str, Any]:
-    """Return the record of the latest checkpoint where it is intact; empty if there is none."""
+    """Return the record of the latest checkpoint where it is intact, or of the finished run; empty if there is none."""
     for plan in reversed(plans(run)):
         for path in Checkpoints(folder.checkpoints(plan.name, not run.stages)).paths():
             try:
                 return read_document(path, RECORD)
             except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: reported by whoever resumes from it
                 continue
-    return {}
+    return folder.read_finished()["record"]
 
 
 def _trained_recipe(folder: RunFolder, run: Run, stored: dict[str, Any]) -> dict[str, Any] | None:

@@ -24,6 +24,9 @@ def train(
     run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="Run folder (default: runs/<recipe>-<n>).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run from its last checkpoint.")] = False,
     quiet: Quiet = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the checkpoints of the finished run, to resume it with more steps.")
+    ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard event files.")] = False,
     processes: Annotated[
         int, typer.Option(help="Processes on this host that train together.", min=1, max=1024, rich_help_panel=GROUP_PANEL)
@@ -54,7 +57,7 @@ def train(
     folder = run or (latest_folder(specification.name) if resume else next_folder(specification.name))
     if launches:
         arguments = ["train", recipe, *(overrides or []), *(["--resume"] if resume else []), "--run", str(folder)]
-        arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("tensorboard", tensorboard)) if wanted]
+        arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("keep", keep), ("tensorboard", tensorboard)) if wanted]
         launch(group, [*arguments, *group.arguments(), *plugins.arguments()], folder, plugins.arguments())
         return
     if not resume:
@@ -65,7 +68,9 @@ def train(
         message(f"warning: {warning}")
     with resumable(folder, [*group.arguments(), *plugins.arguments()]):
         display = Display() if quiet else Terminal()
-        train_run(specification, folder, resume=resume, plugins=plugins.names, display=display, tensorboard=tensorboard)
+        train_run(
+            specification, folder, resume=resume, plugins=plugins.names, display=display, tensorboard=tensorboard, keep=keep
+        )
 
 
 def _folder_to_resume(recipe: str, run: Path | None) -> Path | None:
