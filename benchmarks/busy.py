@@ -1,30 +1,36 @@
 """Training and inference beside busy processes: weft's threads against torch's defaults. ``python -m benchmarks.busy``
 
-Every workload runs twice at the same time, once as ``weft`` sets up its threads and once with the defaults of torch; all but one
-process are stopped (SIGSTOP), so that both are measured on the same machine in the same minutes, idle and beside one and two busy
-processes, interleaved. The fair share of a process is the number of processors divided by the number of runnable processes, at
-most 1; the last columns are the speed as a fraction of weft's own speed on the idle machine times the fair share, and as a multiple
-of the speed with torch's defaults. Results are kept in ``--out``, so an interrupted benchmark continues where it stopped.
+Every workload runs twice, as weft sets up its threads and with the default of libgomp (300,000 spins), which counts as a setting
+of the user. One of the two is always stopped by SIGSTOP, so that both are measured in the same minutes: idle, and beside one and
+two busy processes, interleaved.
+
+A row shows tokens/s (median of the windows); the speed as a fraction of the fair share, which is the speed on the idle machine
+divided by the number of runnable processes; the multiple of torch's default; and the processors that other processes have used
+meanwhile: above 0.1, the machine was not idle. Every finished workload is kept in ``--out``: an interrupted benchmark continues.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import itertools
 import mmap
 import os
-import signal
+import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.stand_ins import write_stand_ins
+from weft.core.io import read_json, write_json
+from weft.training.threads import limit_spinning
 
 TRAINED = {
     "dates": ["data.train=20000"],
@@ -32,12 +38,15 @@ TRAINED = {
     "classify-minilm": [],
 }
 """Recipe of each workload, with the options that the benchmark changes."""
-ARMS = ("weft", "torch")
+ARMS = {"weft": dict[str, str](), "torch": {"GOMP_SPINCOUNT": "300000"}}
+"""Environment of each side."""
 LOADS = (0, 1, 2)
 """Busy processes beside the measured one."""
-SPIN = "while True: pass"
+REPEATS, SETTLE_SECONDS, SECONDS = 2, 1.5, 2.5
+"""Windows of each combination; seconds before and in a window."""
+BUSY = "while True: pass"
 _SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-_START_SECONDS = 300.0
+_START_SECONDS, _STALLED_SECONDS = 300.0, 30.0
 
 
 # ------------------------------------------------------------------------------------------------------------- in a worker
@@ -100,28 +109,30 @@ def infer(recipe: str, counter: Counter, folder: Path) -> None:
         counter.write(tokens)
 
 
-def work(kind: str, recipe: str, arm: str, file: Path) -> None:
-    """Run one side of a workload; ``arm`` weft sets up the threads like the command."""
-    import weft.training.threads as threads
-
-    if arm.startswith("weft"):
-        threads.limit_spinning()
-    elif arm.startswith("torch"):
-        threads.share_processors.__code__ = (lambda report=None: None).__code__
+def work(kind: str, recipe: str, file: Path) -> None:
+    """Run a workload without end, in a process of its own."""
+    limit_spinning()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WEFT_DATA"] = str(write_stand_ins(Path(folder) / "data"))
         {"train": train, "infer": infer}[kind](recipe, Counter(file), Path(folder))
 
 
-# ------------------------------------------------------------------------------------------------------------- measuring
+# -------------------------------------------------------------------------------------------------------------- measuring
+
+
+@dataclass
+class Side:
+    """A process that is stopped, except in a window, and its tokens."""
+
+    process: psutil.Popen
+    counter: Counter
 
 
 @contextlib.contextmanager
-def started(
-    command: list[str], environment: Mapping[str, str], log: Any = subprocess.DEVNULL
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is stopped, and is killed at the end of the context."""
-    process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+def started(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[psutil.Popen]:
+    """A process with its output in ``log``, which is killed at the end of the context, even if it is stopped."""
+    with log.open("wb") as stream:
+        process = psutil.Popen(command, env=dict(environment), stdout=stream, stderr=stream)
     try:
         yield process
     finally:
@@ -129,73 +140,92 @@ def started(
         process.wait()
 
 
-@contextlib.contextmanager
-def running(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """A context in which stopped processes run."""
-    for process in processes:
-        process.send_signal(signal.SIGCONT)
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGSTOP)
-
-
-def measure(
-    kind: str, recipe: str, seconds: float, settle: float, repeats: int, spec: dict[str, dict[str, str]]
-) -> dict[str, list[float]]:
-    """Return tokens/s of every window by arm and number of busy processes, such as ``weft 1``."""
+def start(kind: str, recipe: str, arm: str, folder: Path, stack: contextlib.ExitStack) -> Side:
+    """Start one side of a workload, wait for its first tokens, and stop it."""
     plain = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
+    counter, log = Counter(folder / arm), folder / f"{arm}.log"
+    command = [sys.executable, "-m", "benchmarks.busy", "--work", kind, recipe, str(folder / arm)]
+    process = stack.enter_context(started(command, plain | ARMS[arm], log))
+    deadline = time.monotonic() + _START_SECONDS
+    while counter.read() == 0:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"{' '.join(command)} did not start:\n{log.read_text()[-2000:]}")
+        time.sleep(0.05)
+    process.suspend()
+    return Side(process, counter)
+
+
+def window(side: Side, busy: list[psutil.Popen]) -> tuple[float, float]:
+    """Return tokens/s of one side beside busy processes, and the number of processors that all others have used."""
+    own = [side.process, *busy]
+
+    def used() -> tuple[float, float, float]:
+        times = psutil.cpu_times()
+        ours = sum(process.cpu_times().user + process.cpu_times().system for process in own)
+        return side.counter.read(), time.monotonic(), sum(times[:3]) - ours  # user, nice, system
+
+    for process in own:
+        process.resume()
+    try:
+        time.sleep(SETTLE_SECONDS)
+        tokens, begun, others = used()
+        while (now := time.monotonic()) < begun + SECONDS or (side.counter.read() == tokens and now < begun + _STALLED_SECONDS):
+            time.sleep(0.01)
+        more, ended, others_then = used()
+    finally:
+        for process in own:
+            process.suspend()
+    return (more - tokens) / (ended - begun), max(0.0, others_then - others) / (ended - begun)
+
+
+def measure(kind: str, recipe: str) -> dict[str, list[tuple[float, float]]]:
+    """Return all windows of a workload by side and number of busy processes, such as ``weft 1``."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        busy = [stack.enter_context(started([sys.executable, "-c", SPIN], plain)) for _ in range(max(LOADS))]
+        sides = {arm: start(kind, recipe, arm, folder, stack) for arm in ARMS}
+        command = [sys.executable, "-c", BUSY]
+        busy = [stack.enter_context(started(command, os.environ, folder / "busy.log")) for _ in range(max(LOADS))]
         for process in busy:
-            process.send_signal(signal.SIGSTOP)
-        arms: dict[str, tuple[subprocess.Popen[bytes], Counter]] = {}
-        for arm, settings in spec.items():
-            counter, log = Counter(folder / arm), (folder / f"{arm}.log").open("wb")
-            command = [sys.executable, "-m", "benchmarks.busy", "--work", kind, recipe, arm, str(folder / arm)]
-            process = stack.enter_context(started(command, plain | settings, log))
-            deadline = time.monotonic() + _START_SECONDS
-            while counter.read() == 0:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"{' '.join(command)} did not start:\n{(folder / f'{arm}.log').read_text()[-2000:]}")
-                time.sleep(0.05)
-            process.send_signal(signal.SIGSTOP)
-            arms[arm] = process, counter
-        found: dict[str, list[float]] = {}
-        for _ in range(repeats):
+            process.suspend()
+        found: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(REPEATS):
             for load in LOADS:
-                for arm, (process, counter) in arms.items():
-                    with running([*busy[:load], process]):
-                        time.sleep(settle)
-                        tokens, start = counter.read(), time.monotonic()
-                        while time.monotonic() < start + seconds or (counter.read() == tokens and time.monotonic() < start + 30):
-                            time.sleep(0.01)
-                        speed = (counter.read() - tokens) / (time.monotonic() - start)
-                    found.setdefault(f"{arm} {load}", []).append(speed)
+                for arm, side in sides.items():
+                    found.setdefault(f"{arm} {load}", []).append(window(side, busy[:load]))
         return found
 
 
+def show(workload: str, found: Mapping[str, list[tuple[float, float]]]) -> None:
+    """Print the rows of a workload."""
+    speed = {name: statistics.median(row[0] for row in rows) for name, rows in found.items()}
+    for load in LOADS:
+        own, default = speed[f"weft {load}"], speed[f"torch {load}"]
+        share = own * (1 + load) / speed["weft 0"] if speed["weft 0"] else float("nan")
+        others = max(row[1] for arm in ARMS for row in found[f"{arm} {load}"])
+        ratio = f"{own / default:7.1f}x" if default else "     inf"
+        print(f"{workload:22} {load} busy {own:9,.0f} {default:9,.0f} {share:8.0%} {ratio} {others:7.1f}", flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", nargs=4)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--settle", type=float, default=2.0)
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--arms", type=json.loads, default={})
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "weft-busy.json", help="results so far")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="such as train-dates")
+    parser.add_argument("--again", action="store_true", help="measure what is in --out again")
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     choice = parser.parse_args()
     if choice.work:
-        kind, recipe, arm, file = choice.work
-        work(kind, recipe, arm, Path(file))
+        kind, recipe, file = choice.work
+        work(kind, recipe, Path(file))
         return
-    for kind in ("train", "infer"):
-        for recipe in TRAINED:
-            if choice.only and f"{kind}-{recipe}" not in choice.only:
-                continue
-            found = measure(kind, recipe, choice.seconds, choice.settle, choice.repeats, choice.arms)
-            print(kind, recipe, {k: [round(x) for x in v] for k, v in sorted(found.items())}, flush=True)
+    results = read_json(choice.out) if choice.out.exists() and not choice.again else {}
+    print(f"{'workload':22} beside {'weft':>9} {'torch':>9} {'of fair':>8} {'weft/torch':>8} {'others':>5}", flush=True)
+    for kind, recipe in itertools.product(("train", "infer"), TRAINED):
+        if choice.only and f"{kind}-{recipe}" not in choice.only:
+            continue
+        if f"{kind}-{recipe}" not in results:
+            results[f"{kind}-{recipe}"] = measure(kind, recipe)
+            write_json(choice.out, results)
+        show(f"{kind}-{recipe}", results[f"{kind}-{recipe}"])
 
 
 if __name__ == "__main__":

@@ -76,11 +76,11 @@ def _refusal(folder: RunFolder, run: Run, path: str, old: Any, new: Any) -> str 
     stage = stages[int(match[1]) + 1 if match[1] else 0]
     if match[2] == "steps" and new < old:
         return f"was {old}, now {new}; it can only be raised"
+    if stage is not stages[-1] and folder.stage_model(stage.name).exists():
+        return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
     if match[2] == "steps" and folder.is_finished():
         again = shlex.join(["weft", "train", str(folder.path), "--run", "DIR", "--keep", f"{path}={new}"])
         return f"was {old}, now {new}; the run is finished and its checkpoints were removed. Train again from the start: {again}"
-    if stage is not stages[-1] and folder.stage_model(stage.name).exists():
-        return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
     if match[2] != "steps" and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
         return f"was {old!r}, now {new!r}; it can change to {_FALLBACK[match[2]]} only where those checkpoints are damaged"
     return None
