@@ -18,6 +18,7 @@ import mmap
 import os
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -45,6 +46,7 @@ LOADS = (0, 1, 2)
 REPEATS, SETTLE_SECONDS, SECONDS = 2, 1.5, 2.5
 """Windows of each combination; seconds before and in a window."""
 BUSY = "while True: pass"
+TRAINED_RUN = "trained"
 _SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 _START_SECONDS, _STALLED_SECONDS = 300.0, 30.0
 
@@ -68,11 +70,13 @@ class Counter:
         self.memory[:] = struct.pack("d", tokens)
 
 
-def train(recipe: str, counter: Counter, folder: Path) -> None:
+def train(recipe: str, file: Path, folder: Path) -> None:
     """Train without end, as ``weft train`` does."""
     from weft.training.display import Display
     from weft.training.recipes import read_run
     from weft.training.trainer import train as train_run
+
+    counter = Counter(file)
 
     class Count(Display):
         def update(self, row: Mapping[str, Any], padding: float) -> None:
@@ -85,14 +89,20 @@ def train(recipe: str, counter: Counter, folder: Path) -> None:
     train_run(read_run(recipe, [*TRAINED[recipe], *endless]), folder / "endless", display=Count())
 
 
-def infer(recipe: str, counter: Counter, folder: Path) -> None:
-    """Generate or embed without end, as ``weft generate`` and ``weft embed`` do."""
-    from weft.inference.embedding import open_embedder
-    from weft.inference.load import load
+def prepare(recipe: str, run: Path, folder: Path) -> None:
+    """Train the model that both sides generate with."""
     from weft.training.recipes import read_run
     from weft.training.trainer import train as train_run
 
-    tokens = 0.0
+    train_run(read_run(recipe, [*TRAINED[recipe], "learning.steps=30", "evaluate.max_examples=4", "evaluate.metrics=[]"]), run)
+
+
+def infer(recipe: str, file: Path, folder: Path) -> None:
+    """Generate or embed without end, as ``weft generate`` and ``weft embed`` do."""
+    from weft.inference.embedding import open_embedder
+    from weft.inference.load import load
+
+    counter, tokens = Counter(file), 0.0
     if "minilm" in recipe:
         embedder = open_embedder("minilm")
         texts = [" ".join(["a fine story about a dog and a house"] * (1 + i % 4)) for i in range(64)]
@@ -100,8 +110,7 @@ def infer(recipe: str, counter: Counter, folder: Path) -> None:
             embedder(texts)
             tokens += sum(len(text.split()) for text in texts)
             counter.write(tokens)
-    train_run(read_run(recipe, [*TRAINED[recipe], "learning.steps=30"]), folder / "trained")
-    trained = load(folder / "trained")
+    trained = load(file.parent / TRAINED_RUN)
     source = "3 March 2015" if recipe == "dates" else "Ein Hund und ein Mann ."
     while True:
         for found in trained.hypotheses([source] * 16, batch_size=16):
@@ -114,7 +123,7 @@ def work(kind: str, recipe: str, file: Path) -> None:
     limit_spinning()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WEFT_DATA"] = str(write_stand_ins(Path(folder) / "data"))
-        {"train": train, "infer": infer}[kind](recipe, Counter(file), Path(folder))
+        {"train": train, "infer": infer, "prepare": prepare}[kind](recipe, file, Path(folder))
 
 
 # -------------------------------------------------------------------------------------------------------------- measuring
@@ -140,12 +149,16 @@ def started(command: list[str], environment: Mapping[str, str], log: Path) -> It
         process.wait()
 
 
+def environment(arm: str) -> dict[str, str]:
+    """The environment of one side, without settings of the user."""
+    return {name: value for name, value in os.environ.items() if name not in _SETTINGS} | ARMS[arm]
+
+
 def start(kind: str, recipe: str, arm: str, folder: Path, stack: contextlib.ExitStack) -> Side:
     """Start one side of a workload, wait for its first tokens, and stop it."""
-    plain = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
     counter, log = Counter(folder / arm), folder / f"{arm}.log"
     command = [sys.executable, "-m", "benchmarks.busy", "--work", kind, recipe, str(folder / arm)]
-    process = stack.enter_context(started(command, plain | ARMS[arm], log))
+    process = stack.enter_context(started(command, environment(arm), log))
     deadline = time.monotonic() + _START_SECONDS
     while counter.read() == 0:
         if process.poll() is not None or time.monotonic() > deadline:
@@ -182,6 +195,9 @@ def measure(kind: str, recipe: str) -> dict[str, list[tuple[float, float]]]:
     """Return all windows of a workload by side and number of busy processes, such as ``weft 1``."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if kind == "infer" and "minilm" not in recipe:
+            command = [sys.executable, "-m", "benchmarks.busy", "--work", "prepare", recipe, str(folder / TRAINED_RUN)]
+            subprocess.run(command, env=environment("weft"), check=True)
         sides = {arm: start(kind, recipe, arm, folder, stack) for arm in ARMS}
         command = [sys.executable, "-c", BUSY]
         busy = [stack.enter_context(started(command, os.environ, folder / "busy.log")) for _ in range(max(LOADS))]

@@ -131,21 +131,21 @@ def test_threads_are_divided_among_processes(unset):
 @pytest.mark.parametrize(("recorded", "used"), [(None, 1), (1, 1), (3, 3), (0, 1), (-2, 1), (10**9, 1)])
 def test_a_run_keeps_its_number_of_threads(unset, recorded, used):
     torch.set_num_threads(1)
-    said: list[str] = []
-    with threads.threads_of_run(recorded, said.append):
+    messages: list[str] = []
+    with threads.threads_of_run(recorded, messages.append):
         assert torch.get_num_threads() == used
     assert torch.get_num_threads() == 1
-    assert bool(said) == (used != 1)
+    assert bool(messages) == (used != 1)
 
 
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_the_number_of_the_user_wins_with_a_warning(unset, name):
     torch.set_num_threads(1)
     unset.setenv(name, "1")
-    said: list[str] = []
-    with threads.threads_of_run(2, said.append):
+    messages: list[str] = []
+    with threads.threads_of_run(2, messages.append):
         assert torch.get_num_threads() == 1
-    assert f"resume with {name}=2" in said[0]
+    assert f"resume with {name}=2" in messages[0]
 
 
 def run(steps: int) -> weft.Run:

@@ -22,7 +22,7 @@ from pathlib import Path
 SPINS = 2000
 """Times that threads of the command ``weft`` spin: less than libgomp's 300,000, which is slower also on an idle machine."""
 SETTINGS = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-"""Environment variables by which users say themselves how threads wait."""
+"""Environment variables by which users set how threads wait."""
 INTERVAL = 0.2
 """Seconds between two measurements of the time that threads wait for a processor."""
 BUSY, CALM = 0.1, 0.03
