@@ -34,7 +34,7 @@ from weft.core.io import read_json, write_json
 from weft.training.threads import limit_spinning
 
 TRAINED = {
-    "dates": ["data.train=20000"],
+    "dates": ["data.train=20000", "data.valid=50", "data.test=50"],
     "translate-small": ["learning.average=0"],
     "classify-minilm": [],
 }
@@ -94,7 +94,7 @@ def prepare(recipe: str, run: Path, folder: Path) -> None:
     from weft.training.recipes import read_run
     from weft.training.trainer import train as train_run
 
-    train_run(read_run(recipe, [*TRAINED[recipe], "learning.steps=30", "evaluate.max_examples=4", "evaluate.metrics=[]"]), run)
+    train_run(read_run(recipe, [*TRAINED[recipe], "learning.steps=30"]), run)
 
 
 def infer(recipe: str, file: Path, folder: Path) -> None:
