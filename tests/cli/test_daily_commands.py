@@ -65,7 +65,7 @@ def test_a_wrong_price_is_reported_before_training(home, monkeypatch):
 def test_the_cost_of_a_run_is_reported_with_price_and_grid(home, monkeypatch):
     monkeypatch.setenv("WEFT_PRICE", "0.3")
     monkeypatch.setenv("WEFT_GRID", "400")
-    answer = weft("train", home / "films.yaml", "--run", home / "priced")
+    answer = weft("train", home / "films.yaml", "--run", home / "priced", "--keep")
     assert answer.code == 0 and " tokens, " in answer.err and " money, " in answer.err and " g CO2" in answer.err
     (home / "priced" / "usage.json").write_text("{}")  # damaged: what it cost before is not known any more
     assert weft("train", home / "priced", "--resume", "learning.steps=32").code == 0
