@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.example import CHOICE_LABELS
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_paths import PathValue, clean_text, find_value, follow_path, missing_path
 from weft.data.sources.parsing import ParsedRow, records
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
-from weft.data.sources.training_scan import TargetSpec
+from weft.data.sources.training_scan import GROUP, TargetSpec
 from weft.data.tokenizers.bpe import BPE
 
 QUESTION = ("question.stem", "question", "question_stem", "stem", "ctx", "context", "sentence", "sent1", "premise", "prompt")
@@ -55,6 +56,11 @@ class MultipleChoice(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or an answer that is none of the choices: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        group: Column whose values are not divided between training and validation, such as the author; rows without a value are
+            held out by their text.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
 
     Example:
         >>> list(MultipleChoice(train="questions.jsonl").declare().fields)
@@ -84,12 +90,17 @@ class MultipleChoice(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        group: str | None = None,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")
         if isinstance(choices, list) and len(choices) < 2:
             raise ValueError(f"choices names {len(choices)} columns; at least two are needed")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, group, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.question, self.choices, self.answer, self.labels = question, choices, answer, labels
         self.first_index, self.include_question, self.separator = first_index, include_question, separator
@@ -127,6 +138,8 @@ class MultipleChoice(TextSource):
         if isinstance(answer.value, Mapping | list | bool):
             raise ValueError(f"the answer ({answer.path}) must be a label, an index or a text, not {str(answer.value)[:40]}")
         given = clean_text(answer.value, answer.path)
+        if self.group is not None and (found := follow_path(row, self.group)) is not None:
+            cells[GROUP] = "\t".join(clean_text(value.value, value.path) for value in found)
         texts = cells["choices"].split("\t")
         return {**cells, "label": CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""}
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, FileOrFolder, Fraction
+from weft.core.options import Count, FileOrFolder, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import TEXT
 from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, is_json_lines, table, table_layout, tables
@@ -36,6 +37,9 @@ class PlainText(TextSource):
         on_overflow: What happens to longer texts: ``split`` into examples, ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a text that is not UTF-8: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = PlainText(train="plays.txt", max_length=128)
@@ -55,8 +59,12 @@ class PlainText(TextSource):
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.unit = unit
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from weft.core.contracts import Tokenizer
 from weft.core.io import InvalidJSON, parse_json
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.encoding import START
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, lone_surrogate, table, table_layout
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
@@ -53,6 +54,9 @@ class QuestionAnswering(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or an answer that is not at its offset: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> info = QuestionAnswering(train="train-v2.0.json").declare()
@@ -78,8 +82,12 @@ class QuestionAnswering(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.question, self.context, self.answer, self.start = question, context, answer, start
 
@@ -189,16 +197,14 @@ def _questions(articles: list[Any], answered: bool) -> Iterator[tuple[str, dict[
 
 
 def _cells(question: Any, context: str, question_id: str, answered: bool) -> dict[str, str]:
-    cells = {"question": _text_at(question, "question"), "context": context, "id": question_id}
-    if not answered:
-        return cells
-    impossible = isinstance(question, dict) and question.get("is_impossible")
+    impossible = not answered or (isinstance(question, dict) and question.get("is_impossible"))
     answers = [] if impossible else _list_at(question, "answers", "a question")
     texts = [_text_at(answer, "text").replace("\t", " ") for answer in answers]
     starts = [answer.get("answer_start") for answer in answers]
     if invalid := [start for start in starts if not isinstance(start, int) or start < 0]:
         raise ValueError(f"answer_start must be a character offset, not {invalid[0]!r}")
-    return {**cells, "answer": "\t".join(texts), START: "\t".join(map(str, starts))}
+    cells = {"question": _text_at(question, "question"), "context": context, "id": question_id}
+    return {**cells, "answer": "\t".join(texts), START: "\t".join(map(str, starts))} if answered else cells
 
 
 def _list_at(value: Any, key: str, what: str) -> list[Any]:

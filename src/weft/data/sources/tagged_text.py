@@ -11,6 +11,7 @@ from typing import Literal
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import COMMENTS, ColumnSpec, Layout, ParsedRow, is_json_lines, table
 from weft.data.sources.text_source import BadRows, TextSource
@@ -48,6 +49,9 @@ class TaggedText(TextSource):
         on_overflow: What happens to longer sentences: ``split`` into examples, ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a sentence with a malformed line: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training sentences held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = TaggedText(train="train.conll")
@@ -71,8 +75,12 @@ class TaggedText(TextSource):
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.word_column, self.tag_column, self.scheme = word_column, tag_column, scheme
 
     def target_fields(self) -> dict[str, TargetSpec]:
