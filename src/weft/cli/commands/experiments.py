@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,14 @@ import typer
 
 from weft.cli.console import FAILURE, INTERRUPTED, message, print_json
 from weft.cli.options import Json, Plugins, Quiet, Recipe, command
+
+
+class Search(StrEnum):
+    """How the configurations of a sweep are chosen."""
+
+    GRID = "grid"
+    RANDOM = "random"
+    OPTUNA = "optuna"
 
 
 @command
@@ -33,28 +42,78 @@ def sweep(
     plugins: Plugins,
     recipe: Recipe,
     assignments: Annotated[
-        list[str], typer.Argument(metavar="PATH=V1,V2...", help="The values of each option.", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH=V1,V2...]...",
+            help="The values of each option: a list (seed=1,2,3), a range of integers (data.fold=0..4), or for random search and "
+            "Optuna a range of numbers (learning.optimizer.lr=1e-5..1e-2:log).",
+            show_default=False,
+        ),
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option("--random", metavar="N", min=1, help="Random search: train N random configurations.", show_default=False),
+    ] = None,
+    search: Annotated[
+        Search, typer.Option("--search", help="How the configurations are chosen; optuna needs the extra optuna.")
+    ] = Search.GRID,
+    trials: Annotated[
+        int, typer.Option("--trials", metavar="N", min=1, help="Number of configurations for --search random or optuna.")
+    ] = 20,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", metavar="K", min=2, help="K-fold cross-validation: data.folds=K data.fold=0..K-1.", show_default=False
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Validation metric that ranks the trials (default: evaluate.monitor, or if that is the loss, the first metric).",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, help="Trials to train at the same time, in processes of their own.")
+    ] = 1,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--max-minutes", metavar="M", min=0.01, help="Stop after this time; the same command resumes.", show_default=False
+        ),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option("--run", metavar="DIR", help="Folder of the sweep (default: runs/<recipe>-sweep-<hash>).")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Grid search: train a recipe with every combination of values, one after another.
+    """Train a recipe with many combinations of values: a grid, a random search, Optuna, or the folds of cross-validation.
 
-    Interrupt with Ctrl-C; the same command resumes.
+    The table has mean and standard deviation over seeds and folds, ranked by a validation metric, and the test metrics of the
+    best row. Interrupt with Ctrl-C; the same command resumes.
     """
     from weft.experiments.sweep import default_folder
     from weft.experiments.sweep import sweep as run_sweep
     from weft.learning import Interrupted
     from weft.training.display import Display, Terminal
 
-    folder = run or default_folder(recipe, assignments)
+    if random is not None and search is not Search.GRID:
+        raise ValueError(f"--random N and --search {search.value} exclude each other; use one of them")
+    kind = "random" if random is not None else search.value
+    varied = [*(assignments or []), *([f"data.folds={folds}", f"data.fold=0..{folds - 1}"] if folds else [])]
+    folder = run or default_folder(recipe, varied, kind)
+    how = {"search": kind, "max_trials": random or trials, "metric": metric, "workers": workers, "max_minutes": max_minutes}
     try:
-        result = run_sweep(recipe, assignments, folder, plugins=plugins.names, display=Display() if quiet else Terminal())
+        result = run_sweep(recipe, varied, folder, plugins=plugins.names, display=Display() if quiet else Terminal(), **how)
     except (Interrupted, KeyboardInterrupt):
-        again = shlex.join(["weft", "sweep", recipe, *assignments, "--run", str(folder), *plugins.arguments()])
+        options = {**how, "max_trials": None, "random": random, "trials": trials if search is not Search.GRID else None}
+        options["search"] = None if search is Search.GRID else kind
+        options["workers"] = workers if workers > 1 else None
+        given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+        again = shlex.join(["weft", "sweep", recipe, *varied, *given, "--run", str(folder), *plugins.arguments()])
         message(f"interrupted; finished runs and the last checkpoint are in {folder}. Resume with: {again}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
