@@ -95,7 +95,7 @@ def test_every_trial_has_a_short_distinct_name() -> None:
 
 def test_a_range_of_integers_is_a_list() -> None:
     assert read_assignments(["data.fold=0..4", "seed=7,1..2"]) == {"data.fold": list("01234"), "seed": ["7", "1", "2"]}
-    assert read_assignments(["x=a..b,1...2"])["x"] == ["a..b", "1...2"]
+    assert read_assignments(["x=a..b,1..c"])["x"] == ["a..b", "1..c"]
     searched = read_assignments(["lr=1e-5..1e-2:log", "layers=1..4", "seed=1..2"], "random")
     assert searched == {"lr": ["1e-5..1e-2:log"], "layers": ["1..4"], "seed": ["1", "2"]}
     with pytest.raises(ValueError, match="a search needs several values or a range"):
