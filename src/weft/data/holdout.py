@@ -80,7 +80,7 @@ def hold_out_hashes(spec: HoldOut) -> HeldOut:
     """Return the units that are held out where there are too many to count them: a range of hashes, exact in expectation."""
     if spec.fold is None:
         return HeldOut(high=min(int(spec.fraction * _HASHES), _HASHES - 1))
-    return HeldOut(*(_HASHES * fold // spec.folds for fold in (spec.fold, spec.fold + 1)))
+    return HeldOut(_HASHES * spec.fold // spec.folds, _HASHES * (spec.fold + 1) // spec.folds)
 
 
 def hold_out_units(spec: HoldOut, hashes: Sequence[bytes], classes: Sequence[str]) -> HeldOut | None:

@@ -73,11 +73,7 @@ def sweep(
     try:
         lock_sweep(home, known, first)
         try:
-            queue = _queue(result, values, search, max_trials)
-            if workers > 1 or max_minutes is not None:
-                session.train_in_workers(queue, workers, max_minutes)
-            else:
-                session.train(queue)
+            session.train(_queue(result, values, search, max_trials), workers, max_minutes)
         finally:
             _read_finished(trials)
             result.tabulate()

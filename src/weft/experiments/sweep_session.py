@@ -31,8 +31,15 @@ class Session:
     def __init__(self, recipe: str | Path | Run, trials: list[Trial], plugins: list[str], display: Display):
         self.recipe, self.trials, self.plugins, self.display = recipe, trials, plugins, display
 
-    def train(self, queue: Iterator[Trial]) -> None:
-        """Train the trials one after another in this process. An error is recorded in the trial, unless it is an interruption."""
+    def train(self, queue: Iterator[Trial], workers: int = 1, max_minutes: float | None = None) -> None:
+        """Train the trials: in this process, unless several are trained at a time or the time is limited."""
+        if workers > 1 or max_minutes is not None:
+            self._train_in_workers(queue, workers, max_minutes)
+        else:
+            self._train_here(queue)
+
+    def _train_here(self, queue: Iterator[Trial]) -> None:
+        """Train the trials one after another. An error is recorded in the trial, unless it is an interruption."""
         from weft.learning import Interrupted
         from weft.training.trainer import train
 
@@ -50,7 +57,7 @@ class Session:
             except Exception as error:  # of any type: the other trials can still succeed
                 self._fail(trial, describe(error), str(error) if isinstance(error, ValueError) else describe(error))
 
-    def train_in_workers(self, queue: Iterator[Trial], workers: int, max_minutes: float | None) -> None:
+    def _train_in_workers(self, queue: Iterator[Trial], workers: int, max_minutes: float | None) -> None:
         """Train several trials at a time, each in a process of its own, until the time is over."""
         deadline = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
         threads, number = thread_share(workers) if workers > 1 else 0, 0

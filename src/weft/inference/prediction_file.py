@@ -160,7 +160,7 @@ class PredictionFile:
             if span.row is None or is_blank(span.row):
                 yield "".join(line.text + line.end for line in span.lines)
                 continue
-            values = {names[PREDICTION]: span.prediction.value()}
+            values: dict[str, object] = {names[PREDICTION]: span.prediction.value()}
             if self.classes:
                 values[names[PROBABILITIES]] = span.prediction.probabilities or None
             more = json.dumps(finite(values), ensure_ascii=False)[1:-1]

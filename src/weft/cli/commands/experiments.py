@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +14,7 @@ from weft.cli.console import FAILURE, INTERRUPTED, message, print_json
 from weft.cli.options import Json, Plugins, Quiet, Recipe, command
 
 
-class Search(StrEnum):
+class SearchMethod(StrEnum):
     """How the configurations of a sweep are chosen."""
 
     GRID = "grid"
@@ -37,35 +38,26 @@ def compare(
         comparison.print()
 
 
-@command
-def sweep(
-    plugins: Plugins,
-    recipe: Recipe,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATH=V1,V2...]...",
-            help="The values of each option: a list (seed=1,2,3), a range of integers (data.fold=0..4), or for random search and "
-            "Optuna a range of numbers (learning.optimizer.lr=1e-5..1e-2:log).",
-            show_default=False,
-        ),
-    ] = None,
+@dataclass(frozen=True)
+class SweepOptions:
+    """How a sweep chooses, ranks and trains its trials."""
+
     random: Annotated[
         int | None,
         typer.Option("--random", metavar="N", min=1, help="Random search: train N random configurations.", show_default=False),
-    ] = None,
+    ] = None
     search: Annotated[
-        Search, typer.Option("--search", help="How the configurations are chosen; optuna needs the extra optuna.")
-    ] = Search.GRID,
+        SearchMethod, typer.Option("--search", help="How the configurations are chosen; optuna needs the extra optuna.")
+    ] = SearchMethod.GRID
     trials: Annotated[
         int, typer.Option("--trials", metavar="N", min=1, help="Number of configurations for --search random or optuna.")
-    ] = 20,
+    ] = 20
     folds: Annotated[
         int | None,
         typer.Option(
             "--folds", metavar="K", min=2, help="K-fold cross-validation: data.folds=K data.fold=0..K-1.", show_default=False
         ),
-    ] = None,
+    ] = None
     metric: Annotated[
         str | None,
         typer.Option(
@@ -74,14 +66,46 @@ def sweep(
             help="Validation metric that ranks the trials (default: evaluate.monitor, or if that is the loss, the first metric).",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, help="Trials to train at the same time, in processes of their own.")
-    ] = 1,
+    ] = 1
     max_minutes: Annotated[
         float | None,
         typer.Option(
             "--max-minutes", metavar="M", min=0.01, help="Stop after this time; the same command resumes.", show_default=False
+        ),
+    ] = None
+
+    def kind(self) -> Any:
+        """How the configurations are chosen. Raises ValueError for options that exclude each other."""
+        if self.random is not None and self.search is not SearchMethod.GRID:
+            raise ValueError(f"--random N and --search {self.search.value} exclude each other; use one of them")
+        return "random" if self.random is not None else self.search.value
+
+    def assignments(self, given: list[str] | None) -> list[str]:
+        """The assignments that are given, and those of the folds."""
+        folds = [f"data.folds={self.folds}", f"data.fold=0..{self.folds - 1}"] if self.folds else []
+        return [*(given or []), *folds]
+
+    def arguments(self) -> list[str]:
+        """The options that differ from their defaults, as on the command line, without ``--folds``."""
+        chosen = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "folds" and getattr(self, f.name) != f.default}
+        return [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
+
+
+@command
+def sweep(
+    plugins: Plugins,
+    recipe: Recipe,
+    options: SweepOptions,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH=V1,V2...]...",
+            help="The values of each option: a list (seed=1,2,3), a range of integers (data.fold=0..4), or for random search and "
+            "Optuna a range of numbers (learning.optimizer.lr=1e-5..1e-2:log).",
+            show_default=False,
         ),
     ] = None,
     run: Annotated[
@@ -100,21 +124,24 @@ def sweep(
     from weft.learning import Interrupted
     from weft.training.display import Display, Terminal
 
-    if random is not None and search is not Search.GRID:
-        raise ValueError(f"--random N and --search {search.value} exclude each other; use one of them")
-    kind = "random" if random is not None else search.value
-    varied = [*(assignments or []), *([f"data.folds={folds}", f"data.fold=0..{folds - 1}"] if folds else [])]
+    kind, varied = options.kind(), options.assignments(assignments)
     folder = run or default_folder(recipe, varied, kind)
-    how = {"search": kind, "max_trials": random or trials, "metric": metric, "workers": workers, "max_minutes": max_minutes}
     try:
-        result = run_sweep(recipe, varied, folder, plugins=plugins.names, display=Display() if quiet else Terminal(), **how)
+        result = run_sweep(
+            recipe,
+            varied,
+            folder,
+            search=kind,
+            max_trials=options.random or options.trials,
+            metric=options.metric,
+            workers=options.workers,
+            max_minutes=options.max_minutes,
+            plugins=plugins.names,
+            display=Display() if quiet else Terminal(),
+        )
     except (Interrupted, KeyboardInterrupt):
-        options = {**how, "max_trials": None, "random": random, "trials": trials if search is not Search.GRID else None}
-        options["search"] = None if search is Search.GRID else kind
-        options["workers"] = workers if workers > 1 else None
-        given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
-        again = shlex.join(["weft", "sweep", recipe, *varied, *given, "--run", str(folder), *plugins.arguments()])
-        message(f"interrupted; finished runs and the last checkpoint are in {folder}. Resume with: {again}")
+        command_line = ["weft", "sweep", recipe, *varied, *options.arguments(), "--run", str(folder), *plugins.arguments()]
+        message(f"interrupted; finished runs and the last checkpoint are in {folder}. Resume with: {shlex.join(command_line)}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(result.as_json())

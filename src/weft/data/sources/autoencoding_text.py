@@ -252,8 +252,7 @@ class AutoencodingText(TextSource):
             return why or f"add rows of every class ({rows.ledger['counts']['rows']:,} rows are used)"
         units = HeldOut()
         if held_out:
-            every, classes = ([row[i] for row in found] for i in (0, 1))
-            units = select_validation(self.hold_out, every, classes, len(found), self.files(paths))
+            units = select_validation(self.hold_out, [h for h, _ in found], [], len(found), self.files(paths))
         here = [h for h in hashes if not held_out or (int.from_bytes(h) in units) == (name == "valid")]
         if here:
             cut = "" if self.on_overflow == "truncate" else ", or set on_overflow: truncate"
