@@ -278,8 +278,8 @@ def _completed(text: str, columns: int, csv_file: bool) -> str:
 
 def _csv_line(cells: Sequence[str], all_quoted: bool) -> str:
     if list(cells) == [""] and not all_quoted:
-        return ""  # one cell of several, not a row of one empty cell, which the writer would quote
-    line, ends = io.StringIO(), "\r\n"  # the writer quotes cells with line ends of its own only
+        return ""  # one cell of several, not a row of one empty cell, which csv would quote
+    line, ends = io.StringIO(), "\r\n"  # csv quotes cells with its own line ends only
     csv.writer(line, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=ends).writerow(cells)
     return line.getvalue().removesuffix(ends)
 

@@ -95,15 +95,15 @@ class TaggedText(TextSource):
                 yield from self._sentences(cursor)
 
     def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        reader = copy(self)
-        reader.scheme, reader.tag_column = None, self.word_column  # the words stand in for tags, which the file may lack
+        parser = copy(self)
+        parser.scheme, parser.tag_column = None, self.word_column  # the words stand in for tags, which the file may lack
         for file in cursors[0].each_file():
             if is_json_lines(file):
                 found = table(cursors[0], {"text": WORDS})
                 both = (row._replace(cells={**row.cells, "tags": row.cells["text"]}) if row.cells else row for row in found)
-                rows = map(reader._from_lists, both)
+                rows = map(parser._from_lists, both)
             else:
-                rows = reader._sentences(cursors[0])
+                rows = parser._sentences(cursors[0])
             for row in rows:
                 yield row._replace(cells={name: cell for name, cell in row.cells.items() if name == "text"})
 
