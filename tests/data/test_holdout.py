@@ -124,7 +124,7 @@ def test_wrong_options_are_errors(tmp_path: Path) -> None:
     refused("fold 5 does not exist: the 5 folds are 0 to 4", fold=5)
     refused("folds is 1; at least 2", folds=1)
     refused("fold 0 of train is held out for validation, but valid is given too", fold=0, valid=file)
-    refused("a.tsv:2: no column 'writer', which the option group names", group="writer", stratify=True)
+    refused("a.tsv:2: no column 'autor', which the option group names", group="autor", stratify=True)
     refused("stratify needs classes, but label_type is number", stratify=True, label_type="number")
     refused("60 rows with 14 values of 'author' leave one of 20 folds empty; set fewer folds", group="author", fold=0, folds=20)
     refused("leaves no row for training or validation", stratify=True, validation_fraction=0.001)
