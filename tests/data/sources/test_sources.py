@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> str:
 def conll(tmp_path: Path) -> str:
     return write(
         tmp_path / "c.conll",
-        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n# a comment\n"
+        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n"
         "Peter\tNNP\tI-NP\tI-PER\nBonn NNP B-NP I-LOC\nHamburg NNP I-NP B-LOC\n\n\n#1 CD I-NP O\n",
     )
 
@@ -339,11 +339,22 @@ def test_tagged_text(conll: str) -> None:
     corpus = data.open()
     assert texts(corpus) == ["EU rejects German", "Peter Bonn Hamburg", "#1"]
     assert texts(corpus, field="tags") == ["B-ORG O B-MISC", "B-PER B-LOC B-LOC", "O"]
-    assert corpus.ledger["train"]["comment lines"] == 1
+    assert corpus.ledger["train"]["comment lines"] == 0 and corpus.ledger["train"]["document marks"] == 1
     info = corpus.codec.info
     assert info["tags"].labels == ("B-LOC", "B-MISC", "B-ORG", "B-PER", "O") and info["text"].words
     tags = corpus.splits["train"][1]["tags"]
     assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
+
+
+def test_a_number_sign_is_a_word_unless_the_recipe_says_comment(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.conll", "#\tO\nUlm\tB-LOC\n\n#\tO\n\n#tag\tO\n\n")
+    for comments in (False, True):  # the tabs make columns
+        assert texts(TaggedText(train=file, validation_fraction=0, comments=comments).open()) == ["# Ulm", "#", "#tag"]
+    universal = write(tmp_path / "u", "# sent_id = 1\n#newpar\n1\tUlm\tPROPN\n2\t#\tSYM\n\n")
+    with pytest.raises(ValueError, match=r"u:1: .*first line has 4|u:1: line 2: 1 columns"):
+        TaggedText(train=universal, validation_fraction=0, word_column=1, scheme=None).open()
+    corpus = TaggedText(train=universal, validation_fraction=0, word_column=1, scheme=None, comments=True).open()
+    assert texts(corpus) == ["Ulm #"] and corpus.ledger["train"]["comment lines"] == 2
 
 
 def test_schemes_are_understood(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_paths import PathValue, clean_text, find_value, follow_path, missing_path
-from weft.data.sources.parsing import ParsedRow, records
+from weft.data.sources.parsing import ParsedRow, TableFormat, check_delimiter, records
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -27,7 +27,7 @@ Files = File | list[File]
 
 @block("multiple-choice")
 class MultipleChoice(TextSource):
-    """Questions with choices, one of them correct, from tables: JSON Lines, TSV or CSV, by file suffix.
+    """Questions with choices, one of them correct, from tables: JSON, TSV or CSV, by file suffix.
 
     Rows may have different numbers of choices, from 2 to 26. Columns are named by options, or found by their usual names
     (CommonsenseQA, ARC, OpenBookQA, SWAG and others). A name may be a path into JSON: ``question.stem``; ``*`` matches every
@@ -37,10 +37,12 @@ class MultipleChoice(TextSource):
     Talmor et al. 2019 (CommonsenseQA), https://arxiv.org/abs/1811.00937
 
     Args:
-        train: UTF-8 tables.
+        train: Tables.
         valid: Validation tables; None = hold out a fraction of the training rows.
         test: Test tables.
         column_names: Column names, for files without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         question: Column of questions; None = the first with a usual name (question.stem, question, sentence, ...).
         choices: Column of choices, a list in JSON or a cell with ``separator`` between them; or several columns; None = the
             first with a usual name (question.choices.*.text, choices, ending*, ...).
@@ -55,6 +57,7 @@ class MultipleChoice(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or an answer that is none of the choices: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> list(MultipleChoice(train="questions.jsonl").declare().fields)
@@ -72,6 +75,8 @@ class MultipleChoice(TextSource):
         valid: Files | None = None,
         test: Files | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         question: str | None = None,
         choices: str | list[str] | None = None,
         answer: str | None = None,
@@ -84,13 +89,16 @@ class MultipleChoice(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        encoding: str = "utf-8",
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")
         if isinstance(choices, list) and len(choices) < 2:
             raise ValueError(f"choices names {len(choices)} columns; at least two are needed")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, encoding)
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.question, self.choices, self.answer, self.labels = question, choices, answer, labels
         self.first_index, self.include_question, self.separator = first_index, include_question, separator
         self.generated_field = "question" if include_question else "choices"
@@ -105,7 +113,7 @@ class MultipleChoice(TextSource):
         return {"label": TargetSpec("label", CHOICE_LABELS)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        for record in records(cursors[0], self.column_names):
+        for record in records(cursors[0], TableFormat(self.column_names, self.delimiter, self.quoted)):
             cells, problem = {}, record.problem
             if record.values is not None and not problem:
                 try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, TableFormat, check_delimiter, tables
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.tokenizers.bpe import BPE
 
@@ -20,15 +19,17 @@ FilePair = tuple[File, File] | File
 class ParallelText(TextSource):
     """Pairs of a source text and a target text: translation, summarization, and other sequence-to-sequence tasks.
 
-    From two files aligned by line, or from one table (TSV, CSV or JSON Lines, by file suffix) with a column for each. Pairs with
+    From two files aligned by line, or from one table (TSV, CSV or JSON, by file suffix) with a column for each. Pairs with
     an empty side are dropped, texts of more than ``max_length`` tokens are truncated; both are counted. Fields: ``source`` and
     ``target``.
 
     Args:
-        train: Two UTF-8 files with the same number of lines, source and target; or one table.
+        train: Two files with the same number of lines, source and target; or one table.
         valid: Validation files; None = hold out a fraction of the training pairs.
         test: Test files.
         column_names: Column names of a table without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         source: Column of source texts in a table.
         target: Column of target texts in a table.
         tokenizer: Tokenizer, trained on the training pairs.
@@ -37,6 +38,7 @@ class ParallelText(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training pairs held out where ``valid`` is None; 0 = no validation.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = ParallelText(train=("train.de", "train.en"))
@@ -53,6 +55,8 @@ class ParallelText(TextSource):
         valid: FilePair | None = None,
         test: FilePair | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         source: str = "source",
         target: str = "target",
         tokenizer: Build[Tokenizer] = BPE,
@@ -61,13 +65,16 @@ class ParallelText(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        encoding: str = "utf-8",
     ):
         for name, files in (("train", train), ("valid", valid), ("test", test)):
             if not (files is None or isinstance(files, str) or len(files) == 2):
                 raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(files)} files")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, encoding)
         self.target_tokenizer = target_tokenizer
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.source, self.target = source, target
 
     def text_fields(self) -> dict[str, str]:
@@ -81,7 +88,8 @@ class ParallelText(TextSource):
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         if len(cursors) == 1:
-            return tables(cursors[0], {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}, self.column_names)
+            columns = {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}
+            return tables(cursors[0], columns, TableFormat(self.column_names, self.delimiter, self.quoted))
         return self._aligned_lines(*cursors)
 
     def _aligned_lines(self, source: Cursor, target: Cursor) -> Iterator[ParsedRow]:
@@ -91,11 +99,16 @@ class ParallelText(TextSource):
                 for text, problem in source.lines():
                     other, other_problem = next(target_lines, (None, ""))
                     if other is None:
-                        raise ValueError(_different_line_counts(source.file, target.file))
+                        raise ValueError(self._different_line_counts(source.file, target.file))
                     at = target if other_problem and not problem else source
                     yield ParsedRow(at.file, at.line, {"source": text, "target": other}, problem or other_problem)
                 if next(target_lines, None) is not None:
-                    raise ValueError(_different_line_counts(source.file, target.file))
+                    raise ValueError(self._different_line_counts(source.file, target.file))
+
+    def _different_line_counts(self, *files: str) -> str:
+        counts = [sum(1 for _ in self.cursor([file]).lines()) for file in files]
+        found = f"{files[0]} has {counts[0]} lines, but {files[1]} has {counts[1]}"
+        return f"{found}; line n of the source must correspond to line n of the target"
 
 
 def source_and_target_spaces(target_tokenizer: Build[Tokenizer] | None) -> dict[str, str]:
@@ -108,18 +121,3 @@ def source_and_target_tokenizers(tokenizer: Build[Tokenizer], target_tokenizer: 
     if target_tokenizer is None:
         return {"text": tokenizer()}
     return {"source": tokenizer(), "target": target_tokenizer()}
-
-
-def _different_line_counts(source: str, target: str) -> str:
-    counts = f"{source} has {_count_lines(source)} lines, but {target} has {_count_lines(target)}"
-    return f"{counts}; line n of the source must correspond to line n of the target"
-
-
-def _count_lines(file: str) -> int:
-    """Number of lines, including a last one without a line feed."""
-    lines, last = 0, b"\n"
-    with Path(file).open("rb") as stream:
-        while chunk := stream.read(2**20):
-            lines += chunk.count(b"\n")
-            last = chunk[-1:]
-    return lines + (last != b"\n")

@@ -9,7 +9,9 @@ from weft.core.contracts import Tokenizer
 from weft.core.options import Count, FileOrFolder, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.json_rows import is_json
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, table
+from weft.data.sources.text_rows import Unit, text_rows
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
@@ -20,20 +22,21 @@ Paths = FileOrFolder | list[FileOrFolder]
 class PlainText(TextSource):
     """Unlabeled text for language modeling and other self-supervised objectives.
 
-    In JSON Lines files (``.jsonl``) an example is the column ``text`` of an object, whatever ``unit`` is. A text of more than
-    ``max_length`` tokens becomes several examples: tokens 0 .. max_length-1, max_length .. 2 max_length-1, and so on. Empty
+    In JSON files (``.jsonl``, ``.json``) an example is the column ``text`` of an object, whatever ``unit`` is. A text of more
+    than ``max_length`` tokens becomes several examples: tokens 0 .. max_length-1, max_length .. 2 max_length-1, and so on. Empty
     texts are dropped. Both are counted in the ledger. Field: ``text``.
 
     Args:
-        train: UTF-8 files or folders.
+        train: Files or folders.
         valid: Validation files; None = hold out a fraction of the training texts.
         test: Test files.
         unit: What one example is: a line, a paragraph (up to an empty line), or a file.
         tokenizer: Tokenizer, trained on the training texts.
         max_length: Maximum number of tokens per example.
         on_overflow: What happens to longer texts: ``split`` into examples, ``truncate`` (counted) or ``error``.
-        on_bad_row: What happens to a text that is not UTF-8: ``error``, or ``skip`` (counted).
+        on_bad_row: What happens to a text that is not valid in the encoding: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = PlainText(train="plays.txt", max_length=128)
@@ -47,41 +50,21 @@ class PlainText(TextSource):
         train: Paths,
         valid: Paths | None = None,
         test: Paths | None = None,
-        unit: Literal["line", "paragraph", "file"] = "line",
+        unit: Unit = "line",
         tokenizer: Build[Tokenizer] = BPE,
         max_length: Count = 256,
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        encoding: str = "utf-8",
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, encoding)
         self.unit = unit
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         (cursor,) = cursors
         for file in cursor.each_file():
-            if is_json_lines(file):
+            if is_json(file):
                 yield from table(cursor, {"text": ColumnSpec("text", option=False)})
             else:
-                yield from self._lines(cursor) if self.unit == "line" else self._paragraphs(cursor)
-
-    def _lines(self, cursor: Cursor) -> Iterator[ParsedRow]:
-        for line, problem in cursor.lines():
-            yield ParsedRow(cursor.file, cursor.line, {"text": line}, problem)
-
-    def _paragraphs(self, cursor: Cursor) -> Iterator[ParsedRow]:
-        """Paragraphs, or the file as one text."""
-        lines: list[str] = []
-        first_problem = ""
-        for line, problem in cursor.lines():
-            first_problem = first_problem or (f"line {cursor.line}: {problem}" if problem else "")
-            if line.strip() or self.unit == "file":
-                lines.append(line)
-            elif lines:
-                yield self._joined(cursor, lines, cursor.line - len(lines), first_problem)
-                lines, first_problem = [], ""
-        if lines:
-            yield self._joined(cursor, lines, cursor.line - len(lines) + 1, first_problem)
-
-    def _joined(self, cursor: Cursor, lines: list[str], first: int, problem: str) -> ParsedRow:
-        return ParsedRow(cursor.file, first, {"text": "\n".join(lines).strip()}, problem)
+                yield from text_rows(cursor, self.unit)

@@ -5,6 +5,7 @@ A subclass parses its rows; validation splits, tokenizer training, malformed and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,18 +14,20 @@ from typing import Any, Literal
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, pack_continuations
 from weft.core.io import list_files, read_json, write_json
+from weft.core.options import OptionError
 from weft.core.registry import Build, name_of, option_parameters
+from weft.core.text_stream import check_encoding
 from weft.data import cache, fingerprints, prepared
 from weft.data.encoding import Values
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
-from weft.data.sources.cursor import Cursor
+from weft.data.sources.cursor import Cursor, CursorMark
 from weft.data.sources.parsing import ParsedRow
 from weft.data.sources.split_preparation import fit_row, write_split
 from weft.data.sources.train_overlap import count_train_overlap
 from weft.data.sources.training_scan import TargetSpec, TrainingScan, flatten, hash_text, scan_training_files, train_tokenizers
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the same files and options give different rows than before; cached rows are then prepared again."""
 SPLITS = ("train", "valid", "test")
 _WAITING = "waiting for another process that prepares this data"
@@ -47,6 +50,7 @@ class TextSource(Data):
         validation_fraction: Fraction of the training rows held out where ``valid`` is None.
         on_bad_row: ``error`` or ``skip``.
         on_overflow: What happens to texts of more than ``max_length`` tokens.
+        encoding: Encoding of the files.
     """
 
     pretokenized: tuple[str, ...] = ()
@@ -61,6 +65,8 @@ class TextSource(Data):
     """The field that generation produces."""
     list_fields: tuple[str, ...] = ()
     """Fields with several texts per row, separated by tabs in the cell."""
+    classes: tuple[str, ...] = ()
+    """Classes by which files are given (see ``classes_of``)."""
     extra_cells: tuple[str, ...] = ()
     """Further raw cells that are stored with a row."""
     encoding_options: tuple[str, ...] = ("max_length", "on_overflow")
@@ -76,11 +82,16 @@ class TextSource(Data):
         validation_fraction: float,
         on_bad_row: BadRows,
         on_overflow: str,
+        encoding: str,
     ):
         super().__init__()
         self.paths = {"train": train, "valid": valid, "test": test}
         self.tokenizer, self.max_length, self.validation_fraction = tokenizer, max_length, validation_fraction
-        self.on_bad_row, self.on_overflow = on_bad_row, on_overflow
+        self.on_bad_row, self.on_overflow, self.encoding = on_bad_row, on_overflow, encoding
+        try:
+            check_encoding(encoding)
+        except ValueError as error:
+            raise OptionError("encoding", str(error)) from None
 
     # ----------------------------------------------------------------------------------------- overridden by subclasses
 
@@ -102,6 +113,10 @@ class TextSource(Data):
     def files(self, paths: Any) -> list[list[str]]:
         """The files of a split, one list for each cursor."""
         return [list_files(paths)]
+
+    def cursor(self, files: Sequence[str], mark: CursorMark = (0, 0, 0), counts: Counter[str] | None = None) -> Cursor:
+        """Return a cursor on files of this source."""
+        return Cursor(files, mark, counts, self.encoding)
 
     def text_fields(self) -> dict[str, str]:
         """Text fields with the id space of each."""
@@ -192,7 +207,7 @@ class TextSource(Data):
         chosen = {
             name: fingerprints.of_option(getattr(self, name)) for name in option_parameters(type(self)) if name not in left_out
         }
-        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields]
+        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields, *self.classes]
 
     def _existing_files(self, name: str) -> list[list[str]]:
         files = self.files(self.paths[name])
