@@ -19,7 +19,7 @@ MAX_EXPANSION = 200
 """A gzip file may expand to this many times its size; text rarely expands more than 20 times."""
 _FREE_BYTES = 64 << 20
 """Before this many bytes, the expansion is not checked."""
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES, _READ_BYTES = 1 << 16, 1 << 20
 _INVALID = "weft.invalid-bytes"
 _NOT_TEXT = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
 _USUAL = ("utf-8", "latin-1", "cp1252", "utf-16", "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "koi8_r")
@@ -124,10 +124,13 @@ def open_regular(path: str | Path) -> BinaryIO:
 def read_whole(path: str | Path, limit: int, encoding: str = "utf-8") -> bytes:
     """The content of a text file in UTF-8, of at most ``limit`` bytes; raises ValueError for a larger one."""
     with TextStream(path, encoding) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
+        chunks, size = list[bytes](), 0
+        while size <= limit and (chunk := stream.read(_READ_BYTES)):
+            chunks.append(chunk)
+            size += len(chunk)
+    if size > limit:
         raise ValueError(f"{path}: has more than {limit:,} bytes, which is the maximum")
-    return data
+    return b"".join(chunks)
 
 
 class _Chunks(io.RawIOBase):

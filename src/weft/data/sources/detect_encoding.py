@@ -121,7 +121,12 @@ def _lower(sample: bytes, name: str) -> int:
 
 def check_file_encoding(file: str, encoding: str) -> None:
     """Raise ValueError if the first part of a file shows that it is in another encoding."""
-    found = detect_encoding(file)
+    try:
+        found = detect_encoding(file)
+    except ValueError:
+        if encoding == "utf-8":
+            raise
+        return  # the bytes are unusual, but the user has named their encoding
     if found == "ascii" or codecs.lookup(found) == codecs.lookup(encoding):
         return
     if encoding != "utf-8" and found != "utf-8" and _decodes(file, encoding):

@@ -22,6 +22,7 @@ from weft.data.encoding import Values
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
 from weft.data.sources.cursor import Cursor, CursorMark
+from weft.data.sources.detect_encoding import check_file_encoding
 from weft.data.sources.parsing import ParsedRow
 from weft.data.sources.split_preparation import fit_row, write_split
 from weft.data.sources.train_overlap import count_train_overlap
@@ -30,6 +31,7 @@ from weft.data.sources.training_scan import TargetSpec, TrainingScan, flatten, h
 FORMAT = 3
 """Raised when the same files and options give different rows than before; cached rows are then prepared again."""
 SPLITS = ("train", "valid", "test")
+_CHECKED_FILES = 500
 _WAITING = "waiting for another process that prepares this data"
 BadRows = Literal["error", "skip"]
 Overflow = Literal["error", "truncate"]
@@ -140,6 +142,17 @@ class TextSource(Data):
         sizes = {space: tokenizer.max_vocab() for space, tokenizer in tokenizers.items()}
         labels = {name: list(target.labels or ()) for name, target in self.target_fields().items()}
         return self._info(tokenizers, sizes, labels)
+
+    def check_files(self) -> None:
+        """Raise OptionError if a file is in another encoding."""
+        for paths in (self.paths[split] for split in SPLITS if self.on_bad_row == "error" and self.paths[split] is not None):
+            for file in flatten(self.files(paths))[:_CHECKED_FILES]:
+                try:
+                    check_file_encoding(file, self.encoding)
+                except ValueError as error:
+                    raise OptionError("encoding", str(error)) from None
+                except OSError:
+                    continue  # reported when it is read
 
     def open(
         self,

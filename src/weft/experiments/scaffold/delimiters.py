@@ -78,7 +78,11 @@ def detect_separation(file: str, encoding: str) -> Separation | None:
     usual = next((each for each in tables if (each.delimiter, each.quoted) == default), None)
     if usual and usual.consistent >= _CONSISTENT and not _is_wrapped(usual):
         return usual
-    best = max(tables, key=lambda each: (each.consistent >= _CONSISTENT, not _is_wrapped(each), each.consistent))
+    usually_quoted = default is not None and default[1]
+    best = max(
+        tables,
+        key=lambda each: (each.consistent >= _CONSISTENT, not _is_wrapped(each), each.consistent, each.quoted == usually_quoted),
+    )
     return usual if usual and best.consistent < _CONSISTENT else best
 
 

@@ -203,13 +203,22 @@ def _verify(detected: DetectedData) -> None:
     Raises ValueError if a file does not fit.
     """
     values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
-    source = CATALOG[Data][detected.source](**detected.splits, **values)
+    splits = {
+        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
+    }
+    source = CATALOG[Data][detected.source](**splits, **values)
     assert isinstance(source, TextSource)
     first = files_of(detected.splits["train"])[0]
     for split in detected.splits:
         groups = source.files(source.paths[split])
         for files in [groups] if len(groups) > 1 else [[[file]] for file in groups[0][:_MAX_FILES]]:
-            bad, total, example = _count_bad(source, files)
+            try:
+                bad, total, example = _count_bad(source, files)
+            except ValueError as error:
+                if files[0][0] == first:
+                    raise
+                found = f"{first} was read as {detected.source} ({detected.reason})"
+                raise ValueError(f"{error}. {found}; all files of a dataset need the same format") from None
             if bad > _MAX_BAD * total and example is not None:
                 raise ValueError(
                     f"{example.where}: {example.problem}. The file does not fit {detected.source} as detected from {first} "

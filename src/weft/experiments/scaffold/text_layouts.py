@@ -13,6 +13,7 @@ from weft.core.io import list_files
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import is_table
 from weft.data.sources.tagged_text import DOCUMENT
+from weft.data.sources.text_source import SPLITS
 from weft.experiments.scaffold.detected_data import DetectedData, Paths, first_lines
 
 TAG = re.compile(r"O|[BIESLU]-\S+")
@@ -217,7 +218,8 @@ def class_folders(folders: Sequence[str], split_of: Mapping[str, str]) -> Detect
     classes = sorted(found["train"])
     per_class = sum(len(list_files(list(own))) for own in found["train"].values()) / len(classes)
     unit = "file" if per_class > 1 else "line"
-    splits: dict[str, Paths] = {split: {label: list(found[split][label]) for label in classes} for split in found}
+    order = [split for split in SPLITS if split in found]
+    splits: dict[str, Paths] = {split: {label: list(found[split][label]) for label in classes} for split in order}
     detected = DetectedData(
         "labeled-text", splits, {"unit": unit}, f"one folder per class ({', '.join(classes)}), a text per {unit}"
     )
