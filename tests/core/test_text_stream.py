@@ -86,7 +86,7 @@ def test_names_of_encodings_are_checked() -> None:
 def test_a_decompression_bomb_does_not_fill_memory(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.gz"
     with gzip.open(bomb, "wb", 9) as stream:
-        for _ in range(400):
+        for _ in range(100):
             stream.write(bytes(1 << 20))
     assert bomb.stat().st_size < 1 << 20
     for read in (lambda: lines_of(Cursor([str(bomb)])), lambda: read_whole(bomb, 1 << 28), lambda: detect_encoding(str(bomb))):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import importlib
 import logging
 from dataclasses import dataclass
 
@@ -85,12 +84,8 @@ def _legacy_encoding(file: str, sample: bytes) -> str:
         raise ValueError(f"{file}: not a text file: of {len(sample):,} bytes, {control:,} are control characters")
     if found := _western(sample):
         return found
-    try:
-        charset_normalizer = importlib.import_module("charset_normalizer")
-    except ImportError:
-        raise ValueError(
-            f"{file}: not valid UTF-8; to detect its encoding: pip install charset-normalizer; or set the option encoding"
-        ) from None
+    import charset_normalizer  # only for files that are not UTF-8
+
     logging.getLogger("charset_normalizer").setLevel(logging.ERROR)
     best = charset_normalizer.from_bytes(sample, cp_isolation=list(_CANDIDATES)).best()
     if best is None:

@@ -152,7 +152,7 @@ class LabeledText(TextSource):
 
 
 def _label_first_cells(line: str) -> dict[str, str]:
-    label, *text = _BLANKS.split(line.strip(), maxsplit=1)
+    label, *text = _BLANKS.split(line.strip(" \t"), maxsplit=1)
     return {"text": "".join(text), "label": label}
 
 

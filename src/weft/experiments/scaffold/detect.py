@@ -24,7 +24,7 @@ from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import DetectedData, Paths, files_of, skip_rows
 from weft.experiments.scaffold.table import detect_table
-from weft.experiments.scaffold.text_layouts import class_folders, labeled_lines, several_files, tagged_options
+from weft.experiments.scaffold.text_layouts import are_named_apart, class_folders, labeled_lines, several_files, tagged_options
 
 _SPLITS = {
     "train": ("train", "training"),
@@ -156,7 +156,7 @@ def _common_encoding(files: list[str]) -> str:
 def _expand_folder(file: str) -> list[str]:
     """Return the files of a folder of tables, of named splits or of several kinds of text; a folder of texts stays one corpus."""
     inner = list_files(file)
-    separate = all(map(is_table, inner)) or any(map(_split_of, inner))
+    separate = all(map(is_table, inner)) or any(map(_split_of, inner)) or are_named_apart(inner)
     return inner if Path(file).is_dir() and separate else [file]
 
 

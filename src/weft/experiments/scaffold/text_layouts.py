@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,12 +120,19 @@ def several_files(splits: dict[str, Paths], encoding: str, wanted: str | None) -
     if len(train) != 2:
         if named_sides and wanted in (None, "parallel-text"):
             raise ValueError(
-                f"{', '.join(train)}: texts in {len(train)} languages, but parallel text has two sides; pass two of the files"
+                f"{', '.join(train)}: texts in {len(train)} languages, but parallel text has two sides; pass the files of "
+                f"two, such as: {shlex.join(['weft', 'new', *train[:2]])}"
             )
         return None
     if wanted == "parallel-text" or (wanted is None and (named_sides or _looks_parallel(train))):
         return _parallel(splits, keys, encoding, wanted is not None or named_sides)
     return None
+
+
+def are_named_apart(files: Sequence[str]) -> bool:
+    """Whether the names of the files differ in a class or a language, so that they are not parts of one text."""
+    words = set(_keys(files).values())
+    return 1 < len(files) == len(words) and (words <= _CLASS_WORDS or words <= _SIDE_WORDS)
 
 
 def _looks_parallel(files: Sequence[str]) -> bool:
