@@ -65,7 +65,7 @@ def data_suffix(path: str | Path) -> str:
 class TextStream:
     """The bytes of a text file in UTF-8, read from a position on. Use it as a context manager.
 
-    Bytes that are invalid in the encoding become bytes that are invalid in UTF-8, so that a reader finds them. Raises ValueError
+    Bytes that are invalid in the encoding become bytes that are invalid in UTF-8, so that they are found. Raises ValueError
     for a file that is not regular, damaged gzip data, and data that expands to more than ``MAX_EXPANSION`` times its size.
 
     Args:
@@ -174,7 +174,7 @@ def _recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     first = True
     for chunk in chunks:
         if first and encoding in ("utf-16", "utf-32") and BOMS.get(chunk[:4], BOMS.get(chunk[:2])) == encoding:
-            yield codecs.BOM_UTF8  # the decoder removes the mark; a reader counts it
+            yield codecs.BOM_UTF8  # the decoder removes the mark; ``Cursor`` counts it
         first = False
         yield decoder.decode(chunk).encode("utf-8", "surrogateescape")
     yield decoder.decode(b"", True).encode("utf-8", "surrogateescape")

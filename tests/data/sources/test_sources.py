@@ -351,7 +351,7 @@ def test_tagged_text(conll: str) -> None:
     assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
 
 
-def test_a_number_sign_is_a_word_unless_the_recipe_says_comment(tmp_path: Path) -> None:
+def test_a_number_sign_is_a_word_unless_comments_is_set(tmp_path: Path) -> None:
     file = write(tmp_path / "f.conll", "#\tO\nUlm\tB-LOC\n\n#\tO\n\n#tag\tO\n\n")
     for comments in (False, True):  # the tabs make columns
         assert texts(TaggedText(train=file, validation_fraction=0, comments=comments).open()) == ["# Ulm", "#", "#tag"]
@@ -489,8 +489,8 @@ def test_every_cell_is_read_as_written_or_counted(
         source = ParallelText(train=write(folder / "a.tsv", text), **options)
     else:
         stream = io.StringIO()
-        writer = csv.writer(stream, delimiter=";" if kind == ";" else ",", quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerows([("source", "target"), *rows])
+        table = csv.writer(stream, delimiter=";" if kind == ";" else ",", quoting=csv.QUOTE_ALL, lineterminator="\n")
+        table.writerows([("source", "target"), *rows])
         options |= {"delimiter": ";", "quoted": True} if kind == ";" else {}
         source = ParallelText(train=write(folder / ("a.txt" if kind == ";" else "a.csv"), stream.getvalue()), **options)
     found, counts = read_back(source, "source", "target")

@@ -179,7 +179,7 @@ class Data(ABC):
         """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
 
     def check_files(self) -> None:
-        """Raise ValueError for a file that is not what the options say. ``weft check`` calls it; large files are read in part."""
+        """Raise ValueError for a file that does not match the options. ``weft check`` calls it; large files are read in part."""
 
     @abstractmethod
     def open(

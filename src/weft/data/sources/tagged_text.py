@@ -31,7 +31,7 @@ class TaggedText(TextSource):
     """Sentences with one tag per word, in CoNLL format: ``EU NNP I-NP I-ORG``, one word per line, an empty line in between.
 
     Columns are separated by blanks or tabs, and every line has as many as the first. Lines that start with ``-DOCSTART-`` are
-    dropped (counted); nothing else is, unless ``comments`` says so. JSON (``.jsonl``, ``.json``) has one sentence per object: a
+    dropped (counted); nothing else is, unless ``comments`` is set. JSON (``.jsonl``, ``.json``) has one sentence per object: a
     list of words (``tokens`` or ``words``) and a list of tags (``tags``, ``ner_tags`` or ``labels``). Entities may be tagged in
     IOB1, IOB2 or BIOES and are converted to ``scheme``. Fields: ``text`` and ``tags``.
 
