@@ -44,7 +44,7 @@ class _Tally:
 def detect_encoding(file: str) -> str:
     """Return the name of the encoding of a text file; ``ascii`` for a text that is the same in all usual encodings.
 
-    A file in UTF-8 may have some lines that are not valid, which are reported where it is used. Raises ValueError for a binary file.
+    A file in UTF-8 may have some lines that are not valid, which are reported later. Raises ValueError for a binary file.
     """
     tally, read = _Tally(), 0
     with TextStream(file) as stream:
